@@ -19,9 +19,9 @@ from typing import Any
 
 import torch
 
-from ..data.labels import SINGLE_LABEL, LabelColumn
 from ..data.rows import ENDINGS, CsvForm, text_lines, wrap_read_errors
 from ..data.sources import TEXT_COLUMNS
+from ..models.answers import answers_of
 from ..models.pipeline_self_attentive import warn_of_truncation
 from ..models.text_limit import encode_within_limit
 from ..training.predictions import flat_row, json_line, predicted_labels, write_csv
@@ -149,9 +149,7 @@ def texts_of(line: str, model: Any) -> list[str]:
 
 def classify(model: Any, tokenizer: Any, encodings: list[Any]) -> list[dict[str, Any]]:
     """Return the columns of the prediction for each tokenized row."""
-    names = tuple(name for _, name in sorted((model.config.id2label or {}).items()))
-    labels = LabelColumn(model.config.problem_type or SINGLE_LABEL, names)
     batch = tokenizer.pad([dict(encoding) for encoding in encodings], return_tensors="pt")
     # Rows without a token come back as floats.
     batch = {name: tensor.long() for name, tensor in batch.items()}
-    return predicted_labels(model(**batch).logits, labels, model.config.answer_threshold)
+    return predicted_labels(model(**batch).logits, answers_of(model.config))

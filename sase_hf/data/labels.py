@@ -18,11 +18,9 @@ import numpy as np
 import regex
 from datasets import ClassLabel, List, Value
 
+from ..models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Answers, answers_of_kind
 from .tokenizer import text_fault
 
-SINGLE_LABEL = "single_label_classification"
-MULTI_LABEL = "multi_label_classification"
-REGRESSION = "regression"
 PROBLEM_TYPES = (SINGLE_LABEL, MULTI_LABEL, REGRESSION)
 
 MANY_NUMBERS = 50  # more whole numbers than this that hardly repeat are quantities, not classes
@@ -89,7 +87,7 @@ class CellReader:
         self, cells: Iterable[Any], problem_type: str | None, names: Sequence[str]
     ) -> None:
         cells = list(cells)
-        self.problem_type, self.names = problem_type, names
+        self.kind, self.names = problem_type, names
         self.known = {text for name in names for text in (name, name.strip())}
         texts = {cell.strip() for cell in cells if isinstance(cell, str)} - self.known
         texts = {text for text in texts if not (_is_in_brackets(text) or _is_like_missing(text))}
@@ -105,18 +103,18 @@ class CellReader:
 
     def read(self, cell: Any) -> Any:
         """Return the label or labels of a cell; ValueError for a text that may be several."""
-        if self.problem_type == SINGLE_LABEL:
+        if self.kind == SINGLE_LABEL:
             return self._single(cell)
         if not isinstance(cell, str) or is_unlabelled(cell, self.names):
             return cell
         text = cell.strip()
         if text in self.known:
-            return [text] if self.problem_type == MULTI_LABEL else cell
+            return [text] if self.kind == MULTI_LABEL else cell
         self._refuse_doubtful(text)
         items = _spelt_list(text)
         if items is not None:
             return items
-        return self._divided(text) if self.problem_type == MULTI_LABEL else cell
+        return self._divided(text) if self.kind == MULTI_LABEL else cell
 
     def _single(self, cell: Any) -> Any:
         """Return the item of a list of one, None for an empty list; other cells as they are."""
@@ -175,7 +173,7 @@ def _whole_cells() -> CellReader:
 class LabelColumn:
     """The labels of a task: from the cells of a column to the labels of a model, and to names."""
 
-    problem_type: str  # one of `PROBLEM_TYPES`, or the kind of pairs that have no labels
+    kind: str  # one of `PROBLEM_TYPES`, or what pairs without labels are for
     names: tuple[str, ...]  # the classes in id order; for regression one name per output
     positions: bool = False  # whether whole numbers are read as positions in `names`
     indicators: bool = False  # whether a row of a multi-label problem is a 0 or 1 for every class
@@ -232,21 +230,26 @@ class LabelColumn:
         )
 
     @property
+    def answers(self) -> Answers:
+        """What a model of these labels answers."""
+        return answers_of_kind(self.kind, self.names)
+
+    @property
     def feature(self) -> ClassLabel | List | Value:
         """The type of a column of encoded labels."""
-        if self.problem_type == SINGLE_LABEL:
+        if self.kind == SINGLE_LABEL:
             return ClassLabel(names=list(self.names))
-        is_score = self.problem_type == REGRESSION and len(self.names) == 1
+        is_score = self.kind == REGRESSION and len(self.names) == 1
         return Value("float32") if is_score else List(Value("float32"))
 
     def encode(self, cell: Any) -> int | float | list[float] | None:
         """Return the label as the loss takes it, None for no label; ValueError if unknown."""
         value = self.reader.read(cell)
-        if is_unlabelled(value, () if self.problem_type == REGRESSION else self.names):
+        if is_unlabelled(value, () if self.kind == REGRESSION else self.names):
             return None
-        if self.problem_type == SINGLE_LABEL:
+        if self.kind == SINGLE_LABEL:
             return self._probabilities(value) if self.soft else self._class_id(value)
-        if self.problem_type == REGRESSION:
+        if self.kind == REGRESSION:
             return self._targets(value)
         if not isinstance(value, list):
             fault = f"{reprlib.repr(value)} is not a list of labels, or of 0 and 1"
@@ -261,9 +264,9 @@ class LabelColumn:
 
     def decode(self, label: Any) -> Any:
         """Return a name for a class id, a list of names for zeros and ones, numbers as they are."""
-        if self.problem_type == SINGLE_LABEL:
+        if self.kind == SINGLE_LABEL:
             return self.names[label]
-        if self.problem_type == MULTI_LABEL:
+        if self.kind == MULTI_LABEL:
             return [name for name, applies in zip(self.names, label, strict=True) if applies]
         return label
 
@@ -277,15 +280,15 @@ class LabelColumn:
         if others:
             shown = ", ".join(map(_written, others))
             yield f"labels that look alike: {shown}; if they are one, write one"
-        is_inferred = self.reader.problem_type is None
-        if self.problem_type == MULTI_LABEL or is_inferred:
+        is_inferred = self.reader.kind is None
+        if self.kind == MULTI_LABEL or is_inferred:
             yield from self._doubts_of_several()
-        if self.problem_type == MULTI_LABEL and is_inferred and self.reader.has_lists_of_one:
+        if self.kind == MULTI_LABEL and is_inferred and self.reader.has_lists_of_one:
             kind = f"--problem_type {SINGLE_LABEL}"
             yield f"labels in lists of one item each are read as sets; {kind} reads one a row"
         if missing := [name for name in self.names if _is_like_missing(name)]:
             way_out = "if they do, empty such cells"
-            if self.problem_type == MULTI_LABEL:
+            if self.kind == MULTI_LABEL:
                 way_out = "if they do, write [] in their place"
             elif not drops_unlabelled:
                 way_out += " and add --drop_unlabelled"

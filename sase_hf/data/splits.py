@@ -15,12 +15,13 @@ import numpy as np
 from datasets import Dataset, DatasetDict, List, Value, interleave_datasets
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
+from ..models.answers import MULTI_LABEL, REGRESSION, Answers
 from ..utils.errors import refusal
 from ..utils.text import one_line
 from .arguments import MAX_SAMPLES, RATIONALE, DataArguments, PairArguments, SourceArguments
 from .columns import FLAGS, find_columns, find_pair
 from .held_out import hold_out
-from .labels import MULTI_LABEL, REGRESSION, CellFault, LabelColumn, is_unlabelled, truth_of
+from .labels import CellFault, LabelColumn, is_unlabelled, truth_of
 from .rationales import marked_tokens, parse_spans
 from .repeats import warn_of_repeats
 from .sources import (
@@ -47,7 +48,7 @@ class Rows:
     """A task's splits and the meaning of its labels.
 
     The splits are some of "train", "validation" and "test", with the columns `text`, for pairs
-    `text_pair`, and `label`: by `problem_type` a class id, a 0.0 or 1.0 for every class, or a
+    `text_pair`, and `label`: by their `kind` a class id, a 0.0 or 1.0 for every class, or a
     number or list of numbers. Where labels are soft, the class id is that of the most probable
     class, and the train split has the `probabilities` to learn. Only a test split may come without
     `label`. Where texts are marked, `spans` holds the marks, `spans_pair` those of the second text,
@@ -65,9 +66,14 @@ class Rows:
     label_columns: tuple[str, ...]
 
     @property
-    def problem_type(self) -> str:
-        """One of `labels.PROBLEM_TYPES`, or the kind of pairs that have no labels."""
-        return self.labels.problem_type
+    def kind(self) -> str:
+        """One of `labels.PROBLEM_TYPES`, or what pairs without labels are for."""
+        return self.labels.kind
+
+    @property
+    def answers(self) -> Answers:
+        """What a model of these labels answers."""
+        return self.labels.answers
 
     @property
     def label_names(self) -> tuple[str, ...]:
@@ -117,13 +123,13 @@ def load_rows(
     origins = {split.name: split.source for split in stored}
     hold_out(splits, origins, arguments)
     rows = _limited(splits, labels, origins, columns, arguments)
-    logger.info("%s, labels %s, read from %s", labels.problem_type, labels.names, rows.sources)
+    logger.info("%s, labels %s, read from %s", labels.kind, labels.names, rows.sources)
     return rows
 
 
 def load_pairs(
     arguments: PairArguments,
-    problem_type: str = TRANSLATION,
+    kind: str = TRANSLATION,
     max_train_words: int | None = None,
     both_directions: bool = False,
     checkpoint: str | None = None,
@@ -160,7 +166,7 @@ def load_pairs(
         splits["train"] = _training_pairs(
             splits["train"], first.title, max_train_words, both_directions
         )
-    return _limited(splits, LabelColumn(problem_type, ()), origins, columns, arguments)
+    return _limited(splits, LabelColumn(kind, ()), origins, columns, arguments)
 
 
 def _training_pairs(
@@ -269,7 +275,7 @@ def _checked(
     unlabelled = [row for row, label in enumerate(encoded) if label is None]
     if split.name == "test" and len(unlabelled) == split.num_rows:
         return _with_spans(split.named_texts(texts), split, columns, ())
-    if labels.problem_type == MULTI_LABEL and arguments.drop_unlabelled is False:
+    if labels.kind == MULTI_LABEL and arguments.drop_unlabelled is False:
         for row in unlabelled:
             encoded[row] = [0.0] * len(labels.names)
         unlabelled = []
@@ -342,14 +348,14 @@ def _advice_to_predict(split: StoredSplit, arguments: DataArguments) -> str:
 def _ways_to_label(cell: Any, labels: LabelColumn, arguments: DataArguments) -> str:
     """Return what can be done about a cell without a label."""
     ways = "label the row"
-    if labels.problem_type == MULTI_LABEL:
+    if labels.kind == MULTI_LABEL:
         ways += ", with [] if none of the labels applies"
     if not arguments.advises_flags:
         return ways
-    if labels.problem_type == MULTI_LABEL:
+    if labels.kind == MULTI_LABEL:
         ways += " (--drop_unlabelled false reads all such cells so)"
     ways += ", or leave all such rows out with --drop_unlabelled"
-    if labels.problem_type != REGRESSION and str(cell).strip() == "-":
+    if labels.kind != REGRESSION and str(cell).strip() == "-":
         ways += "; if '-' is a class, list it in --label_names, with all others"
     return ways
 

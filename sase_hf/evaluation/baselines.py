@@ -9,12 +9,14 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import torch
 from datasets import Dataset
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import Ridge, SGDClassifier
 from sklearn.pipeline import FeatureUnion
+from torch import Tensor
 
-from ..data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
+from ..models.answers import Answers
 
 MAX_ROWS = 100_000  # of training; more are not worth the time and memory of a report
 MAX_WEIGHTS = 4_000_000  # words and pairs of words, times labels
@@ -25,33 +27,22 @@ NO_WORD = -1
 Fields = Sequence[Sequence[int]]
 
 
-def label_array(rows: Dataset, problem_type: str, num_labels: int) -> np.ndarray:
+def labels_of(rows: Dataset, answers: Answers) -> Tensor:
     """Return the labels of rows: ids of the (most probable) class (B,), or floats (B, C)."""
-    labels = np.array(rows["labels"][:])
-    if problem_type == SINGLE_LABEL:
-        return labels if labels.ndim == 1 else labels.argmax(1)
-    return labels.astype(np.float32).reshape(-1, num_labels)
+    return answers.labels(torch.tensor(rows["labels"][:]))
 
 
-def most_frequent(train: Dataset, num_rows: int, problem_type: str, num_labels: int) -> np.ndarray:
+def most_frequent(train: Dataset, num_rows: int, answers: Answers) -> np.ndarray:
     """Return logits (B, C), the same in each row, that predict from the training labels alone.
 
     The prediction is the most frequent label; for sets of labels, the labels that most rows have;
     for numbers, their mean.
     """
-    labels = label_array(train, problem_type, num_labels)
-    if problem_type == SINGLE_LABEL:
-        logits = np.bincount(labels, minlength=num_labels)
-    elif problem_type == MULTI_LABEL:
-        logits = labels.mean(0) - 0.5
-    else:
-        logits = labels.mean(0)
-    return np.tile(logits.astype(np.float32), (num_rows, 1))
+    logits = answers.constant_logits(labels_of(train, answers))
+    return np.tile(logits.numpy(), (num_rows, 1))
 
 
-def linear_model(
-    train: Dataset, rows: Dataset, vocab_size: int, problem_type: str, num_labels: int
-) -> np.ndarray:
+def linear_model(train: Dataset, rows: Dataset, vocab_size: int, answers: Answers) -> np.ndarray:
     """Return the logits (B, C) of a linear model over TF-IDF of words and pairs of words.
 
     One logistic regression for each label, or a ridge regression of numbers. The settings are
@@ -61,6 +52,7 @@ def linear_model(
     """
     if train.num_rows > MAX_ROWS:
         train = train.select(np.linspace(0, train.num_rows - 1, MAX_ROWS).astype(int))
+    num_labels = len(answers.names)
     train_fields = list(_fields_of(train))
     num_fields = len(train_fields[0])
     weigh_words = FeatureUnion(
@@ -79,10 +71,10 @@ def linear_model(
     )
     known = weigh_words.fit_transform(train_fields)
     asked = weigh_words.transform(list(_fields_of(rows)))
-    labels = label_array(train, problem_type, num_labels)
-    if problem_type == REGRESSION:
+    labels = labels_of(train, answers).numpy()
+    if not answers.has_labels:
         return Ridge().fit(known, labels).predict(asked).reshape(rows.num_rows, num_labels)
-    if problem_type == SINGLE_LABEL:
+    if answers.has_one_label:
         labels = labels[:, None] == np.arange(num_labels)
     return np.stack([_log_odds(known, applies > 0, asked) for applies in labels.T], axis=1)
 

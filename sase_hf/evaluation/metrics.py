@@ -12,12 +12,14 @@ from typing import Any
 import datasets
 import evaluate
 import numpy as np
+import torch
 from sklearn.metrics import accuracy_score, f1_score
 from transformers import EvalPrediction
 
-from ..data.labels import IGNORED_LABEL, MULTI_LABEL, REGRESSION, SINGLE_LABEL
+from ..data.labels import IGNORED_LABEL
 from ..data.splits import TRANSLATION
 from ..models import RETRIEVAL
+from ..models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Answers
 from ..utils.errors import refusal
 
 # What an evaluation measures beside the loss, by type of problem; the first chooses the best model.
@@ -134,20 +136,20 @@ def _sacrebleu() -> Any:
 METRICS = {"accuracy": Accuracy, "macro_f1": MacroF1, "mse": Mse, "pearson": Pearson, "bleu": Bleu}
 
 
-def load_metrics(names: Sequence[str] | None, problem_type: str) -> list[evaluate.EvaluationModule]:
-    """Load the named metrics; by default those of this package that fit `problem_type`.
+def load_metrics(names: Sequence[str] | None, kind: str) -> list[evaluate.EvaluationModule]:
+    """Load the named metrics; by default those of this package that fit the `kind` of labels.
 
     Any other name goes to `evaluate.load`: a name on the Hub, or the path of a module. The code of
     the module is then run.
 
     Raises:
-        ValueError: If a metric does not fit the problem type or cannot be loaded.
+        ValueError: If a metric does not fit the kind or cannot be loaded.
     """
-    fitting = DEFAULT_METRICS[problem_type]
-    return [_load_metric(name, problem_type, fitting) for name in names or fitting]
+    fitting = DEFAULT_METRICS[kind]
+    return [_load_metric(name, kind, fitting) for name in names or fitting]
 
 
-def _load_metric(name: str, problem_type: str, fitting: Sequence[str]) -> evaluate.EvaluationModule:
+def _load_metric(name: str, kind: str, fitting: Sequence[str]) -> evaluate.EvaluationModule:
     if name not in METRICS:
         try:
             return evaluate.load(name)
@@ -157,16 +159,14 @@ def _load_metric(name: str, problem_type: str, fitting: Sequence[str]) -> evalua
                 f"{reason}"
             ) from reason
     if name not in fitting:
-        raise refusal(
-            f"--metric_name {name} does not fit {problem_type}", f"use {' or '.join(fitting)}"
-        )
+        raise refusal(f"--metric_name {name} does not fit {kind}", f"use {' or '.join(fitting)}")
     # Without a folder, a metric makes one in the user's cache even if it keeps nothing.
     with tempfile.TemporaryDirectory() as scratch:
         return METRICS[name](keep_in_memory=True, cache_dir=scratch)
 
 
 def metrics_function(
-    modules: Sequence[evaluate.EvaluationModule], problem_type: str
+    modules: Sequence[evaluate.EvaluationModule], answers: Answers
 ) -> Callable[[EvalPrediction], dict[str, float]]:
     """Return the `compute_metrics` of a `Trainer`.
 
@@ -180,15 +180,13 @@ def metrics_function(
         outputs = evaluated.predictions
         logits = np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs)
         labels = np.asarray(evaluated.label_ids)
-        if problem_type == SINGLE_LABEL:
-            is_counted = labels != IGNORED_LABEL
-            predictions = logits.argmax(-1)[is_counted]
-            labels = labels[is_counted]
-        elif problem_type == MULTI_LABEL:
-            predictions = (logits > 0).astype(int)
+        predictions = answers.chosen(torch.from_numpy(logits)).numpy().reshape(labels.shape)
+        if answers.has_labels:
             labels = labels.astype(int)
-        else:
-            predictions = logits.reshape(labels.shape)
+        if answers.has_one_label:
+            is_counted = labels != IGNORED_LABEL
+            predictions = predictions[is_counted]
+            labels = labels[is_counted]
         results = combined.compute(predictions=predictions, references=labels)
         for name, value in results.items():
             if not isinstance(value, int | float | np.number):

@@ -15,9 +15,9 @@ from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 from torch import Tensor
 from transformers import EvalPrediction
 
-from ..data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
+from ..models.answers import Answers
 from ..utils.text import Table
-from .baselines import MAX_WEIGHTS, label_array, linear_model, most_frequent
+from .baselines import MAX_WEIGHTS, labels_of, linear_model, most_frequent
 
 logger = logging.getLogger(__name__)
 
@@ -67,8 +67,7 @@ def measure_report(
     rows: Dataset,
     train: Dataset | None,
     *,
-    label_names: Sequence[str],
-    problem_type: str,
+    answers: Answers,
     vocab_size: int,
     compute_metrics: Callable[[EvalPrediction], dict[str, float]],
     facts: Mapping[str, float],
@@ -78,36 +77,36 @@ def measure_report(
     The rows are encoded and have `labels`. Without `train` the simple models are left out, and the
     linear one if it has more than `MAX_WEIGHTS`. `compute_metrics` is that of a `Trainer`.
     """
-    num_labels = len(label_names)
-    labels = torch.from_numpy(label_array(rows, problem_type, num_labels))
+    labels = labels_of(rows, answers)
     model_outputs = torch.from_numpy(np.asarray(logits)).view(rows.num_rows, -1)
     outputs = {}
     if train is not None:
-        outputs = _simple_outputs(train, rows, vocab_size, problem_type, num_labels)
+        outputs = _simple_outputs(train, rows, vocab_size, answers)
     outputs[THIS_MODEL] = model_outputs.numpy()
     references = np.array(rows["labels"][:])
     metrics = {
         system: compute_metrics(EvalPrediction(predictions, references))
         for system, predictions in outputs.items()
     }
-    wrong, right = _by_error(model_outputs, labels, problem_type)
-    classes, confusion = _class_scores(model_outputs, labels, problem_type, label_names)
+    wrong, right = _by_error(answers.errors(model_outputs, labels))
+    classes, confusion = _class_scores(answers.chosen(model_outputs), labels, answers)
     return Report(rows.num_rows, metrics, classes, confusion, facts, wrong, right)
 
 
 def _simple_outputs(
-    train: Dataset, rows: Dataset, vocab_size: int, problem_type: str, num_labels: int
+    train: Dataset, rows: Dataset, vocab_size: int, answers: Answers
 ) -> dict[str, np.ndarray]:
     """Return the outputs (B, C) of the simple models, by their names in a report."""
-    constant_model = MEAN if problem_type == REGRESSION else MOST_FREQUENT
-    outputs = {constant_model: most_frequent(train, rows.num_rows, problem_type, num_labels)}
+    num_labels = len(answers.names)
+    constant_model = MOST_FREQUENT if answers.has_labels else MEAN
+    outputs = {constant_model: most_frequent(train, rows.num_rows, answers)}
     if vocab_size * num_labels > MAX_WEIGHTS:
         logger.warning(
             f"the report has no {LINEAR_MODEL}: {vocab_size} words times {num_labels} labels "
             f"exceed the limit of {MAX_WEIGHTS} weights"
         )
         return outputs
-    outputs[LINEAR_MODEL] = linear_model(train, rows, vocab_size, problem_type, num_labels)
+    outputs[LINEAR_MODEL] = linear_model(train, rows, vocab_size, answers)
     return outputs
 
 
@@ -247,16 +246,8 @@ def _missed_rare_labels(report: Report) -> list[str]:
     return missed
 
 
-def _by_error(logits: Tensor, labels: Tensor, problem_type: str) -> tuple[list[int], list[int]]:
-    """Return the rows that are wrong, the worst first, and those that are right, shuffled."""
-    if problem_type == SINGLE_LABEL:
-        confidence, predicted = logits.softmax(-1).max(-1)
-        errors = torch.where(predicted == labels, 0, confidence)
-    elif problem_type == MULTI_LABEL:
-        errors = ((logits > 0) != (labels > 0)).sum(-1).float()
-    else:
-        errors = (logits - labels).abs().sum(-1)
-        errors[errors <= errors.median()] = 0
+def _by_error(errors: Tensor) -> tuple[list[int], list[int]]:
+    """Return the rows with an error, the largest first, and those without, shuffled."""
     order = errors.argsort(descending=True, stable=True).tolist()
     wrong = order[: int((errors > 0).sum())]
     right = np.random.default_rng(0).permutation(order[len(wrong) :])
@@ -264,25 +255,22 @@ def _by_error(logits: Tensor, labels: Tensor, problem_type: str) -> tuple[list[i
 
 
 def _class_scores(
-    logits: Tensor, labels: Tensor, problem_type: str, names: Sequence[str]
+    predicted: Tensor, labels: Tensor, answers: Answers
 ) -> tuple[list[ClassScore], np.ndarray | None]:
     """Return the scores of each label, and for one label per row the confusion matrix (C, C)."""
-    if problem_type == REGRESSION:
+    if not answers.has_labels:
         return [], None
+    found = predicted.numpy()
+    true = labels.long().numpy()
+    class_ids = list(range(len(answers.names)))
     confusion = None
-    class_ids = list(range(len(names)))
-    if problem_type == SINGLE_LABEL:
-        true = labels.numpy()
-        predicted = logits.argmax(-1).numpy()
-        confusion = confusion_matrix(true, predicted, labels=class_ids)
-    else:
-        true = (labels > 0).numpy()
-        predicted = (logits > 0).numpy()
-        if len(names) == 1:  # scikit-learn would take the column for two classes
-            true, predicted, class_ids = true[:, 0], predicted[:, 0], [1]
+    if answers.has_one_label:
+        confusion = confusion_matrix(true, found, labels=class_ids)
+    elif len(class_ids) == 1:  # scikit-learn would take the column for two classes
+        true, found, class_ids = true[:, 0], found[:, 0], [1]
     *shares, num_rows = precision_recall_fscore_support(
-        true, predicted, labels=class_ids, zero_division=0
+        true, found, labels=class_ids, zero_division=0
     )
     columns = [*shares, num_rows.astype(int)]  # floats where no row is right
-    scores = zip(names, *(column.tolist() for column in columns), strict=True)
+    scores = zip(answers.names, *(column.tolist() for column in columns), strict=True)
     return [ClassScore(*score) for score in scores], confusion

@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from .answers import answers_of
+
 # Labels whose hops are computed if none are asked for. A model of more labels gets those of the
 # label that is explained and of the likeliest others: nobody reads a thousand rows of numbers.
 MAX_HOP_LABELS = 100
@@ -256,9 +258,9 @@ class HeadPath:
         chosen = weight[labels].to(self.matrices.dtype)
         if layer.deviation is not None:
             chosen = chosen * chosen.new_tensor(layer.deviation)[labels].unsqueeze(-1)
-        if self.model.config.problem_type in ("regression", "multi_label_classification"):
-            return chosen
-        return chosen - weight.mean(0, dtype=self.matrices.dtype)
+        if answers_of(self.model.config).has_one_label:
+            return chosen - weight.mean(0, dtype=self.matrices.dtype)
+        return chosen
 
 
 def active_shares(linear: Tensor, quadratic: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:

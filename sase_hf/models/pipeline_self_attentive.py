@@ -14,6 +14,7 @@ from torch.utils.data import Dataset
 from transformers import Pipeline, TextClassificationPipeline
 from transformers.utils import logging
 
+from .answers import answers_of
 from .checked_files import check_tokenizer_of
 from .contributions_self_attentive import check_explainable, explain
 from .pooling_self_attentive import cosine_penalty
@@ -45,8 +46,8 @@ class SelfAttentionPipeline(Pipeline):
     dataset, a generator or any other iterable gives an iterator. Each result is a plain dict:
 
     - `text`: the input;
-    - `kind`: what the model answers, as in `config.problem_type`: "single_label_classification",
-      "multi_label_classification" or "regression";
+    - `kind`: what the model answers: "single_label_classification", "multi_label_classification"
+      or "regression";
     - `label`, `score`: the best label and its probability (for a regression its value);
     - `scores`: label -> probability, or value;
     - `labels`, only with several labels per text: those with a probability above 0.5, maybe none;
@@ -61,10 +62,9 @@ class SelfAttentionPipeline(Pipeline):
       `text`, `start`, `end`, and as `weight` its share of `overall`. A span is a longest run of
       tokens that each get more than `MIN_RATIO` = 1.5 times an even share, 1 / T; a text that is
       read evenly has none;
-    - `sentences`: of a text of more than `MIN_RANKED` = 100 tokens, else none; each with its
-      `text`, `start`, `end`, as `weight` the sum of `overall` over its tokens, and as `added` that
-      of `word_contributions`. The first one added most to the logit of the target, the last one
-      least; without contributions, the first has the largest weight;
+    - `sentences` (texts over `MIN_RANKED` = 100 tokens, else none): dicts with `text`, `start`,
+      `end`, `weight` (sum of `overall`) and `added` (sum of `word_contributions`), highest `added`
+      first. Without contributions the highest `weight` is first;
     - `target`: the label that is explained, by default the best one; `target=` names another;
     - `word_contributions`: what each token added to the logit of the target, T floats, with a sign:
       below zero, the token spoke against it;
@@ -242,7 +242,9 @@ class SelfAttentionPipeline(Pipeline):
                 reading["pair_attention"] = pairs[mine][:, mine].tolist()
             readings.append(reading)
 
-        result = self._prediction(model_outputs["logits"][0].float())
+        answers = answers_of(self.model.config)
+        scores = answers.scores(model_outputs["logits"][0].float())
+        result = answers.result(scores.tolist())
         if "labels" in model_outputs:
             result["target"] = label_names[model_outputs["labels"][0].item()]
         for name in readings[0]:
@@ -253,24 +255,6 @@ class SelfAttentionPipeline(Pipeline):
     @property
     def _names(self) -> dict[int, str]:
         return self.model.config.id2label  # type: ignore[return-value]  # keys are ints once set
-
-    def _prediction(self, logits: Tensor) -> dict[str, Any]:
-        """Return the fields up to `answer_set` from logits (num_labels,)."""
-        config, names = self.model.config, self._names
-        kind = config.problem_type or "single_label_classification"
-        if kind == "regression":
-            values = logits
-        elif kind == "multi_label_classification":
-            values = logits.sigmoid()
-        else:
-            values = logits.softmax(-1)
-        scores = {names[i]: value for i, value in enumerate(values.tolist())}
-        label = max(scores, key=scores.__getitem__)
-        prediction: dict[str, Any] = {"kind": kind, "label": label, "score": scores[label]}
-        prediction["scores"] = scores
-        if kind == "multi_label_classification":
-            prediction["labels"] = [name for name, score in scores.items() if score > 0.5]
-        return prediction | answer_set(scores, config.answer_threshold)
 
 
 class LimitedTextClassificationPipeline(TextClassificationPipeline):
@@ -340,14 +324,6 @@ def warn_of_truncation(num_cut: int, num_read: int) -> None:
         num_cut,
         num_cut + num_read,
     )
-
-
-def answer_set(scores: Mapping[str, float], threshold: float | None) -> dict[str, list[str]]:
-    """Return the labels with a probability from the threshold on, and the best; none without it."""
-    if threshold is None:
-        return {}
-    best, *others = sorted(scores, key=lambda label: -scores[label])
-    return {"answer_set": [best, *(label for label in others if scores[label] >= threshold)]}
 
 
 def _reading(text: str, offsets: list[list[int]], names: list[str], hops: Tensor) -> dict[str, Any]:

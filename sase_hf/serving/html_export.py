@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..data.labels import MULTI_LABEL, REGRESSION
 from ..data.tokenizer import built_settings, truncation
 from ..hub.card import card_facts
+from ..models.answers import answers_of
 from ..models.checked_model import CheckedPreTrainedModel
 from ..models.configuration_self_attentive import SelfAttentiveConfig
 from ..models.modeling_self_attentive import (
@@ -92,7 +92,7 @@ def live_page(
     model_of_page = model if float32 else rounded(model)
     vocabulary = tokenizer.get_vocab()
     words = sorted(vocabulary, key=vocabulary.__getitem__)
-    kind = _kind(model.config)
+    kind = answers_of(model.config).kind
     weights, places = _packed(_tensors(model_of_page, len(words), kind, int8=not float32))
     values = {
         **_values_of_model(model, kind),
@@ -147,13 +147,6 @@ def _obstacle(model: CheckedPreTrainedModel, settings: Mapping[str, Any] | None)
     if settings is None:
         return "has a tokenizer that build_tokenizer did not make"
     return None
-
-
-def _kind(config: SelfAttentiveConfig) -> str:
-    """Return what the page calls its scores."""
-    if config.problem_type == REGRESSION:
-        return "values"
-    return "shares" if config.problem_type == MULTI_LABEL else "probabilities"
 
 
 def _values_of_model(model: Classifier, kind: str) -> dict[str, Any]:
@@ -284,7 +277,7 @@ def _output_layer(
     scale = torch.tensor(config.target_deviation or [1.0])
     weight = state["classifier.output.weight"].T * scale
     bias = state["classifier.output.bias"] * scale + torch.tensor(config.target_mean or [0.0])
-    if kind == "probabilities":
+    if answers_of(config).has_one_label:
         weight = weight - weight.mean(1, keepdim=True)
         bias = bias - bias.mean()
     return weight, bias

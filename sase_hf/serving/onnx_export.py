@@ -27,10 +27,10 @@ from torch import Tensor, nn
 from transformers import TokenizersBackend
 from transformers.utils import CONFIG_NAME
 
-from ..data.labels import MULTI_LABEL, REGRESSION
 from ..data.splits import Rows
 from ..evaluation.records import describe_hardware, write_record
 from ..models import text_limit
+from ..models.answers import answers_of
 from ..models.checked_files import sha256_of
 from ..models.checked_model import CheckedPreTrainedModel
 from ..utils.errors import refusal
@@ -273,10 +273,13 @@ def _compare_on_rows(
     if not model.is_head:
         cosine = nn.functional.cosine_similarity(torch.tensor(exported), torch.tensor(expected))
         comparison["cosine_similarity"] = float(cosine.mean())
-    elif model.config.problem_type == MULTI_LABEL:
-        comparison["agreement"] = float(((exported > 0) == (expected > 0)).all(1).mean())
-    elif model.config.problem_type != REGRESSION:
-        comparison["agreement"] = float((exported.argmax(1) == expected.argmax(1)).mean())
+        return comparison
+    answers = answers_of(model.config)
+    if answers.has_labels:
+        of_export = answers.chosen(torch.from_numpy(exported))
+        of_model = answers.chosen(torch.from_numpy(expected))
+        is_same = (of_export == of_model).reshape(len(texts), -1).all(1)
+        comparison["agreement"] = float(is_same.double().mean())
     return comparison
 
 

@@ -10,11 +10,11 @@ import torch
 from transformers import PreTrainedModel
 
 from ..data.arguments import DataArguments, flag
-from ..data.labels import REGRESSION, SINGLE_LABEL
 from ..data.rationales import RationaleCollator, count_marked
 from ..data.splits import Rows, load_rows
 from ..evaluation.metrics import load_metrics, metrics_function
 from ..models import FAMILIES, RETRIEVAL
+from ..models.answers import answers_of
 from ..training.arguments import EncoderArguments, RunArguments, with_config_flags
 from ..training.predictions import predicted_labels
 from ..training.report import calibrate, write_report
@@ -152,7 +152,9 @@ class LabelTask(EncoderTask):
         """Yield the number of rows, their columns, and the labels."""
         yield from super().describe(setup)
         names = setup.rows.label_names
-        kind = setup.rows.problem_type + ", with probabilities" * setup.rows.labels.soft
+        kind = setup.rows.kind
+        if setup.rows.labels.soft:
+            kind += ", with probabilities"
         yield f"labels: {len(names)} ({', '.join(names[:10])}), {kind}"
         if (marked := count_marked(setup.tokens.get("train"))) is not None:
             yield f"rationale: {marked:,} of {setup.tokens['train'].num_rows:,} training rows"
@@ -161,9 +163,9 @@ class LabelTask(EncoderTask):
 
     def trainer_options(self, setup: TrainingSetup) -> dict[str, Any]:
         """Return the metrics that were asked for or that fit."""
-        kind = setup.rows.problem_type
+        kind = setup.rows.kind
         metrics = load_metrics(self.run_args.metric_name, kind)
-        options: dict[str, Any] = {"compute_metrics": metrics_function(metrics, kind)}
+        options: dict[str, Any] = {"compute_metrics": metrics_function(metrics, setup.rows.answers)}
         collator = options["data_collator"] = RationaleCollator(setup.tokenizer)
         if not setup.model.config.has_attention:
             collator.weight = 0
@@ -204,15 +206,14 @@ class LabelTask(EncoderTask):
             return "raise their --class_weights, or add rows with these labels"
         return "try --class_weights balanced"
 
-    def best_metric(self, problem_type: str) -> str:
+    def best_metric(self, kind: str) -> str:
         """Return the metric by which every label counts alike if balanced weights ask for that."""
         is_balanced = self.model_args.class_weights == ["balanced"]
-        return "macro_f1" if is_balanced else super().best_metric(problem_type)
+        return "macro_f1" if is_balanced else super().best_metric(kind)
 
     def columns(self, trainer: Any, setup: TrainingSetup, predictions: Any) -> list[dict[str, Any]]:
         """Return the predicted labels, their probabilities and the answer sets."""
-        threshold = setup.model.config.answer_threshold
-        return predicted_labels(torch.from_numpy(predictions), setup.rows.labels, threshold)
+        return predicted_labels(torch.from_numpy(predictions), answers_of(setup.model.config))
 
 
 def _saved_task(config: Any) -> str | None:
@@ -231,8 +232,8 @@ def _saved_task(config: Any) -> str | None:
 
 def _class_weights(asked: list[str], data: Rows) -> list[float]:
     """Return the weights that were asked for; `balanced` ones have the mean 1 over the rows."""
-    if data.problem_type != SINGLE_LABEL:
-        raise ValueError(f"--class_weights is for one label per row, not for {data.problem_type}")
+    if not data.answers.has_one_label:
+        raise ValueError(f"--class_weights is for one label per row, not for {data.kind}")
     if asked == ["balanced"]:
         if "train" not in data.splits:
             raise ValueError("--class_weights balanced counts training rows; give --train_file")
@@ -258,12 +259,12 @@ def _class_weights(asked: list[str], data: Rows) -> list[float]:
 def _label_fields(data: Rows) -> dict[str, Any]:
     """Return the fields of the config that hold the labels, or the scale of the numbers."""
     fields: dict[str, Any] = {
-        "problem_type": data.problem_type,
+        "problem_type": data.kind,
         "id2label": dict(enumerate(data.label_names)),
         "label2id": {name: index for index, name in enumerate(data.label_names)},
     }
     train = data.splits.get("train")
-    if data.problem_type != REGRESSION:
+    if data.answers.has_labels:
         fields |= {"target_mean": None, "target_deviation": None}
     elif train is not None:
         targets = np.array(train["label"][:], dtype=np.float64)

@@ -10,9 +10,9 @@ from transformers import PreTrainedModel, TokenizersBackend
 from transformers.trainer_utils import EvalLoopOutput
 
 from ..data.arguments import PairArguments, flag
-from ..data.labels import REGRESSION
 from ..data.splits import Rows, encode_rows, load_pairs
 from ..models import FAMILIES, RETRIEVAL, unit_rows
+from ..models.answers import REGRESSION
 from ..retrieval.ranking import ranking_metrics, ranks_of_own, recall_by_length
 from ..training.arguments import EncoderArguments, RunArguments, with_config_flags
 from ..training.task import EncoderTask, NewModel, TrainingSetup

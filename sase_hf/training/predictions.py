@@ -14,10 +14,9 @@ import pyarrow.parquet as pq
 from torch import Tensor
 
 from ..data.arguments import SourceArguments
-from ..data.labels import MULTI_LABEL, REGRESSION, LabelColumn
 from ..data.rows import CsvForm, read_rows, wrap_read_errors
 from ..data.splits import Rows
-from ..models.pipeline_self_attentive import answer_set
+from ..models.answers import Answers
 from ..utils.files import atomic_write
 
 Row = Mapping[str, Any]
@@ -74,29 +73,14 @@ def write_predictions(
     return target
 
 
-def predicted_labels(
-    logits: Tensor, labels: LabelColumn, answer_threshold: float | None = None
-) -> list[dict[str, Any]]:
+def predicted_labels(logits: Tensor, answers: Answers) -> list[dict[str, Any]]:
     """Return the columns of predictions for rows with these logits (B, C).
 
-    They are `predicted_label` and `confidence`, its probability; for sets of labels
-    `predicted_labels`; for numbers `predicted_` and the name of each. The probability of every
-    label is in `scores`; with a threshold, `answer_set` has the labels that may be right.
+    One label: `predicted_label`, `confidence` (its probability), the probability of every label in
+    `scores`, and with a threshold `answer_set`, the labels that may be right. Several labels:
+    `predicted_labels` and `scores`. Numbers: `predicted_` and the name of each.
     """
-    names = labels.names
-    if labels.problem_type == REGRESSION:
-        columns = [f"predicted_{name}" for name in names]
-        return [dict(zip(columns, row, strict=True)) for row in logits.float().tolist()]
-    if labels.problem_type == MULTI_LABEL:
-        rows = [dict(zip(names, row, strict=True)) for row in logits.float().sigmoid().tolist()]
-        return [{"predicted_labels": [n for n in s if s[n] > 0.5], "scores": s} for s in rows]
-    rows = [dict(zip(names, row, strict=True)) for row in logits.float().softmax(-1).tolist()]
-    best = [max(scores, key=scores.__getitem__) for scores in rows]
-    return [
-        {"predicted_label": name, "confidence": scores[name], "scores": scores}
-        | answer_set(scores, answer_threshold)
-        for name, scores in zip(best, rows, strict=True)
-    ]
+    return [answers.columns(scores) for scores in answers.scores(logits.float()).tolist()]
 
 
 def flat_row(row: Row) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from transformers import pipeline
 
-from ..data.labels import REGRESSION, SINGLE_LABEL
 from ..data.splits import SPAN_COLUMNS
 from ..data.tokenizer import truncation
 from ..evaluation.calibration import expected_calibration_error, fit_temperature, fit_threshold
@@ -18,7 +17,6 @@ from ..utils.files import write_text
 from ..utils.text import Table, one_line
 from ..visualization.attended_text import label_text
 from ..visualization.page import tables_html
-from .predictions import predicted_labels
 from .task import TrainingSetup
 from .trainer import SelfAttentiveTrainer
 
@@ -41,7 +39,7 @@ def calibrate(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, 
     without it and with it; `answer_threshold` and, if there is one, the mean number of labels in an
     answer set.
     """
-    if setup.rows.problem_type != SINGLE_LABEL:
+    if not setup.rows.answers.has_one_label:
         return {}
     rows = setup.tokens["validation"]
     logits = torch.from_numpy(trainer.predict(rows, metric_key_prefix="eval").predictions).float()
@@ -95,8 +93,7 @@ def write_report(
         output.predictions,
         rows,
         setup.tokens.get("train"),
-        label_names=task.label_names,
-        problem_type=task.problem_type,
+        answers=task.answers,
         vocab_size=len(setup.tokenizer),
         compute_metrics=measure,
         facts=dict(_facts(trainer, output, known)),
@@ -108,9 +105,10 @@ def write_report(
     notes = list(remarks(report, way_out, rare_way_out, chosen_by))
     tables = [Table("before you read on", [""], [[note] for note in notes])] if notes else []
     tables += report_tables(report, MAX_PAGE_MATRIX)
-    kinds = ("far off", "close") if task.problem_type == REGRESSION else ("wrong", "right")
-    for kind, numbers in zip(kinds, (report.wrong, report.right), strict=True):
-        heading, some = f"Predictions that are {kind}", numbers[:NUM_EXAMPLES]
+    parts = (report.wrong, report.right)
+    for verdict, numbers in zip(task.answers.verdicts, parts, strict=True):
+        heading = f"Predictions that are {verdict}"
+        some = numbers[:NUM_EXAMPLES]
         chosen = unmarked.select(some).to_list()
         if getattr(setup.model.config, "has_attention", False):
             examples[heading] = _read(setup, chosen)
@@ -155,10 +153,9 @@ def _read(setup: TrainingSetup, rows: list[dict[str, Any]]) -> list[dict[str, An
 def _listed(heading: str, setup: TrainingSetup, logits: Any, examples: list[Any]) -> Table:
     """Return a table of some validation rows, for models that attend to nothing."""
     labels, rows = setup.rows.labels, []
-    found = predicted_labels(torch.from_numpy(logits.round(3)), labels)
-    for row, columns in zip(examples, found, strict=True):
-        first, *others = columns.values()
-        predicted = [first, *others] if labels.problem_type == REGRESSION else first
+    scores = labels.answers.scores(torch.from_numpy(logits.round(3))).tolist()
+    for row, row_scores in zip(examples, scores, strict=True):
+        predicted = labels.answers.predicted(row_scores)
         known = labels.decode(row.pop("label"))
         rows.append([" / ".join(row.values()), label_text(predicted), label_text(known)])
     return Table(heading, ["", "predicted", "true label"], rows)

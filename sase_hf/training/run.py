@@ -374,7 +374,7 @@ def complete_arguments(task: Task, setup: TrainingSetup) -> dict[str, Any]:
         per_update *= run_args.gradient_accumulation_steps
         chosen["num_train_epochs"] = min(max(round(updates * per_update / rows), 2), 30)
     if run_args.metric_for_best_model == "auto":
-        chosen["metric_for_best_model"] = name = task.best_metric(setup.rows.problem_type)
+        chosen["metric_for_best_model"] = name = task.best_metric(setup.rows.kind)
         chosen["greater_is_better"] = name not in LOWER_IS_BETTER
     for name, value in chosen.items():
         setattr(run_args, name, value)
@@ -392,7 +392,7 @@ def check_setup(run_args: Any, setup: TrainingSetup) -> None:
             raise ValueError(f"--{step} needs a {split} split; give {way_out}")
     name = run_args.metric_for_best_model
     logged = FAMILIES[setup.model.config.model_type].logged_outputs
-    measured = ("loss", *logged, *DEFAULT_METRICS[setup.rows.problem_type])
+    measured = ("loss", *logged, *DEFAULT_METRICS[setup.rows.kind])
     is_known = name is None or name.removeprefix("eval_") in measured
     if run_args.metric_name is None and not is_known:
         raise ValueError(

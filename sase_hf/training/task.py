@@ -99,9 +99,9 @@ class Task(ABC):
         columns = filter(None, (texts, ", ".join(task.label_columns)))
         yield f"rows: {rows} ({' -> '.join(columns)})"
 
-    def best_metric(self, problem_type: str) -> str:
+    def best_metric(self, kind: str) -> str:
         """Return the metric that chooses the best model if no flag names one."""
-        return DEFAULT_METRICS[problem_type][0]
+        return DEFAULT_METRICS[kind][0]
 
     def trainer_options(self, setup: TrainingSetup) -> dict[str, Any]:
         """Return the options that the trainer of this task takes beside those of all."""

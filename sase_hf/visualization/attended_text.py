@@ -13,7 +13,7 @@ from typing import Any
 
 import regex
 
-from ..data.labels import MULTI_LABEL, SINGLE_LABEL
+from ..models.answers import answers_of_kind
 from ..models.pipeline_self_attentive import MIN_RATIO
 from ..utils.text import shown_characters
 
@@ -97,8 +97,8 @@ def strengths(weights: Sequence[float]) -> list[float]:
 def scale_ends(texts: Sequence[AttendedText]) -> tuple[str, str, float]:
     """Return the meaning of no colour and of the strongest colour in some texts.
 
-    The third is the size of the contributions from which on a word has the full colour, 0 if none
-    is known: half of the texts have such a word, so that one outlier does not pale all others.
+    Third: the contribution drawn in full colour, the median of the texts' largest ones, so that an
+    outlier does not fade the rest; 0 without contributions.
     """
     strongest = f"{FULL_STRENGTH} times that or more"
     if any(2 <= len(text.words) < FULL_STRENGTH for text in texts):
@@ -195,15 +195,10 @@ def is_right(result: Result) -> bool | None:
 
     The `kind` of the result says what it predicts. Without one, nothing is said.
     """
-    known, kind = result.get("true_label"), result.get("kind")
-    if known is None:
+    true_label = result.get("true_label")
+    if true_label is None:
         return None
-    is_list = isinstance(known, list | tuple)
-    if kind == MULTI_LABEL:
-        return {*map(str, known if is_list else [known])} == {*map(str, result["labels"])}
-    if kind == SINGLE_LABEL and not is_list:
-        return str(known) == str(result["label"])
-    return None
+    return answers_of_kind(result.get("kind")).is_right(true_label, result)
 
 
 def label_text(label: object) -> str:

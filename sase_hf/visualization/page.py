@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from ..data.labels import MULTI_LABEL, SINGLE_LABEL
+from ..models.answers import answers_of_kind
 from ..utils.text import Table
 from .attended_text import (
     AttendedText,
@@ -123,7 +123,7 @@ def article(parsed: Parsed, name: str) -> dict[str, Any]:
         "name": name,
         "result": result,
         "predicted": predicted_text(result),
-        "score": _score_text(result["score"], result.get("kind")),
+        "score": answers_of_kind(result.get("kind")).shown(result["score"]),
         "true_label": label_text(result["true_label"]) if "true_label" in result else None,
         "verdict": _verdict(result),
         "sides": [_side(text) for text in texts],
@@ -215,22 +215,16 @@ def _line(text: AttendedText, view: int) -> tuple[list[float], list[tuple[str, s
 def _scores(result: Result) -> dict[str, Any]:
     """Return a row for each of the best `MAX_LABELS` labels: its name, bar and number."""
     scores: dict[Any, float] = dict(result.get("scores") or {result["label"]: result["score"]})
-    kind = result.get("kind")
-    has_bars = kind in (SINGLE_LABEL, MULTI_LABEL)  # those of a length from 0 to 1
+    answers = answers_of_kind(result.get("kind"))
     names = list(scores)
     if len(names) > MAX_LABELS:
         names = sorted(names, key=lambda name: -scores[name])[:MAX_LABELS]
     rows = []
     for name in names:
-        bar = f"{scores[name]:.3f}" if has_bars else None
-        rows.append((name, bar, _score_text(scores[name], kind)))
-    title = "Probabilities" if kind == SINGLE_LABEL else "Scores"
-    return {"title": title, "rows": rows, "left_out": len(scores) - len(names)}
-
-
-def _score_text(score: float, kind: str | None) -> str:
-    """Return a score as text: in percent if the scores of all labels sum to 1."""
-    return f"{score:.1%}" if kind == SINGLE_LABEL else f"{score:.3f}"
+        bar = answers.bar(scores[name])
+        length = None if bar is None else f"{bar:.3f}"
+        rows.append((name, length, answers.shown(scores[name])))
+    return {"title": answers.scores_title, "rows": rows, "left_out": len(scores) - len(names)}
 
 
 @dataclass(frozen=True, repr=False)

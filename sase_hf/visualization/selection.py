@@ -6,7 +6,7 @@ from typing import Any
 
 from transformers.utils import logging
 
-from ..data.labels import REGRESSION
+from ..models.answers import answers_of
 from .attended_text import Result, is_right
 
 SELECT = ("confident", "wrong", "random")
@@ -37,10 +37,9 @@ def read_rows(
 
 def check_select(select: str, model: Any, rows: Sequence[Row], file: str) -> None:
     """Raise ValueError if a model's predictions for the rows of a file cannot be so selected."""
-    checkpoint, problem_type = model.name_or_path, model.config.problem_type
     reason = ""
-    if problem_type == REGRESSION and select != "random":
-        reason = f"{checkpoint} predicts numbers; give --select random"
+    if not answers_of(model.config).has_labels and select != "random":
+        reason = f"{model.name_or_path} predicts numbers; give --select random"
     elif select == "wrong" and not all(known for _, known in rows):
         reason = f"{file} has rows without a label; give --label_column_name"
     if reason:

@@ -28,7 +28,6 @@ from runner import LAB, SCRIPTS, Run, call
 from transformers import EvalPrediction
 
 from sase_hf.data.arguments import DataArguments
-from sase_hf.data.labels import SINGLE_LABEL
 from sase_hf.data.rows import read_rows
 from sase_hf.data.splits import Rows, encode_rows, load_rows
 from sase_hf.evaluation.calibration import expected_calibration_error
@@ -36,6 +35,7 @@ from sase_hf.evaluation.metrics import load_metrics, metrics_function
 from sase_hf.evaluation.records import measured_record
 from sase_hf.hub.checks import weight_files
 from sase_hf.hub.push import PUBLIC_NAMES
+from sase_hf.models.answers import SINGLE_LABEL
 from sase_hf.utils.loading import load_checkpoint
 
 COMPARED = yaml.safe_load((LAB / "systems.yaml").read_text(encoding="utf-8"))
@@ -71,7 +71,7 @@ class Comparison(Run):
         measured = measure(task, log)
         labels = np.array(task.splits["test"]["label"][:])
         probabilities = measured.pop("probabilities")
-        compute = metrics_function(load_metrics(None, SINGLE_LABEL), SINGLE_LABEL)
+        compute = metrics_function(load_metrics(None, SINGLE_LABEL), task.answers)
         metrics = compute(EvalPrediction(predictions=probabilities, label_ids=labels))
         metrics["calibration_error"] = expected_calibration_error(probabilities, labels)
         record = measured_record(

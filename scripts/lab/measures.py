@@ -16,7 +16,6 @@ from records import Record
 from torch import Tensor
 
 from sase_hf.data.batching import token_counts
-from sase_hf.data.labels import SINGLE_LABEL
 from sase_hf.data.splits import TRANSLATION, load_pairs
 from sase_hf.evaluation.metrics import load_metrics
 from sase_hf.tasks import LabelTask, TranslationTask
@@ -67,7 +66,7 @@ def measure_labels(words: Sequence[str], model: Path, word_list: Path | None) ->
         statistics = measure_attention(sample, batch_size, listed)
         kinds = (kind for kind in (*DISTRIBUTIONS, "lift") if kind in statistics)
         measured["attention"] = {kind: statistics[kind]["mean"] for kind in kinds}
-    if parts.rows.problem_type == SINGLE_LABEL:
+    if parts.rows.answers.has_one_label:
         predicted = torch.zeros(len(rows), dtype=torch.long)
         with torch.no_grad():
             for numbers, batch in sample.batches(batch_size, "Scoring"):

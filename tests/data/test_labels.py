@@ -35,7 +35,7 @@ from sase_hf.data.labels import (
 def test_label_column_infers_problem_type(
     values: list[Any], options: dict[str, Any], expected: str
 ) -> None:
-    assert LabelColumn.learn(values, **options).problem_type == expected
+    assert LabelColumn.learn(values, **options).kind == expected
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_label_column_names_the_twin_of_an_unknown_label(known: str, cell: str, 
         LabelColumn.learn([[known], ["x", known]]),
     ):
         with pytest.raises(ValueError, match=f"is not one of the labels .*; it {twin}; write both"):
-            labels.encode([cell] if labels.problem_type == MULTI_LABEL else cell)
+            labels.encode([cell] if labels.kind == MULTI_LABEL else cell)
 
 
 def test_label_column_says_that_lists_of_one_item_are_sets() -> None:
@@ -294,7 +294,7 @@ def test_label_column_refuses_numbers_beside_what_is_none(item: str) -> None:
     """Else each score would be a class."""
     with pytest.raises(ValueError, match=f"numbers, but for '{item}'"):
         LabelColumn.learn(["0.5", item, "1.5"])
-    assert LabelColumn.learn(["0.5", item, "1.5"], SINGLE_LABEL).problem_type == SINGLE_LABEL
+    assert LabelColumn.learn(["0.5", item, "1.5"], SINGLE_LABEL).kind == SINGLE_LABEL
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ def test_label_column_asks_whether_many_whole_numbers_are_classes() -> None:
     prices = [str(number) for number in range(60)]
     with pytest.raises(ValueError, match="60 different whole numbers in 62 rows; add --problem_ty"):
         LabelColumn.learn(prices + prices[:2])
-    assert LabelColumn.learn(prices + prices[:2], REGRESSION).problem_type == REGRESSION
+    assert LabelColumn.learn(prices + prices[:2], REGRESSION).kind == REGRESSION
     assert len(LabelColumn.learn(prices * 2).names) == 60
 
 

@@ -19,10 +19,10 @@ from transformers import TokenizersBackend
 from sase_hf import build_tokenizer
 from sase_hf.data import splits
 from sase_hf.data.arguments import DataArguments, PairArguments
-from sase_hf.data.labels import MULTI_LABEL
 from sase_hf.data.sources import scratch_file
 from sase_hf.data.splits import Rows, encode_pairs, encode_rows, load_pairs, load_rows
 from sase_hf.data.tokenizer import LenientTokenizer
+from sase_hf.models.answers import MULTI_LABEL
 
 
 def load(**fields: Any) -> Rows:
@@ -99,7 +99,7 @@ def test_load_rows_reads_several_labels_of_a_csv(
     """As lists, with separators, or as columns in the order of the flag: the same labels."""
     path = write_csv(tmp_path / "a.csv", [{"text": "a", **row} for row in rows])
     task = load(train_file=path, test_file=path, **flags)
-    assert task.problem_type == MULTI_LABEL
+    assert task.kind == MULTI_LABEL
     assert task.label_names == tuple(flags.get("label_column_name", "fun,sad").split(","))
     expected = [[float(name in row) for name in task.label_names] for row in TAGS]
     assert labels_of(task) == labels_of(task, "test") == expected

@@ -7,9 +7,13 @@ import pytest
 from datasets import Dataset
 
 from sase_hf.evaluation.baselines import linear_model, most_frequent
+from sase_hf.models.answers import answers_of_kind
 
 VOCAB_SIZE = 30
 PROBLEMS = ["single_label_classification", "multi_label_classification", "regression"]
+TWO_LABELS = answers_of_kind("single_label_classification", "ab")
+THREE_LABELS = answers_of_kind("single_label_classification", "abc")
+TWO_OF_SEVERAL = answers_of_kind("multi_label_classification", "ab")
 
 
 def made_rows(problem: str, count: int, seed: int) -> Dataset:
@@ -29,7 +33,7 @@ def made_rows(problem: str, count: int, seed: int) -> Dataset:
 def test_linear_model_learns_which_word_says_the_label(problem: str) -> None:
     train, rows = made_rows(problem, 300, 1), made_rows(problem, 100, 2)
     num_labels = 1 if problem == "regression" else 2
-    logits = linear_model(train, rows, VOCAB_SIZE, problem, num_labels)
+    logits = linear_model(train, rows, VOCAB_SIZE, answers_of_kind(problem, "ab"[:num_labels]))
     assert logits.shape == (100, num_labels)
     labels = np.array(rows["labels"][:])
     predicted = {PROBLEMS[0]: logits.argmax(-1), PROBLEMS[1]: logits > 0}
@@ -42,7 +46,7 @@ def test_linear_model_counts_the_texts_of_a_pair_apart() -> None:
     sides = [row % 2 for row in range(200)]
     rows = [{"input_ids": [2, 3], "token_type_ids": [s, 1 - s], "labels": s} for s in sides]
     data = Dataset.from_list(rows)
-    assert linear_model(data, data, 4, PROBLEMS[0], 2).argmax(-1).tolist() == sides
+    assert linear_model(data, data, 4, TWO_LABELS).argmax(-1).tolist() == sides
 
 
 def test_linear_model_sees_which_words_both_texts_of_a_pair_have() -> None:
@@ -55,7 +59,7 @@ def test_linear_model_sees_which_words_both_texts_of_a_pair_have() -> None:
             "labels": [int(first == second) for first, second in pairs],
         }
     )
-    logits = linear_model(data, data, 8, PROBLEMS[0], 2)
+    logits = linear_model(data, data, 8, TWO_LABELS)
     assert logits.argmax(-1).tolist() == data["labels"][:]
 
 
@@ -64,7 +68,7 @@ def test_linear_model_reads_pairs_of_neighbouring_words() -> None:
     labels = [row % 2 for row in range(40)]
     texts = [[2, 3, 4] if label else [4, 3, 2] for label in labels]
     data = Dataset.from_dict({"input_ids": texts, "labels": labels})
-    assert linear_model(data, data, 5, PROBLEMS[0], 2).argmax(-1).tolist() == labels
+    assert linear_model(data, data, 5, TWO_LABELS).argmax(-1).tolist() == labels
 
 
 def test_linear_model_learns_from_rows_of_the_whole_split_where_they_are_many(
@@ -74,26 +78,30 @@ def test_linear_model_learns_from_rows_of_the_whole_split_where_they_are_many(
     monkeypatch.setattr("sase_hf.evaluation.baselines.MAX_ROWS", 12)
     labels = [row // 40 for row in range(120)]
     data = Dataset.from_dict({"input_ids": [[label + 2] for label in labels], "labels": labels})
-    logits = linear_model(data, data, 5, PROBLEMS[0], 3)
+    logits = linear_model(data, data, 5, THREE_LABELS)
     assert logits.argmax(-1).tolist() == labels
 
 
 def test_linear_model_never_answers_with_a_label_that_no_training_row_has() -> None:
     data = Dataset.from_dict({"input_ids": [[2], [3], [4]], "labels": [0, 0, 0]})
-    assert linear_model(data, data, 5, PROBLEMS[0], 2).argmax(-1).tolist() == [0, 0, 0]
+    assert linear_model(data, data, 5, TWO_LABELS).argmax(-1).tolist() == [
+        0,
+        0,
+        0,
+    ]
 
 
 def test_linear_model_reads_texts_of_any_length_also_an_empty_one() -> None:
     texts = [[4], [2, 3, 4, 2], [5, 2], [2, 5], [3, 6], []]
     data = Dataset.from_dict({"input_ids": texts, "labels": [0, 0, 1, 1, 2, 2]})
-    logits = linear_model(data, data, 7, PROBLEMS[0], 3)
+    logits = linear_model(data, data, 7, THREE_LABELS)
     assert (logits.argmax(-1) == np.array(data["labels"][:])).mean() > 0.8
 
 
 def test_most_frequent_says_what_most_training_rows_say() -> None:
-    single = most_frequent(Dataset.from_dict({"labels": [1, 2, 2]}), 4, PROBLEMS[0], 3)
+    single = most_frequent(Dataset.from_dict({"labels": [1, 2, 2]}), 4, THREE_LABELS)
     assert single.argmax(-1).tolist() == [2] * 4
     sets = Dataset.from_dict({"labels": [[1.0, 0.0], [1.0, 1.0], [1.0, 0.0]]})
-    assert (most_frequent(sets, 1, PROBLEMS[1], 2) > 0).tolist() == [[True, False]]
+    assert (most_frequent(sets, 1, TWO_OF_SEVERAL) > 0).tolist() == [[True, False]]
     numbers = Dataset.from_dict({"labels": [1.0, 4.0]})
-    assert most_frequent(numbers, 2, "regression", 1).tolist() == [[2.5], [2.5]]
+    assert most_frequent(numbers, 2, answers_of_kind("regression", "a")).tolist() == [[2.5], [2.5]]

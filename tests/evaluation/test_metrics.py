@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from transformers import EvalPrediction
 
-from sase_hf.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from sase_hf.data.splits import TRANSLATION
 from sase_hf.evaluation.metrics import DEFAULT_METRICS, load_metrics, metrics_function
+from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, answers_of_kind
 
 
 def computed(name: str, predictions: Any, references: Any) -> float:
@@ -69,7 +69,7 @@ def measure(
 ) -> dict[str, float]:
     modules = load_metrics(names, problem_type)
     evaluated = EvalPrediction(predictions=predictions, label_ids=np.array(labels))
-    return metrics_function(modules, problem_type)(evaluated)
+    return metrics_function(modules, answers_of_kind(problem_type))(evaluated)
 
 
 HITS = """

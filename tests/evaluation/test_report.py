@@ -8,6 +8,7 @@ from datasets import Dataset
 
 from sase_hf.evaluation.metrics import load_metrics, metrics_function
 from sase_hf.evaluation.report import Report, measure_report, remarks, report_tables
+from sase_hf.models.answers import answers_of_kind
 from sase_hf.utils.text import table_lines
 
 NAMES = ("cold", "mild", "hot")
@@ -16,14 +17,13 @@ LABELS = [0, 0, 0, 2, 1]
 
 
 def make_report(logits: list[list[float]], labels: list[Any], problem: str, names: Any) -> Report:
-    metrics = metrics_function(load_metrics(None, problem), problem)
+    metrics = metrics_function(load_metrics(None, problem), answers_of_kind(problem))
     rows = Dataset.from_dict({"input_ids": [[2, 3]] * len(labels), "labels": labels})
     return measure_report(
         np.array(logits, dtype=np.float32),
         rows,
         rows,
-        label_names=names,
-        problem_type=problem,
+        answers=answers_of_kind(problem, names),
         vocab_size=4,
         compute_metrics=metrics,
         facts={"temperature": 2.0},

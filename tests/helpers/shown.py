@@ -4,7 +4,7 @@ import re
 from html.parser import HTMLParser
 from typing import Any
 
-from sase_hf.data.labels import SINGLE_LABEL
+from sase_hf.models.answers import SINGLE_LABEL
 
 VOID = {"meta", "input"}
 ELEMENTS = (

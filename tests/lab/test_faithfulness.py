@@ -194,5 +194,5 @@ def test_measure_faithfulness_names_what_it_needs(
     with pytest.raises(ValueError, match="gives scores that are not finite"):
         measure_faithfulness(dataset, integrated_gradients_steps=0)
     dataset.model.config.problem_type = "regression"
-    with pytest.raises(ValueError, match=r"problem_type is 'regression'; it must be 'single_"):
+    with pytest.raises(ValueError, match=r"answers regression; it must be single_"):
         measure_faithfulness(dataset)

@@ -13,8 +13,8 @@ from rows import write_jsonl
 from tiny_translation import tiny_translator
 
 from sase_hf import build_translation_tokenizer
-from sase_hf.data.labels import MULTI_LABEL, SINGLE_LABEL
 from sase_hf.data.rows_for_model import rows_for_model
+from sase_hf.models.answers import MULTI_LABEL, SINGLE_LABEL
 
 
 @pytest.mark.parametrize(

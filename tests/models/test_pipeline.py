@@ -20,7 +20,7 @@ from transformers import (
 from transformers.pipelines.pt_utils import KeyDataset, KeyPairDataset
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, build_tokenizer
-from sase_hf.models.pipeline_self_attentive import answer_set, most_attended, sentence_starts
+from sase_hf.models.pipeline_self_attentive import most_attended, sentence_starts
 
 TEXT = "The soup was not good,  but the bread was."
 PAIR = {"text": "Two dogs sleep on a mat.", "text_pair": "No dog is awake."}
@@ -320,12 +320,6 @@ def test_most_attended_joins_neighbouring_tokens() -> None:
         {"text": "slow", "start": 19, "end": 23, "weight": 0.3},
     ]
     assert most_attended(text, offsets, [1 / 6] * 6) == [], "an evenly read text has no span"
-
-
-def test_answer_set_has_the_best_label_and_all_from_the_threshold_on() -> None:
-    expected = {0.02: ["no", "yes"], 0.5: ["no"], 0.95: ["no"], None: None}
-    found = {t: answer_set({"yes": 0.1, "no": 0.9}, t).get("answer_set") for t in expected}
-    assert found == expected
 
 
 def test_pipeline_ranks_the_sentences_of_a_long_text_by_what_they_added(

@@ -139,7 +139,7 @@ def test_report_advises_nothing_that_the_run_has_done(
 def test_balanced_weights_choose_the_epoch_by_macro_f1(words: str, expected: str) -> None:
     """Accuracy prefers the epoch that neglects the rare labels, which the weights are for."""
     task = parse_arguments(LabelTask, ["--train_file", "rows.csv", *words.split()])
-    data = SimpleNamespace(problem_type="single_label_classification")
+    data = SimpleNamespace(kind="single_label_classification")
     setup: Any = SimpleNamespace(tokens={"train": SimpleNamespace(num_rows=9)}, rows=data)
     complete_arguments(task, setup)
     assert task.run_args.metric_for_best_model == expected

@@ -12,9 +12,9 @@ import torch
 from rows import write_csv, write_jsonl
 
 from sase_hf.data.arguments import DataArguments
-from sase_hf.data.labels import MULTI_LABEL, REGRESSION, LabelColumn
 from sase_hf.data.rows import read_rows
 from sase_hf.data.splits import load_rows
+from sase_hf.models.answers import MULTI_LABEL, REGRESSION, answers_of_kind
 from sase_hf.training.predictions import predicted_labels, write_predictions
 
 ROWS = [
@@ -57,7 +57,7 @@ def test_predictions_keep_the_columns_and_the_form_of_their_file(
     names = ["no", "yes"]
     arguments = DataArguments(test_file=write(tmp_path / f"New.Rows.{ending}"), label_names=names)
     task = load_rows(arguments)
-    added = predicted_labels(LOGITS, task.labels)
+    added = predicted_labels(LOGITS, task.answers)
     path = write_predictions(added, task, arguments, str(tmp_path / "out"))
     assert path == tmp_path / "out" / f"predictions.{ending}"
     assert path.read_bytes()[:1] == b"[" or ending != "json"
@@ -114,15 +114,15 @@ def test_predictions_never_replace_a_column_of_the_file(tmp_path: Path) -> None:
 
 def test_predicted_numbers_stand_under_their_own_names() -> None:
     """In the order of the outputs, which need not be that of the alphabet."""
-    column = LabelColumn(REGRESSION, ("warmth", "noise"))
-    rows = predicted_labels(torch.tensor([[1.5, -2.0]]), column)
+    answers = answers_of_kind(REGRESSION, ("warmth", "noise"))
+    rows = predicted_labels(torch.tensor([[1.5, -2.0]]), answers)
     assert rows == [{"predicted_warmth": 1.5, "predicted_noise": -2.0}]
 
 
 def test_predicted_labels_of_sets_are_those_above_a_half() -> None:
     probabilities = torch.tensor([[0.49, 0.51], [0.5, 0.45], [0.9, 0.8]])
-    column = LabelColumn(MULTI_LABEL, ("warm", "new"))
-    rows = predicted_labels(probabilities.logit(), column)
+    answers = answers_of_kind(MULTI_LABEL, ("warm", "new"))
+    rows = predicted_labels(probabilities.logit(), answers)
     assert [row["predicted_labels"] for row in rows] == [["new"], [], ["warm", "new"]]
     assert rows[0]["scores"] == pytest.approx({"warm": 0.49, "new": 0.51})
 

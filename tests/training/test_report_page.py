@@ -31,7 +31,7 @@ def test_report_lists_bad_and_good_predictions_under_their_names(
     path = str(write_jsonl(tmp_path / "rows.jsonl", rows))
     task = load_rows(DataArguments(train_file=path, validation_file=path))
     tokenizer = build_tokenizer(texts)
-    metrics = metrics_function(load_metrics(None, task.problem_type), task.problem_type)
+    metrics = metrics_function(load_metrics(None, task.kind), task.answers)
     output = SimpleNamespace(predictions=np.array(outputs, dtype=np.float32), metrics={})
     trainer: Any = SimpleNamespace(
         predict=lambda *_, **__: output,

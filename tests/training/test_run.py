@@ -374,7 +374,7 @@ def test_run_plans_fewer_epochs_for_more_rows_and_with_word_vectors(
     splits = {"train": SimpleNamespace(num_rows=rows)}
     for words, epochs in (("", expected), ("--word_vectors v.txt", with_vectors)):
         task = parse_arguments(LabelTask, ["--train_file", "rows.csv", *words.split()])
-        data = SimpleNamespace(problem_type="single_label_classification")
+        data = SimpleNamespace(kind="single_label_classification")
         setup: Any = SimpleNamespace(tokens=splits, rows=data)
         assert complete_arguments(task, setup)["num_train_epochs"] == epochs
         assert task.run_args.num_train_epochs == epochs

@@ -33,6 +33,7 @@ from runs import (
 )
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
+from sase_hf.models.answers import answers_of_kind
 from sase_hf.training.checkpoints import list_checkpoints, why_incomplete
 from sase_hf.training.report import calibrate, write_report
 from sase_hf.training.trainer import SelfAttentiveTrainer
@@ -154,7 +155,7 @@ def test_calibration_that_would_lie_leaves_the_logits(labels: list[int], repeats
     logits = np.array(([[2.0, 0]] * 8 + [[4.0, 0]] * 2) * repeats)
     output = torch.nn.Linear(1, 2)
     before = output.weight.tolist()
-    task = SimpleNamespace(problem_type="single_label_classification")
+    task = SimpleNamespace(answers=answers_of_kind("single_label_classification"))
     config = SimpleNamespace(answer_error=0.05)
     model = SimpleNamespace(classifier=SimpleNamespace(output=output), config=config)
     setup: Any = SimpleNamespace(rows=task, tokens={"validation": {"labels": labels}}, model=model)

@@ -8,7 +8,7 @@ import pytest
 from pages import browser_context
 from shown import PAYLOADS, Page, assert_harmless, explained, pair_result, result
 
-from sase_hf.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
+from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from sase_hf.utils.text import Table
 from sase_hf.visualization import Attention, attention_fragment, attention_html, comparison_html
 from sase_hf.visualization.attended_text import parse_result

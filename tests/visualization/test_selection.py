@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sase_hf.data.labels import SINGLE_LABEL
+from sase_hf.models.answers import SINGLE_LABEL
 from sase_hf.visualization import select_predictions
 
 # Label, score and true label.

@@ -413,9 +413,9 @@ function classify(matrices) {
 }
 
 const SCORES = {
-  values: (logits) => logits,
-  shares: (logits) => logits.map(sigmoid),
-  probabilities: softmax,
+  regression: (logits) => logits,
+  multi_label_classification: (logits) => logits.map(sigmoid),
+  single_label_classification: softmax,
 };
 
 /* Read the tokens of one text: its states, its attention, and M, row by row (r * H). */

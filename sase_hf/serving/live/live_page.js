@@ -198,7 +198,7 @@ function drawTop(line, { shown, words, views, added }) {
 }
 
 const scoreText = (score) =>
-  (model.kind === "probabilities" ? `${(100 * score).toFixed(1)}%` : score.toFixed(3));
+  (model.kind === "single_label_classification" ? `${(100 * score).toFixed(1)}%` : score.toFixed(3));
 
 /* Return a row of the table of scores. */
 function scoreRow(label, score, isPredicted) {
@@ -213,7 +213,7 @@ function scoreRow(label, score, isPredicted) {
 
 /* Write what is predicted, and the table of the highest scores. */
 function drawAnswer(scores, best) {
-  const areSeveral = model.kind === "shares";
+  const areSeveral = model.kind === "multi_label_classification";
   const labels = [...scores.keys()];
   const predicted = areSeveral ? labels.filter((label) => scores[label] > 0.5) : [best];
   const names = predicted.map((label) => model.labels[label]);

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from sase_hf.data.labels import SINGLE_LABEL
+from sase_hf.models.answers import SINGLE_LABEL, answers_of
 from sase_hf.models.contributions_self_attentive import (
     backward_in_evaluation_mode,
     check_label_ids,
@@ -81,9 +81,9 @@ def attributions(
         ImportError: If Captum is needed and missing.
     """
     # transformers leaves the problem type of a single-label model open.
-    problem_type = dataset.model.config.problem_type or SINGLE_LABEL
-    if problem_type != SINGLE_LABEL:
-        raise ValueError(f"problem_type is {problem_type!r}; it must be {SINGLE_LABEL!r}")
+    answers = answers_of(dataset.model.config)
+    if not answers.has_one_label:
+        raise ValueError(f"the model answers {answers.kind}; it must be {SINGLE_LABEL}")
     if (steps := integrated_gradients_steps) < 0:
         raise ValueError(f"--integrated_gradients_steps is {steps}; it must be 0 or more")
     if random_orders < 1:

@@ -1,0 +1,226 @@
+"""What a model answers: one label, several labels, or numbers. All that depends on which is here.
+
+Shapes: B texts, C labels or numbers.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+SINGLE_LABEL = "single_label_classification"
+MULTI_LABEL = "multi_label_classification"
+REGRESSION = "regression"
+LEAST_PROBABILITY = 0.5  # of a label that applies, where several may
+
+
+class Answers:
+    """What all kinds of answers share. This class alone is an answer of unknown kind.
+
+    names: the labels in id order; for numbers, a name for each.
+    threshold: the least probability of a label in an answer set; None for no answer sets.
+    """
+
+    kind: ClassVar[str] = ""  # of a model: its `config.problem_type`
+    has_labels: ClassVar[bool] = False  # whether `names` are labels, which are right or wrong
+    has_one_label: ClassVar[bool] = False  # whether exactly one of them is right
+    scores_title: ClassVar[str] = "Scores"
+    verdicts: ClassVar[tuple[str, str]] = ("far off", "close")  # of a bad prediction, a good one
+
+    def __init__(self, names: Sequence[str] = (), threshold: float | None = None) -> None:
+        self.names = tuple(names)
+        self.threshold = threshold
+
+    def scores(self, logits: Tensor) -> Tensor:
+        """Return what a person reads, (..., C): probabilities, or the numbers as they are."""
+        return logits
+
+    def chosen(self, logits: Tensor) -> Tensor:
+        """Return the prediction for logits (B, C), in the form of `labels`."""
+        return logits
+
+    def labels(self, labels: Tensor) -> Tensor:
+        """Return the labels of rows: class ids (B,), or floats (B, C)."""
+        return labels.float().reshape(-1, len(self.names))
+
+    def constant_logits(self, labels: Tensor) -> Tensor:
+        """Return logits (C,) that predict from these `labels` alone: the mean of the numbers."""
+        return labels.mean(0)
+
+    def errors(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return how wrong each row is, (B,), given its `labels`; 0 if it is right.
+
+        Numbers that are no further off than the median row are right.
+        """
+        distances = (logits - labels).abs().sum(-1)
+        return distances.where(distances > distances.median(), 0.0)
+
+    def predicted(self, scores: Sequence[float]) -> Any:
+        """Return the label, the list of labels or the list of numbers that C scores predict."""
+        return list(scores)
+
+    def columns(self, scores: Sequence[float]) -> dict[str, Any]:
+        """Return the columns that a file of predictions adds to a row."""
+        return {f"predicted_{name}": score for name, score in self._by_name(scores).items()}
+
+    def result(self, scores: Sequence[float]) -> dict[str, Any]:
+        """Return the fields of a pipeline's result, as `SelfAttentionPipeline` lists them."""
+        by_name = self._by_name(scores)
+        best = max(by_name, key=by_name.__getitem__)
+        fields = {"kind": self.kind, "label": best, "score": by_name[best], "scores": by_name}
+        return fields | self.answer_set(by_name)
+
+    def answer_set(self, scores: Mapping[str, float]) -> dict[str, list[str]]:
+        """Return the `answer_set`: the best label, and all from the threshold on, best first.
+
+        Without a threshold nothing is returned.
+        """
+        if self.threshold is None:
+            return {}
+        best, *others = sorted(scores, key=lambda name: -scores[name])
+        likely = [name for name in others if scores[name] >= self.threshold]
+        return {"answer_set": [best, *likely]}
+
+    def is_right(self, true_label: Any, result: Mapping[str, Any]) -> bool | None:
+        """Return whether a result has the true label, or labels; None if that cannot be said."""
+        return None
+
+    def bar(self, score: float) -> float | None:
+        """Return the length of a score as a bar, from 0 to 1; None if it has none."""
+        return None
+
+    def shown(self, score: float) -> str:
+        """Return a score as a person reads it."""
+        return f"{score:.3f}"
+
+    def _by_name(self, scores: Sequence[float]) -> dict[str, float]:
+        return dict(zip(self.names, scores, strict=True))
+
+
+class Numbers(Answers):
+    """The answers of a regression: C numbers."""
+
+    kind = REGRESSION
+
+
+class SingleLabel(Answers):
+    """One label for each text; the probabilities of all labels sum to 1."""
+
+    kind = SINGLE_LABEL
+    has_labels = True
+    has_one_label = True
+    scores_title = "Probabilities"
+    verdicts = ("wrong", "right")
+
+    def scores(self, logits: Tensor) -> Tensor:
+        """Return the probability of each label, (..., C)."""
+        return logits.softmax(-1)
+
+    def chosen(self, logits: Tensor) -> Tensor:
+        """Return the id of the best label, (B,)."""
+        return logits.argmax(-1)
+
+    def labels(self, labels: Tensor) -> Tensor:
+        """Return the id of the true label, (B,); of soft labels that of the most probable one."""
+        return labels if labels.ndim == 1 else labels.argmax(1)
+
+    def constant_logits(self, labels: Tensor) -> Tensor:
+        """Return logits (C,) that predict the most frequent label."""
+        return labels.bincount(minlength=len(self.names)).float()
+
+    def errors(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return how sure the model is of a wrong label, (B,); 0 if it is right."""
+        confidence, predicted = self.scores(logits).max(-1)
+        return confidence.where(predicted != labels, 0.0)
+
+    def predicted(self, scores: Sequence[float]) -> str:
+        """Return the best label."""
+        return self.names[scores.index(max(scores))]
+
+    def columns(self, scores: Sequence[float]) -> dict[str, Any]:
+        """Return the label, its probability, those of all labels, and the answer set."""
+        by_name = self._by_name(scores)
+        label = self.predicted(scores)
+        row = {"predicted_label": label, "confidence": by_name[label], "scores": by_name}
+        return row | self.answer_set(by_name)
+
+    def is_right(self, true_label: Any, result: Mapping[str, Any]) -> bool | None:
+        """Return whether the label is the true one; None if there are several true ones."""
+        if isinstance(true_label, list | tuple):
+            return None
+        return str(true_label) == str(result["label"])
+
+    def bar(self, score: float) -> float:
+        """Return the probability."""
+        return score
+
+    def shown(self, score: float) -> str:
+        """Return the probability in percent."""
+        return f"{score:.1%}"
+
+
+class MultiLabel(Answers):
+    """Several labels for each text, or none; each label has a probability of its own."""
+
+    kind = MULTI_LABEL
+    has_labels = True
+    verdicts = ("wrong", "right")
+
+    def scores(self, logits: Tensor) -> Tensor:
+        """Return the probability of each label, (..., C)."""
+        return logits.sigmoid()
+
+    def chosen(self, logits: Tensor) -> Tensor:
+        """Return 1 for each label with a probability above `LEAST_PROBABILITY`, else 0: (B, C)."""
+        return (logits > 0).long()
+
+    def constant_logits(self, labels: Tensor) -> Tensor:
+        """Return logits (C,) that predict the labels which most rows have."""
+        return labels.mean(0) - LEAST_PROBABILITY
+
+    def errors(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return how many labels are wrong, (B,)."""
+        return ((logits > 0) != (labels > 0)).sum(-1).float()
+
+    def predicted(self, scores: Sequence[float]) -> list[str]:
+        """Return the labels that apply."""
+        by_name = self._by_name(scores)
+        return [name for name in by_name if by_name[name] > LEAST_PROBABILITY]
+
+    def columns(self, scores: Sequence[float]) -> dict[str, Any]:
+        """Return the labels that apply, and the probabilities of all."""
+        return {"predicted_labels": self.predicted(scores), "scores": self._by_name(scores)}
+
+    def result(self, scores: Sequence[float]) -> dict[str, Any]:
+        """Return the fields of a pipeline's result, with the `labels` that apply."""
+        fields = super().result(scores)
+        fields["labels"] = self.predicted(scores)
+        return fields
+
+    def is_right(self, true_label: Any, result: Mapping[str, Any]) -> bool:
+        """Return whether the labels that apply are the true ones."""
+        true_labels = true_label if isinstance(true_label, list | tuple) else [true_label]
+        return set(map(str, true_labels)) == set(map(str, result["labels"]))
+
+    def bar(self, score: float) -> float:
+        """Return the probability."""
+        return score
+
+
+_KINDS: dict[str, type[Answers]] = {
+    answers.kind: answers for answers in (SingleLabel, MultiLabel, Numbers)
+}
+
+
+def answers_of_kind(
+    kind: str | None, names: Sequence[str] = (), threshold: float | None = None
+) -> Answers:
+    """Return the answers of a kind, such as `config.problem_type` or the `kind` of a result."""
+    return _KINDS.get(kind or "", Answers)(names, threshold)
+
+
+def answers_of(config: Any) -> Answers:
+    """Return the answers of a model with this config; without a problem type it has one label."""
+    names = [name for _, name in sorted(config.id2label.items())]
+    threshold = getattr(config, "answer_threshold", None)
+    return answers_of_kind(config.problem_type or SINGLE_LABEL, names, threshold)
