@@ -6,9 +6,9 @@ import os
 import shutil
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers import __version__ as transformers_version
 from transformers.modeling_utils import load_state_dict
@@ -25,6 +25,10 @@ from .checked_files import (
     sha256_of,
     write_checksums,
 )
+
+if TYPE_CHECKING:
+    from transformers.modeling_utils import LoadStateDictConfig
+    from transformers.utils.loading_report import LoadStateDictInfo
 
 logger = logging.get_logger(__name__)
 
@@ -71,10 +75,10 @@ class CheckedPreTrainedModel(PreTrainedModel):
     @classmethod
     def _load_pretrained_model(
         cls,
-        model: Any,
+        model: PreTrainedModel,
         state_dict: Any,
         checkpoint_files: list[str] | None,
-        load_config: Any,
+        load_config: "LoadStateDictConfig",
         expected_keys: list[str] | None = None,
     ) -> Any:
         """Load files between two checks; `from_pretrained` calls this with a model on `meta`.
@@ -82,6 +86,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
         Only this method knows the files: a subfolder, a variant, an adapter or the config can
         change them. At this point the new weights have no memory yet.
         """
+        assert isinstance(model, CheckedPreTrainedModel)
         files = checkpoint_files if expected_keys is None else None  # not an adapter's
         saved: SavedParts | None = None
         if files:
@@ -94,9 +99,10 @@ class CheckedPreTrainedModel(PreTrainedModel):
             _check_names_and_shapes(model, info, load_config)
         if files and saved:
             folder = _folder_of_parts(files, load_config)
-            checkpoint = load_config.pretrained_model_name_or_path
+            checkpoint = str(load_config.pretrained_model_name_or_path)
             check_parts(folder, checkpoint, saved, type(model.config))
-            model.base_model._tokenizer_digest = saved.tokenizer
+            base: Any = model.base_model
+            base._tokenizer_digest = saved.tokenizer
         model._has_checked_weights = True
         # Loaded weights lie in the mapped file at any address, and the address changes the last bit
         # of a sum. A copy is aligned like the weights of a new model.
@@ -169,7 +175,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
         }
         return {"auto_map": auto_map, "custom_pipelines": pipelines}
 
-    def set_input_embeddings(self, value: Any) -> None:
+    def set_input_embeddings(self, value: nn.Module) -> None:
         """Replace the word vectors, also to resize them: the ids may be of another tokenizer."""
         self._tokenizer_digest = None
         super().set_input_embeddings(value)
@@ -229,12 +235,12 @@ def check_one_per_token(name: str, tensor: Tensor, tokens: Tensor) -> None:
         )
 
 
-def _reference(thing: Any) -> str:
+def _reference(thing: object) -> str:
     """Return `module.Class`, the form of `auto_map`, without the package of the module."""
     return f"{type(thing).__module__.rpartition('.')[2]}.{type(thing).__name__}"
 
 
-def _check_files(files: list[str], load_config: Any) -> SavedParts | None:
+def _check_files(files: list[str], load_config: "LoadStateDictConfig") -> SavedParts | None:
     """Raise ValueError unless files are safetensors of the checkpoint's folder, as saved.
 
     Returns what `SHA256SUMS` says; None if there is none.
@@ -269,24 +275,25 @@ def _check_files(files: list[str], load_config: Any) -> SavedParts | None:
     return saved
 
 
-def _beside(files: list[str], name: str, load_config: Any) -> Path:
+def _beside(files: list[str], name: str, load_config: "LoadStateDictConfig") -> Path:
     """Return the path of a file beside the weights, fetched if they are on the Hub."""
     path = Path(files[0]).with_name(name)
-    checkpoint = load_config.pretrained_model_name_or_path
+    checkpoint = str(load_config.pretrained_model_name_or_path)
     if path.is_file() or os.path.exists(checkpoint):
         return path
-    options = {**load_config.download_kwargs, "_raise_exceptions_for_missing_entries": False}
+    options: dict[str, Any] = dict(load_config.download_kwargs or {})
+    options["_raise_exceptions_for_missing_entries"] = False
     return Path(cached_file(checkpoint, name, **options) or path)
 
 
-def _folder_of_parts(files: list[str], load_config: Any) -> Path:
+def _folder_of_parts(files: list[str], load_config: "LoadStateDictConfig") -> Path:
     """Return the folder with the config and the tokenizer of the weights, fetched if needed."""
     for name in PART_NAMES:
         _beside(files, name, load_config)
     return Path(files[0]).parent
 
 
-def _check_values(files: list[str], model: Any, is_quantized: bool) -> None:
+def _check_values(files: list[str], model: PreTrainedModel, is_quantized: bool) -> None:
     """Raise ValueError unless the weights of the model are of a floating-point type and finite."""
     expected = model.state_dict()
     prefix = f"{model.base_model_prefix}."
@@ -307,7 +314,7 @@ def _check_values(files: list[str], model: Any, is_quantized: bool) -> None:
             raise ValueError(f"{where} finite: {min(names)}. Train the model again")
 
 
-def is_of_model(name: str, model: Any) -> bool:
+def is_of_model(name: str, model: PreTrainedModel) -> bool:
     """Return whether a weight of a file is of a part that the model has.
 
     If the model does not read it, it is of a layer that the config does not count. The parts of
@@ -323,7 +330,9 @@ def _part_of(name: str) -> str:
     return name.partition(".")[0]
 
 
-def _check_names_and_shapes(model: Any, info: Any, load_config: Any) -> None:
+def _check_names_and_shapes(
+    model: PreTrainedModel, info: "LoadStateDictInfo", load_config: "LoadStateDictConfig"
+) -> None:
     """Raise unless a model got all its weights, in their shapes.
 
     A head may start from the checkpoint of a base model or of another head; its own parts may then
@@ -343,7 +352,9 @@ def _check_names_and_shapes(model: Any, info: Any, load_config: Any) -> None:
             f"the weights in {where} lack {', '.join(missing[:3])}. Save the whole model with "
             "save_pretrained"
         )
-    reader = model if is_whole else model.base_model  # another head's own parts may stay unread
+    reader: Any = (
+        model if is_whole else model.base_model
+    )  # another head's own parts may stay unread
     unread = sorted(name for name in info.unexpected_keys if is_of_model(name, reader))
     if unread:
         raise ValueError(
