@@ -63,11 +63,7 @@ class BiLSTMLayer(nn.Module):
         """Run one LSTM over the blocks, carrying its state along: (P, width) -> (P, u)."""
         blocks = packing.blocks
         if self.gradient_checkpointing and self.training:
-            blocks = [
-                (min(CHECKPOINTED_STEPS, steps - done), rows)
-                for steps, rows in blocks
-                for done in range(0, steps, CHECKPOINTED_STEPS)
-            ]
+            blocks = _short_blocks(blocks)
         # One split: with a slice for each block, the backward pass would fill all of x per block.
         sizes = [steps * rows for steps, rows in blocks]
         *parts, spare = x.split([*sizes, packing.spare])
@@ -80,16 +76,27 @@ class BiLSTMLayer(nn.Module):
         return torch.cat([*outputs, spare.new_zeros(len(spare), self.units)])
 
 
+def _short_blocks(blocks: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Divide blocks, steps and sentences of each, into those of `CHECKPOINTED_STEPS` at most."""
+    short_blocks = []
+    for steps, rows in blocks:
+        for done in range(0, steps, CHECKPOINTED_STEPS):
+            short_blocks.append((min(CHECKPOINTED_STEPS, steps - done), rows))
+    return short_blocks
+
+
 class BiLSTMEncoder(nn.Module):
     """A stack of bidirectional LSTM layers, plain or with shortcuts (Nie and Bansal, 2017)."""
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__()
         self.has_shortcuts = config.lstm_shortcuts
-        embedding, hidden = config.embedding_size, config.hidden_size
-        widths = [embedding]
-        for below in range(1, config.num_lstm_layers):
-            widths.append(embedding + below * hidden if self.has_shortcuts else hidden)
+        widths = [config.embedding_size]
+        for num_below in range(1, config.num_lstm_layers):
+            if self.has_shortcuts:
+                widths.append(config.embedding_size + num_below * config.hidden_size)
+            else:
+                widths.append(config.hidden_size)
         self.layers = nn.ModuleList(BiLSTMLayer(width, config.lstm_hidden_size) for width in widths)
 
     def forward(self, x: Tensor, packing: Packing) -> list[Tensor]:
@@ -111,12 +118,12 @@ class CNNEncoder(GradientCheckpointingLayer):
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__()
         self.sizes = config.cnn_kernel_sizes
-        inputs = [config.embedding_size, *[config.hidden_size] * (config.cnn_num_layers - 1)]
-        self.convolutions = nn.ModuleList(  # of the first layer in order of the widths, and so on
-            nn.Linear(size * width, config.cnn_num_filters)
-            for width in inputs
-            for size in self.sizes
-        )
+        self.convolutions = nn.ModuleList()  # of the first layer in order of the widths, and so on
+        width = config.embedding_size
+        for _ in range(config.cnn_num_layers):
+            for size in self.sizes:
+                self.convolutions.append(nn.Linear(size * width, config.cnn_num_filters))
+            width = config.hidden_size
 
     def forward(self, x: Tensor, packing: Packing) -> tuple[Tensor, ...]:
         """Return the states of every layer, (P, H), in order of the widths, from vectors (P, d)."""
@@ -125,12 +132,12 @@ class CNNEncoder(GradientCheckpointingLayer):
         states = [x]
         for first in range(0, len(self.convolutions), len(self.sizes)):
             windows = packing.windows(states[-1], range(-before, reach // 2 + 1))
-            found = []
+            states_of_widths = []
             for number, size in enumerate(self.sizes, start=first):
                 start = before - (size - 1) // 2
                 window = windows[:, start : start + size].flatten(1)
-                found.append(F.relu(self.convolutions[number](window)))
-            states.append(torch.cat(found, dim=-1))
+                states_of_widths.append(F.relu(self.convolutions[number](window)))
+            states.append(torch.cat(states_of_widths, dim=-1))
         return tuple(states[1:])  # reentrant checkpointing ignores tensors in lists
 
 
@@ -139,7 +146,8 @@ class DilatedCNNLayer(GradientCheckpointingLayer):
 
     def __init__(self, config: SelfAttentiveConfig, dilation: int) -> None:
         super().__init__()
-        size, width = config.dilated_cnn_kernel_size, config.hidden_size
+        size = config.dilated_cnn_kernel_size
+        width = config.hidden_size
         self.offsets = [dilation * (place - (size - 1) // 2) for place in range(size)]
         self.convolution = nn.Linear(size * width, width)
 

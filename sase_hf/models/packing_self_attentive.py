@@ -30,15 +30,20 @@ def dense_blocks(lengths: list[int]) -> list[tuple[int, int]]:
     sentences of each block, in order; the blocks hold at least one position.
     """
     blocks: list[tuple[int, int]] = []
-    done, rows = 0, len(lengths) - lengths.count(0)
+    done = 0
+    rows = len(lengths) - lengths.count(0)
     padding = 0  # positions of padding if the block went on to the end of the current row
     for row in range(rows - 1, 0, -1):
-        reached, longer = lengths[row], lengths[row - 1]
+        reached = lengths[row]
+        longer = lengths[row - 1]
         padding += (rows - row) * (longer - reached)
         if padding > CALL_IN_TOKENS and reached > done:
             blocks.append((reached - done, rows))
-            done, rows, padding = reached, row, 0
-    return [*blocks, (max(lengths[0] - done, 1), max(rows, 1))]
+            done = reached
+            rows = row
+            padding = 0
+    blocks.append((max(lengths[0] - done, 1), max(rows, 1)))
+    return blocks
 
 
 def _spare(positions: int) -> int:
@@ -107,21 +112,26 @@ class Packing:
         rank_of_sentence = torch.zeros_like(self.order).scatter(0, self.order, sentences)
         rows = self._first * self.real + rank_of_sentence.unsqueeze(1)
         self._rows = rows.flatten().clamp(max=self.rank.shape[0] - 1)
-        self._step_of_token = step_of_token = (mask.cumsum(1) - 1) * mask
-        self._places = (step_of_token + sentences.unsqueeze(1) * steps).flatten()
+        self._step_of_token = (mask.cumsum(1) - 1) * mask
+        self._places = (self._step_of_token + sentences.unsqueeze(1) * steps).flatten()
 
     def _positions(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return each step's first position, and each position's step and rank in its block."""
-        firsts, steps, ranks = [], [], []
-        done = packed = 0
+        firsts = []
+        steps = []
+        ranks = []
+        num_steps = 0  # of the blocks before this one
+        num_positions = 0
         for length, rows in self.blocks:
             within = torch.arange(length, device=self.mask.device)
             rank = torch.arange(rows, device=self.mask.device)
-            firsts.append(packed + within * rows)
-            steps.append((done + within).unsqueeze(1).expand(-1, rows).flatten())
+            firsts.append(num_positions + within * rows)
+            steps.append((num_steps + within).unsqueeze(1).expand(-1, rows).flatten())
             ranks.append(rank.expand(length, -1).flatten())
-            done, packed = done + length, packed + length * rows
-        step, rank = (F.pad(torch.cat(parts), (0, self.spare)) for parts in (steps, ranks))
+            num_steps += length
+            num_positions += length * rows
+        step = F.pad(torch.cat(steps), (0, self.spare))
+        rank = F.pad(torch.cat(ranks), (0, self.spare))
         return torch.cat(firsts), step, rank
 
     def _columns(self, lengths: Tensor) -> Tensor:
@@ -158,7 +168,8 @@ class Packing:
     def restore_pairs(self, weights: Tensor) -> Tensor:
         """Put weights of pairs of tokens back, zeros on padding: (B, S, S) -> (B, T, T)."""
         sentences = torch.arange(self.mask.shape[0], device=self.mask.device).view(-1, 1, 1)
-        first, second = self._step_of_token.unsqueeze(2), self._step_of_token.unsqueeze(1)
+        first = self._step_of_token.unsqueeze(2)
+        second = self._step_of_token.unsqueeze(1)
         is_pair = self.mask.unsqueeze(2) & self.mask.unsqueeze(1)
         return weights[sentences, first, second].masked_fill(~is_pair, 0)
 

@@ -78,9 +78,9 @@ class PairFunction(GradientCheckpointingLayer):
         A linear map of [x_t; x_t'] is the sum of one of x_t and one of x_t', so the first layer is
         computed once per token: two of shape (P, H), then two of shape (P, 1) if there is a gate.
         """
-        halves = self.first(x), self.second(x)
-        is_gated = self.weights == "sigmoid"
-        return (*halves, self.first_gate(x), self.second_gate(x)) if is_gated else halves
+        if self.weights == "sigmoid":
+            return self.first(x), self.second(x), self.first_gate(x), self.second_gate(x)
+        return self.first(x), self.second(x)
 
     def forward(self, mask: Tensor, block: Block | None, *halves: Tensor) -> Tensor:
         """Return `relate`; transformers checkpoints this method, but not `relate`."""
@@ -101,7 +101,8 @@ class PairFunction(GradientCheckpointingLayer):
     def attend(self, mask: Tensor, block: Block | None, *halves: Tensor) -> Tensor:
         """Return the weights of the pairs alone, (n, q, s); the arguments are those of `relate`."""
         first, second, *gates = block.cut(halves) if block else halves
-        return self._weigh(mask, F.relu(first.unsqueeze(2) + second.unsqueeze(1)), *gates)
+        pairs = F.relu(first.unsqueeze(2) + second.unsqueeze(1))
+        return self._weigh(mask, pairs, *gates)
 
     def _weigh(self, mask: Tensor, pairs: Tensor, *gates: Tensor) -> Tensor:
         """Return the weights (n, q, s) of pairs (n, q, s, H), in at least float32 for a softmax."""
@@ -111,7 +112,10 @@ class PairFunction(GradientCheckpointingLayer):
             lowest = torch.finfo(scores.dtype).min
             return scores.masked_fill(~mask, lowest).softmax(-1) * mask
         weights = mask.to(pairs.dtype)
-        return weights * (gates[0] + gates[1].mT).sigmoid() if gates else weights
+        if self.weights == "sigmoid":
+            first_gate, second_gate = gates
+            return weights * (first_gate + second_gate.mT).sigmoid()
+        return weights
 
 
 class RelationNetworkEncoder(nn.Module):
@@ -146,11 +150,11 @@ class RelationNetworkEncoder(nn.Module):
         states = torch.zeros_like(halves[0])
         for block, mask in self._blocks(packing):
             inputs = (mask, block, *halves)  # whole: cuts are copies, which would stay in memory
-            states[block.asking] = (
-                self.pair(*inputs)
-                if is_small
-                else checkpoint(self.pair.relate, *inputs, use_reentrant=False)
-            )
+            if is_small:
+                states[block.asking] = self.pair(*inputs)
+            else:
+                related = checkpoint(self.pair.relate, *inputs, use_reentrant=False)
+                states[block.asking] = related
         return [packing.pack_rows(states)]
 
     def attend(self, x: Tensor, packing: Packing) -> Tensor:
@@ -165,8 +169,10 @@ class RelationNetworkEncoder(nn.Module):
         dtype = torch.promote_types(x.dtype, torch.float32)
         weights = x.new_zeros((*real.shape, real.shape[1]), dtype=dtype)
         for block, mask in self._blocks(packing):
-            own = self.pair.attend(mask, block, *halves)
-            weights[(*block.asking, block.partners[1])] = own.to(dtype)
+            sentences, asking = block.asking
+            _, partners = block.partners
+            weights_of_block = self.pair.attend(mask, block, *halves)
+            weights[sentences, asking, partners] = weights_of_block.to(dtype)
         return weights
 
     def _mask(
