@@ -34,43 +34,65 @@ def write_predictions(
     because some were left out, become JSON Lines with the columns `text`, `text_pair` and `label`.
     """
     source = arguments.file_of("test")
-    if source is None or getattr(arguments, "drop_unlabelled", False):
-        source, ending = None, ".jsonl"
-    else:
-        path = Path(source.lower())
-        ending = "".join(path.suffixes[-2:] if path.suffix == ".gz" else path.suffixes[-1:])
-
-    def read() -> Iterator[Row]:
-        if source is None:
-            yield from task.splits["test"].to_list()
-        else:
-            with wrap_read_errors(source):
-                yield from islice(read_rows(source), len(added))
-
+    if getattr(arguments, "drop_unlabelled", False):
+        source = None
+    ending = ".jsonl" if source is None else _ending(source)
+    if ending.startswith((".csv", ".tsv", ".parquet")):
+        added = [flat_row(row) for row in added]
     target = Path(output_dir, f"predictions{ending}")
     with atomic_write(target) as draft:
-        if ending.startswith((".csv", ".tsv", ".parquet")):
-            added = list(map(flat_row, added))
-        if ending == ".parquet":
-            table = pq.read_table(source).slice(0, len(added))
-            added = _renamed(added, table.column_names)
-            for name in added[0]:
-                table = table.append_column(name, pa.array([row[name] for row in added]))
-            pq.write_table(table, draft)
+        if source is not None and ending == ".parquet":
+            _write_parquet(draft, pq.read_table(source), added)
             return target
-        added = _renamed(added, (name for row in read() for name in row))
-        rows = ({**row, **more} for row, more in zip(read(), added, strict=True))
-        form = CsvForm.of(str(source)) if ending.startswith((".csv", ".tsv")) else None
-        opener = gzip.open if ending.endswith(".gz") else open
-        encoding = "utf-8" if form is None else form.encoding
-        with opener(draft, "wt", encoding=encoding, newline="") as file:
-            if form is not None:
-                write_csv(file, rows, form)
-            elif ending.startswith(".jsonl"):
-                file.writelines(f"{json_line(row)}\n" for row in rows)
-            else:
-                file.write("[\n" + ",\n".join(map(json_line, rows)) + "\n]\n")
+        names = (name for row in _test_rows(source, task, len(added)) for name in row)
+        added = _renamed(added, names)
+        test_rows = _test_rows(source, task, len(added))
+        rows = ({**row, **columns} for row, columns in zip(test_rows, added, strict=True))
+        form = None
+        if source is not None and ending.startswith((".csv", ".tsv")):
+            form = CsvForm.of(source)
+        _write_text(draft, ending, rows, form)
     return target
+
+
+def _ending(file: str) -> str:
+    """Return the ending of a file in lower case, such as `.csv` or `.csv.gz`."""
+    suffixes = Path(file.lower()).suffixes
+    if suffixes[-1:] == [".gz"]:
+        return "".join(suffixes[-2:])
+    return "".join(suffixes[-1:])
+
+
+def _test_rows(source: str | None, task: Rows, count: int) -> Iterator[Row]:
+    """Yield the first `count` rows of the file; without a file, the rows of the test split."""
+    if source is None:
+        yield from task.splits["test"].to_list()
+        return
+    with wrap_read_errors(source):
+        yield from islice(read_rows(source), count)
+
+
+def _write_parquet(draft: Path, table: pa.Table, added: Sequence[Row]) -> None:
+    table = table.slice(0, len(added))
+    added = _renamed(added, table.column_names)
+    for name in added[0]:
+        values = [row[name] for row in added]
+        table = table.append_column(name, pa.array(values))
+    pq.write_table(table, draft)
+
+
+def _write_text(draft: Path, ending: str, rows: Iterable[Row], form: CsvForm | None) -> None:
+    """Write rows as CSV in the given form; without a form, as JSON Lines or JSON."""
+    opener = gzip.open if ending.endswith(".gz") else open
+    encoding = "utf-8" if form is None else form.encoding
+    with opener(draft, "wt", encoding=encoding, newline="") as file:
+        if form is not None:
+            write_csv(file, rows, form)
+        elif ending.startswith(".jsonl"):
+            file.writelines(f"{json_line(row)}\n" for row in rows)
+        else:
+            objects = ",\n".join(map(json_line, rows))
+            file.write(f"[\n{objects}\n]\n")
 
 
 def predicted_labels(logits: Tensor, answers: Answers) -> list[dict[str, Any]]:
@@ -88,22 +110,28 @@ def flat_row(row: Row) -> dict[str, Any]:
     cells: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, dict):
-            cells |= {f"{name}_{part}": one for part, one in value.items()}
+            for key, entry in value.items():
+                cells[f"{name}_{key}"] = entry
+        elif isinstance(value, list):
+            cells[name] = json.dumps(value, ensure_ascii=False)
         else:
-            is_list = isinstance(value, list)
-            cells[name] = json.dumps(value, ensure_ascii=False) if is_list else value
+            cells[name] = value
     return cells
 
 
 def _renamed(added: Sequence[Row], names: Iterable[str]) -> Sequence[Row]:
     """Return the added columns, all rows alike, with underscores after names that are taken."""
-    taken, free = set(names), dict[str, str]()
-    for name in (name for row in added[:1] for name in row):
-        free[name] = name
-        while free[name] in taken:
-            free[name] += "_"
-        taken.add(free[name])
-    return [{free[name]: value for name, value in row.items()} for row in added]
+    if not added:
+        return added
+    taken = set(names)
+    free_names: dict[str, str] = {}
+    for name in added[0]:
+        free_name = name
+        while free_name in taken:
+            free_name += "_"
+        taken.add(free_name)
+        free_names[name] = free_name
+    return [{free_names[name]: value for name, value in row.items()} for row in added]
 
 
 def write_csv(file: TextIO, rows: Iterable[Row], form: CsvForm) -> None:
@@ -118,10 +146,15 @@ def write_csv(file: TextIO, rows: Iterable[Row], form: CsvForm) -> None:
         cells = row.values()
         # The writer quotes only the line ends that it writes, and readers know others too.
         breaks = any("\r" in cell or "\n" in cell for cell in cells if isinstance(cell, str))
-        (quoting if breaks else writer).writerow(cells)
+        if breaks:
+            quoting.writerow(cells)
+        else:
+            writer.writerow(cells)
 
 
 def json_line(row: Row) -> str:
     """Return a row as JSON, in ASCII if it holds half a character, which UTF-8 cannot write."""
     line = json.dumps(row, ensure_ascii=False)
-    return json.dumps(row) if _HALVES.search(line) else line
+    if _HALVES.search(line):
+        return json.dumps(row)
+    return line

@@ -38,16 +38,18 @@ def attention_text(result: Result, top: int = 5, *, color: bool | None = None) -
     in_color = _has_true_color() if color is None else color
     lines = []
     for text in texts:
-        lines += [_colored(text)] if in_color else []
+        if in_color:
+            lines.append(_colored(text))
         top_words = text.top_words(0, top)
-        # A joiner at the end of a word joins nothing, so `visible` must look at the word alone.
-        words = ", ".join(f"{visible(word)} {weight:.0%}" for word, weight in top_words)
-        lines.append(f"({READS_EVENLY})" if text.reads_evenly(0) else words)
-        added = sorted(chain(*text.for_and_against(top)), key=lambda item: -abs(item[1]))[:top]
-        if added:
-            named = [_added(word, value, abs(added[0][1]) * in_color) for word, value in added]
+        if text.reads_evenly(0):
+            lines.append(f"({READS_EVENLY})")
+        else:
+            # A joiner at the end of a word joins nothing, so `visible` must see the word alone.
+            lines.append(", ".join(f"{visible(word)} {weight:.0%}" for word, weight in top_words))
+        words_added = _largest(text, top)
+        if words_added:
             target = visible(label_text(result.get("target", result["label"])))
-            lines.append(f"why {target}: {', '.join(named)}")
+            lines.append(f"why {target}: {_reasons(words_added, in_color)}")
         if text.truncated:
             lines.append(f"(tokens cut off at the end and not read: {text.truncated:,})")
     return "\n".join(lines)
@@ -63,15 +65,44 @@ def comparison_text(results: Mapping[str, Sequence[Result]]) -> str:
     for same_text in zip(*results.values(), strict=True):
         if not _has_true_color():
             text = same_text[0]["text"]
-            lines += [f'"{visible(one)}"' for one in ([text] if isinstance(text, str) else text)]
+            sides = [text] if isinstance(text, str) else text
+            lines += [f'"{visible(side)}"' for side in sides]
         for name, result in zip(results, same_text, strict=True):
-            line = f"{name}: " * bool(name) + predicted_text(result)
-            line += f" {result['score']:.3f}" * ("labels" not in result)
-            if "true_label" in result:
-                line += f", true label {label_text(result['true_label'])}"
-            lines += [visible(line), attention_text(result)]
+            lines.append(visible(_prediction(name, result)))
+            lines.append(attention_text(result))
         lines.append("")
     return "\n".join(lines)
+
+
+def _prediction(name: str, result: Result) -> str:
+    """Return what the model with this name predicts, its score, and the true label if known."""
+    line = predicted_text(result)
+    if name:
+        line = f"{name}: {line}"
+    if "labels" not in result:
+        line += f" {result['score']:.3f}"
+    if "true_label" in result:
+        line += f", true label {label_text(result['true_label'])}"
+    return line
+
+
+def _largest(text: AttendedText, count: int) -> list[tuple[str, float]]:
+    """Return the words that added most to the target or took most from it, with their numbers."""
+    words_added = chain(*text.for_and_against(count))
+    return sorted(words_added, key=lambda word_added: -abs(word_added[1]))[:count]
+
+
+def _reasons(words_added: Sequence[tuple[str, float]], in_color: bool) -> str:
+    """Return words with what they added, the first in full colour."""
+    full = abs(words_added[0][1])
+    reasons = []
+    for word, added in words_added:
+        reason = f"{signed(added)} {visible(word)}"
+        if in_color:
+            mark = PRO if added > 0 else CON
+            reason = f"{_style(abs(added) / full, mark)}{reason}{RESET}"
+        reasons.append(reason)
+    return ", ".join(reasons)
 
 
 def _has_true_color() -> bool:
@@ -84,7 +115,8 @@ def _has_true_color() -> bool:
 def _colored(text: AttendedText) -> str:
     """Return a text with its words on the colours of their strengths."""
     plain = _style(0.0)
-    pieces, done = [plain], 0
+    pieces = [plain]
+    done = 0
     for (start, end), strength in zip(text.words, text.strengths(0), strict=True):
         if not strength:
             continue
@@ -95,17 +127,14 @@ def _colored(text: AttendedText) -> str:
     return "".join(pieces).replace("\n", f"{RESET}\n{plain}") + RESET
 
 
-def _added(word: str, added: float, full: float) -> str:
-    """Return a word and what it added, coloured if the contribution of the full colour is given."""
-    style = _style(abs(added) / full, PRO if added > 0 else CON) if full else ""
-    return f"{style}{signed(added)} {visible(word)}{RESET if full else ''}"
-
-
 def _style(strength: float, mark: tuple[int, int, int] = MARK) -> str:
     """Return the escape sequence for a word of a strength."""
-    background = (
-        round(low + strength * (high - low)) for low, high in zip(PAPER, mark, strict=True)
-    )
-    extras = "1;" * (strength >= BOLD) + "4;" * (strength >= UNDERLINED)
-    ink, paper = (";".join(map(str, colour)) for colour in (INK, background))
-    return f"\x1b[0;{extras}38;2;{ink};48;2;{paper}m"
+    codes = ["0"]
+    if strength >= BOLD:
+        codes.append("1")
+    if strength >= UNDERLINED:
+        codes.append("4")
+    paper = (round(low + strength * (high - low)) for low, high in zip(PAPER, mark, strict=True))
+    codes += ["38", "2", *map(str, INK)]
+    codes += ["48", "2", *map(str, paper)]
+    return f"\x1b[{';'.join(codes)}m"
