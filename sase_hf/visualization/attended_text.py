@@ -5,7 +5,7 @@ All renderers show these words, and nothing in a text stays hidden (`visible`).
 
 import math
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from statistics import median_high
@@ -25,6 +25,10 @@ READS_EVENLY = "reads all words about equally"
 MIN_ADDED = 0.1  # of the largest contribution in a text; smaller ones are not named
 
 FIELDS = ("label", "score", "text", "tokens", "offsets", "overall", "attention")
+FIELDS_OF_TEXT = (  # of a pair each has two values
+    *("text", "tokens", "offsets", "overall", "attention"),
+    *("spans", "sentences", "cosine", "truncated", "word_contributions"),
+)
 
 
 @dataclass(frozen=True)
@@ -59,10 +63,12 @@ class AttendedText:
         The entropy alone is not enough: one strong word hardly lowers the entropy of a long text.
         """
         weights = [weight for weight in self.views[view] if weight > 0]
-        total, num_words = sum(weights), len(self.words)
+        total = sum(weights)
+        num_words = len(self.words)
         if num_words < 2 or max(weights, default=0) * num_words > MIN_RATIO * total:
             return False
-        entropy = -sum(weight / total * math.log(weight / total) for weight in weights)
+        shares = [weight / total for weight in weights]
+        entropy = -sum(share * math.log(share) for share in shares)
         return entropy >= EVEN_ENTROPY * math.log(num_words)
 
     def top_words(self, view: int, count: int) -> list[tuple[str, float]]:
@@ -73,11 +79,18 @@ class AttendedText:
 
     def for_and_against(self, count: int) -> list[list[tuple[str, float]]]:
         """Return up to `count` words for the target and as many against, with what they added."""
-        least = MIN_ADDED * max(map(abs, self.added or ()), default=0)
-        added = zip(self.words, self.added or (), strict=False)
-        named = [(self.part(*word), value) for word, value in added if abs(value) > least]
-        named.sort(key=lambda item: -abs(item[1]))
-        return [[item for item in named if (item[1] > 0) == sign][:count] for sign in (True, False)]
+        words_for = []
+        words_against = []
+        if self.added is not None:
+            least = MIN_ADDED * max(map(abs, self.added), default=0)
+            for (start, end), added in zip(self.words, self.added, strict=True):
+                if added > least:
+                    words_for.append((self.part(start, end), added))
+                elif added < -least:
+                    words_against.append((self.part(start, end), added))
+        words_for.sort(key=lambda word_added: -word_added[1])
+        words_against.sort(key=lambda word_added: word_added[1])
+        return [words_for[:count], words_against[:count]]
 
 
 def strengths(weights: Sequence[float]) -> list[float]:
@@ -104,14 +117,19 @@ def scale_ends(texts: Sequence[AttendedText]) -> tuple[str, str, float]:
     if any(2 <= len(text.words) < FULL_STRENGTH for text in texts):
         strongest += ", or all"
     largest = [max(map(abs, text.added)) for text in texts if text.added]
-    full = median_high([size for size in largest if size] or [0.0])
+    above_zero = [size for size in largest if size]
+    full = median_high(above_zero) if above_zero else 0.0
     return "an even share or less", strongest, full
 
 
 def parse_results(results: Result | Sequence[Result]) -> list[tuple[Result, list[AttendedText]]]:
     """Return one result or several, each with its texts."""
-    several = [results] if isinstance(results, Mapping) else results
-    return [(one, parse_result(one, f"result {n} (from 0)")) for n, one in enumerate(several)]
+    if isinstance(results, Mapping):
+        results = [results]
+    parsed = []
+    for number, result in enumerate(results):
+        parsed.append((result, parse_result(result, f"result {number} (from 0)")))
+    return parsed
 
 
 def parse_result(result: Result, name: str = "the result") -> list[AttendedText]:
@@ -122,14 +140,16 @@ def parse_result(result: Result, name: str = "the result") -> list[AttendedText]
             f"{name} is {reprlib.repr(result)}, without {', '.join(missing)}; it must be a dict "
             "from pipeline('self-attention', ...)"
         )
-    sides = [result]
-    if not isinstance(result["text"], str):
-        fields = {*FIELDS[2:], "spans", "sentences", "cosine", "truncated", "word_contributions"}
-        fields &= result.keys()
+    if isinstance(result["text"], str):
+        texts = [_attended_text(result)]
+    else:
+        fields = [field for field in FIELDS_OF_TEXT if field in result]
         sides = [{field: result[field][side] for field in fields} for side in (0, 1)]
-    texts = [_attended_text(side) for side in sides]
-    numbers = (view for text in texts for view in (*text.views, text.added or ()))
-    if not all(map(math.isfinite, (result["score"], *chain(*numbers)))):
+        texts = [_attended_text(side) for side in sides]
+    numbers = [result["score"]]
+    for text in texts:
+        numbers += chain(*text.views, text.added or ())
+    if not all(map(math.isfinite, numbers)):
         raise ValueError(f"{name} has a score or a weight that is not finite; load another model")
     return texts
 
@@ -140,12 +160,13 @@ def _attended_text(result: Result) -> AttendedText:
     def by_word(values: Sequence[float]) -> list[float]:
         return [sum(values[token] for token in tokens) for tokens in tokens_of_words]
 
+    added = result.get("word_contributions")
     return AttendedText(
         text=result["text"],
         shown=shown_characters(result["text"]),
         words=words,
         views=[by_word(weights) for weights in (result["overall"], *result["attention"])],
-        added=by_word(result["word_contributions"]) if "word_contributions" in result else None,
+        added=None if added is None else by_word(added),
         spans=result.get("spans"),
         sentences=result.get("sentences", ()),
         cosine=result.get("cosine"),
@@ -162,27 +183,32 @@ def _words(
     make, and the parts of what a reader sees as one character, such as an emoji. A token without
     characters belongs to no word.
     """
-    # ASCII has no characters of several parts.
-    starts = None if text.isascii() else {match.start() for match in regex.finditer(r"\X", text)}
+    starts: Container[int] = range(len(text))  # ASCII has no characters of several parts
+    if not text.isascii():
+        starts = {match.start() for match in regex.finditer(r"\X", text)}
     tokens: list[list[int]] = []
     words: list[tuple[int, int]] = []
     done = 0
     for token, (start, end) in enumerate(offsets):
-        is_inside = starts is not None and start <= done and start not in starts
+        is_inside = start <= done and start not in starts
         if words and start < end and (end <= done or is_inside):
+            start_of_word, _ = words[-1]
+            done = max(done, end)
             tokens[-1].append(token)
-            words[-1] = (words[-1][0], max(done, end))
+            words[-1] = (start_of_word, done)
         elif max(start, done) < end:
             tokens.append([token])
             words.append((max(start, done), end))
-        done = words[-1][1] if words else 0
+            done = end
     return tokens, words
 
 
 def shortened(text: str, longest: int = 60) -> str:
     """Return a text on one line of at most `longest` characters."""
     line = " ".join(text.split())
-    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+    if len(line) <= longest:
+        return line
+    return f"{line[: longest - 1]}…"
 
 
 def predicted_text(result: Result) -> str:

@@ -49,7 +49,8 @@ def attention_html(results: Result | Sequence[Result], title: str = "Attention")
     The page compares the prediction with the `true_label`, if one was added to a result.
     """
     parsed = parse_results(results)
-    articles, contents = _articles(parsed, "text"), len(parsed) >= MIN_CONTENTS
+    articles = _articles(parsed, "text")
+    contents = len(parsed) >= MIN_CONTENTS
     return _render("attention.html", parsed, title=title, articles=articles, contents=contents)
 
 
@@ -72,8 +73,12 @@ def comparison_html(
     A model trained with the penalty beside one without it gives Figure 4 of the paper. The results
     are by the name of each model; ValueError if their texts differ.
     """
-    parsed = {name: parse_results(own) for name, own in results.items()}
-    texts_of = {name: [result["text"] for result, _ in own] for name, own in parsed.items()}
+    parsed_of = {
+        name: parse_results(results_of_model) for name, results_of_model in results.items()
+    }
+    texts_of = {}
+    for name, parsed in parsed_of.items():
+        texts_of[name] = [result["text"] for result, _ in parsed]
     first, *others = texts_of
     for name in others:
         if texts_of[name] != texts_of[first]:
@@ -81,64 +86,88 @@ def comparison_html(
                 f"the texts of {name!r} differ from those of {first!r}; give the results of all "
                 "models for the same texts in the same order"
             )
-    columns = [
-        [article(one, f"text-{number}-{place}") for number, one in enumerate(own, start=1)]
-        for place, own in enumerate(parsed.values(), start=1)
-    ]
-    groups = [list(zip(parsed, row, strict=True)) for row in zip(*columns, strict=True)]
-    return _render("comparison.html", [*chain(*parsed.values())], title=title, groups=groups)
+    groups = []
+    for number, parsed_of_text in enumerate(zip(*parsed_of.values(), strict=True), start=1):
+        group = []
+        for place, (name, parsed_result) in enumerate(
+            zip(parsed_of, parsed_of_text, strict=True), start=1
+        ):
+            group.append((name, article(parsed_result, f"text-{number}-{place}")))
+        groups.append(group)
+    all_parsed = list(chain(*parsed_of.values()))
+    return _render("comparison.html", all_parsed, title=title, groups=groups)
 
 
 def tables_html(
     tables: Sequence[Table], examples: Mapping[str, Sequence[Result]], title: str
 ) -> str:
     """Show tables, and below them the results of `attention_html` by their headings: one page."""
-    parsed = [parse_results(results) for results in examples.values()]
-    articles = [_articles(some, f"p{number}") for number, some in enumerate(parsed, start=1)]
-    shown = list(zip(examples, articles, strict=True))
-    return _render("tables.html", [*chain(*parsed)], title=title, tables=tables, examples=shown)
+    all_parsed: list[Parsed] = []
+    shown = []
+    for number, (heading, results) in enumerate(examples.items(), start=1):
+        parsed = parse_results(results)
+        all_parsed += parsed
+        shown.append((heading, _articles(parsed, f"p{number}")))
+    return _render("tables.html", all_parsed, title=title, tables=tables, examples=shown)
 
 
 def _render(
     template: str, parsed: Sequence[Parsed], layout: str = "page.html", **values: Any
 ) -> str:
     """Fill in a template; its scale and the number of views follow from the results it shows."""
-    texts = [*chain(*(texts for _, texts in parsed))]
+    texts = [text for _, texts in parsed for text in texts]
     values["num_views"] = max((len(text.views) for text in texts), default=0)
     *ends, full = scale_ends(texts)
     return render(template, layout=layout, scale_ends=ends, full=full, **values)
 
 
 def _articles(parsed: Sequence[Parsed], prefix: str) -> list[dict[str, Any]]:
-    return [article(one, f"{prefix}-{number}") for number, one in enumerate(parsed, start=1)]
+    articles = []
+    for number, parsed_result in enumerate(parsed, start=1):
+        articles.append(article(parsed_result, f"{prefix}-{number}"))
+    return articles
 
 
 def article(parsed: Parsed, name: str) -> dict[str, Any]:
     """Return the values of `article.html` for one result; `name` is its id in the document."""
     result, texts = parsed
-    num_views = len(texts[0].views)
-    has_words = any(text.words for text in texts)
-    cosines = [text.cosine for text in texts]
+    true_label = None
+    if "true_label" in result:
+        true_label = label_text(result["true_label"])
+    views = []
+    why = []
+    cosines = []
+    if any(text.words for text in texts):
+        num_views = len(texts[0].views)
+        views = [[_line(text, view) for text in texts] for view in range(num_views)]
+        why = [_why(text) for text in texts if text.added is not None]
+        if num_views > 2:
+            cosines = [text.cosine for text in texts]
+    if None in cosines:
+        cosines = []
     return {
         "name": name,
         "result": result,
         "predicted": predicted_text(result),
         "score": answers_of_kind(result.get("kind")).shown(result["score"]),
-        "true_label": label_text(result["true_label"]) if "true_label" in result else None,
+        "true_label": true_label,
         "verdict": _verdict(result),
         "sides": [_side(text) for text in texts],
-        "views": [[_line(text, view) for text in texts] for view in range(num_views) if has_words],
+        "views": views,
         "target": label_text(result.get("target", result["label"])),
-        "why": [_why(text) for text in texts if has_words and text.added is not None],
+        "why": why,
         "added": _added(result),
         "scores": _scores(result),
-        "cosines": cosines if has_words and num_views > 2 and None not in cosines else [],
+        "cosines": cosines,
     }
 
 
 def _verdict(result: Result) -> str:
     """Return "Right", "Wrong", or "" if neither can be said."""
-    return {True: "Right", False: "Wrong", None: ""}[is_right(result)]
+    right = is_right(result)
+    if right is None:
+        return ""
+    return "Right" if right else "Wrong"
 
 
 def _side(text: AttendedText) -> dict[str, Any]:
@@ -147,17 +176,29 @@ def _side(text: AttendedText) -> dict[str, Any]:
     `coloured` holds the text before each coloured word, the style and the title of the word, and
     the word; `rest` is the text after the last one. The first `end` characters are shown.
     """
-    views = [text.strengths(view) for view in range(len(text.views))]
-    bars = map(_bar, text.added or [0.0] * len(text.words))
-    coloured, done = [], 0
-    for place, ((start, end), bar) in enumerate(zip(text.words[:MAX_WORDS], bars, strict=False)):
-        styles = [f"--{view}:{own[place]}" for view, own in enumerate(views) if own[place]]
-        if style := ";".join([*styles, *filter(None, [bar])]):
-            before, word = text.part(done, start), text.part(start, end)
-            coloured.append((before, style.replace(":0.", ":."), _word_title(text, place), word))
+    strengths = [text.strengths(view) for view in range(len(text.views))]
+    added = text.added or [0.0] * len(text.words)
+    coloured = []
+    done = 0
+    for place, (start, end) in enumerate(text.words[:MAX_WORDS]):
+        style = _word_style([of_view[place] for of_view in strengths], added[place])
+        if style:
+            title = _word_title(text, place)
+            coloured.append((text.part(done, start), style, title, text.part(start, end)))
             done = end
-    end = len(text.text) if len(text.words) <= MAX_WORDS else text.words[MAX_WORDS - 1][1]
+    end = len(text.text)
+    if len(text.words) > MAX_WORDS:
+        _, end = text.words[MAX_WORDS - 1]
     return {"text": text, "coloured": coloured, "rest": text.part(done, end), "end": end}
+
+
+def _word_style(strengths: Sequence[float], added: float) -> str:
+    """Return the style of a word from its strength in each view, and what it added; or ""."""
+    styles = [f"--{view}:{strength}" for view, strength in enumerate(strengths) if strength]
+    bar = _bar(added)
+    if bar:
+        styles.append(bar)
+    return ";".join(styles).replace(":0.", ":.")
 
 
 def _word_title(text: AttendedText, place: int) -> str:
@@ -167,20 +208,26 @@ def _word_title(text: AttendedText, place: int) -> str:
     if len(hops) > 1:
         strongest = max(range(len(hops)), key=hops.__getitem__)
         title += f"; hop {strongest + 1}: {percent(hops[strongest])}"
-    return title if text.added is None else f"{title}; why: {signed(text.added[place])}"
+    if text.added is not None:
+        title += f"; why: {signed(text.added[place])}"
+    return title
 
 
 def _bar(added: float) -> str:
     """Return the style of a contribution: for or against the target, and how much."""
     size = f"{abs(added):.3f}"
-    return f"--{'pro' if added > 0 else 'con'}:{size}" if float(size) else ""
+    if float(size) == 0:
+        return ""
+    return f"--pro:{size}" if added > 0 else f"--con:{size}"
 
 
 def _why(text: AttendedText) -> tuple[list[str], list[list[tuple[str, str]]]]:
     """Return the bars of the contributions, and the words for and against with their numbers."""
-    sides = text.for_and_against(TOP_WORDS)
-    words = [[(shortened(word), signed(value)) for word, value in side] for side in sides]
-    return [_bar(cell) for cell in _strip(text.added or [])], words
+    bars = [_bar(cell) for cell in _strip(text.added or [])]
+    words = []
+    for side in text.for_and_against(TOP_WORDS):
+        words.append([(shortened(word), signed(added)) for word, added in side])
+    return bars, words
 
 
 def _strip(values: Sequence[float]) -> list[float]:
@@ -196,9 +243,11 @@ def _added(result: Result) -> list[str]:
     """Return what all hops together and each hop added to the target; nothing if it is unknown."""
     if "hop_contributions" not in result:
         return []
-    by_label = result["hop_contributions"]
-    sides = [by_label] if isinstance(by_label, Mapping) else by_label
-    hops = [sum(hop) for hop in zip(*(side[result["target"]] for side in sides), strict=True)]
+    sides = result["hop_contributions"]
+    if isinstance(sides, Mapping):
+        sides = [sides]
+    to_target = [side[result["target"]] for side in sides]
+    hops = [sum(hop) for hop in zip(*to_target, strict=True)]
     return [signed(added) for added in (sum(hops), *hops)]
 
 
@@ -214,7 +263,7 @@ def _line(text: AttendedText, view: int) -> tuple[list[float], list[tuple[str, s
 
 def _scores(result: Result) -> dict[str, Any]:
     """Return a row for each of the best `MAX_LABELS` labels: its name, bar and number."""
-    scores: dict[Any, float] = dict(result.get("scores") or {result["label"]: result["score"]})
+    scores: Mapping[Any, float] = result.get("scores") or {result["label"]: result["score"]}
     answers = answers_of_kind(result.get("kind"))
     names = list(scores)
     if len(names) > MAX_LABELS:
@@ -241,5 +290,6 @@ class Attention:
         return attention_fragment(self.results)
 
     def __repr__(self) -> str:
-        several = [self.results] if isinstance(self.results, Mapping) else self.results
-        return "\n".join(f"{one['label']}: {attention_text(one, color=False)}" for one in several)
+        results = [self.results] if isinstance(self.results, Mapping) else self.results
+        lines = [f"{result['label']}: {attention_text(result, color=False)}" for result in results]
+        return "\n".join(lines)
