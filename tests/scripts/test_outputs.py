@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from checkpoints import script_main
+from checkpoints import assert_refuses_an_output_that_it_reads, script_main
 
 from sase_hf.commands.synthetic import write_corpus
 
@@ -21,18 +21,8 @@ from sase_hf.commands.synthetic import write_corpus
 def test_script_refuses_an_output_that_it_reads(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before it loads anything: none of these files is what the script could read."""
     monkeypatch.chdir(tmp_path)
-    for name in ("rows.csv", "rows.jsonl", "page.html", "words.svg", "t.html"):
-        Path(name).write_text("mine")
-    for folder in ("runs/a", "runs/b"):
-        Path(folder).mkdir(parents=True)
-        Path(folder, "config.json").write_text("mine")
-    name, *words = command.split()
-    with pytest.raises(SystemExit, match=f"{name}.py: cannot write {words[-1]}: "):
-        script_main(name)(words)
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert {path.read_text() for path in files} == {"mine"}
+    assert_refuses_an_output_that_it_reads(command, tmp_path)
 
 
 def test_write_corpus_replaces_only_a_corpus(tmp_path: Path) -> None:
