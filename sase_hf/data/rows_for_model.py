@@ -2,6 +2,7 @@
 
 from transformers import PreTrainedModel
 
+from ..models.answers import answers_of
 from ..utils.errors import refusal
 from .arguments import RATIONALE, DataArguments
 from .splits import Rows, load_rows
@@ -28,7 +29,6 @@ def rows_for_model(
     read on request. Errors name the `checkpoint` of the model. Raises ValueError if the rows do not
     fit the model.
     """
-    label_names = dict(model.config.id2label or {})
     rows = load_rows(
         _FileArguments(
             test_file=file,
@@ -36,7 +36,7 @@ def rows_for_model(
             label_column_name=label_column_name,
             rationale_column_name=rationale_column_name,
             problem_type=model.config.problem_type,
-            label_names=[name for _, name in sorted(label_names.items())],
+            label_names=list(answers_of(model.config).names),
         ),
         against=with_marks,
         checkpoint=checkpoint,

@@ -103,14 +103,23 @@ class Numbers(Answers):
     kind = REGRESSION
 
 
-class SingleLabel(Answers):
+class _Labels(Answers):
+    """Labels, which are right or wrong and have probabilities."""
+
+    has_labels = True
+    verdicts = ("wrong", "right")
+
+    def bar(self, score: float) -> float:
+        """Return the probability."""
+        return score
+
+
+class SingleLabel(_Labels):
     """One label for each text; the probabilities of all labels sum to 1."""
 
     kind = SINGLE_LABEL
-    has_labels = True
     has_one_label = True
     scores_title = "Probabilities"
-    verdicts = ("wrong", "right")
 
     def scores(self, logits: Tensor) -> Tensor:
         """Return the probability of each label, (..., C)."""
@@ -150,21 +159,15 @@ class SingleLabel(Answers):
             return None
         return str(true_label) == str(result["label"])
 
-    def bar(self, score: float) -> float:
-        """Return the probability."""
-        return score
-
     def shown(self, score: float) -> str:
         """Return the probability in percent."""
         return f"{score:.1%}"
 
 
-class MultiLabel(Answers):
+class MultiLabel(_Labels):
     """Several labels for each text, or none; each label has a probability of its own."""
 
     kind = MULTI_LABEL
-    has_labels = True
-    verdicts = ("wrong", "right")
 
     def scores(self, logits: Tensor) -> Tensor:
         """Return the probability of each label, (..., C)."""
@@ -202,10 +205,6 @@ class MultiLabel(Answers):
         true_labels = true_label if isinstance(true_label, list | tuple) else [true_label]
         return set(map(str, true_labels)) == set(map(str, result["labels"]))
 
-    def bar(self, score: float) -> float:
-        """Return the probability."""
-        return score
-
 
 _KINDS: dict[str, type[Answers]] = {
     answers.kind: answers for answers in (SingleLabel, MultiLabel, Numbers)
@@ -221,6 +220,6 @@ def answers_of_kind(
 
 def answers_of(config: Any) -> Answers:
     """Return the answers of a model with this config; without a problem type it has one label."""
-    names = [name for _, name in sorted(config.id2label.items())]
+    names = [name for _, name in sorted((config.id2label or {}).items())]
     threshold = getattr(config, "answer_threshold", None)
     return answers_of_kind(config.problem_type or SINGLE_LABEL, names, threshold)

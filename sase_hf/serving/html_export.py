@@ -168,7 +168,7 @@ def _values_of_model(model: Classifier, kind: str) -> dict[str, Any]:
         "row_width": row_width,
         "groups": groups,
         "kind": kind,
-        "labels": [visible(label) for _, label in sorted((config.id2label or {}).items())],
+        "labels": [visible(label) for label in answers_of(config).names],
     }
 
 

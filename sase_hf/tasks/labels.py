@@ -98,7 +98,7 @@ class LabelTask(EncoderTask):
         if config is not None:
             _saved_task(config)  # refuses one that cannot learn labels
         if config is not None and not self.model_args.ignore_mismatched_sizes:
-            own_names = [name for _, name in sorted((config.id2label or {}).items())]
+            own_names = list(answers_of(config).names)
             if label_names not in (None, own_names):
                 raise ValueError(
                     f"--label_names are {label_names}, but the checkpoint's labels are "
