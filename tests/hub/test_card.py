@@ -149,7 +149,7 @@ def test_card_shows_what_only_the_owner_knows() -> None:
     card = ModelCard(model_card(config, RECORD, name="x", num_parameters=9, about=about))
     assert (card.data.license, card.data.language) == ("mit", "en")
     assert card.data.datasets == ["someone/rooms", "someone/corpus"]
-    assert "\nIt rates rooms. It is the model of" in card.text
+    assert "\nIt rates rooms.\nIt is the model of" in card.text
     assert "## Task\n\nFrom a *text* to a rating.\n\n## How to use it" in card.text
     assert "## Limits and biases\n\n* Rooms of 2004 only.\n* All words outside" in card.text
     assert "| 0 | 1 (one \\*star\\*) |\n| 1 | 2 |\n\n## Sizes" in card.text
