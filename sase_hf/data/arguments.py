@@ -1,7 +1,9 @@
 """The rows that a task reads, as dataclasses; their fields are flags of the scripts."""
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..models.checked_config import flag
 
 SPLITS = ("train", "validation", "test")
 MAX_SAMPLES = {  # the flag that limits the rows of each split
@@ -9,13 +11,6 @@ MAX_SAMPLES = {  # the flag that limits the rows of each split
     "validation": "max_eval_samples",
     "test": "max_predict_samples",
 }
-
-
-def flag(text: str, default: Any = None, **metadata: Any) -> Any:
-    """Return a dataclass field that is a flag with this help."""
-    return field(default=default, metadata={"help": text, **metadata})
-
-
 RATIONALE = "rationale"
 
 

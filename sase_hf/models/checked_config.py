@@ -15,9 +15,9 @@ MAX_SMOOTHING = 0.5
 MAX_NUM_LABELS = 2**16  # without names
 
 
-def flag(default: Any, text: str) -> Any:
-    """Return a field of a config that is also a flag of the scripts, with this help."""
-    return field(default=default, metadata={"help": text})
+def flag(text: str, default: Any = None, **metadata: Any) -> Any:
+    """Return a dataclass field that is also a flag of the scripts, with this help."""
+    return field(default=default, metadata={"help": text, **metadata})
 
 
 class CheckedConfig(PreTrainedConfig):

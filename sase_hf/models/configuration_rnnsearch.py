@@ -32,28 +32,28 @@ class RNNSearchConfig(CheckedConfig):
     # K_x and K_y, the rows of each of the two embedding matrices: one tokenizer serves both
     # languages.
     vocab_size: int = 30000
-    embedding_size: int = flag(620, "m, the width of a word vector.")
-    hidden_size: int = flag(1000, "n, the units of the encoder per direction and of the decoder.")
-    attention_size: int = flag(1000, "n', the hidden units of the alignment model.")
-    maxout_size: int = flag(500, "l, the maxout units before the output layer.")
+    embedding_size: int = flag("m, the width of a word vector.", 620)
+    hidden_size: int = flag("n, the units of the encoder per direction and of the decoder.", 1000)
+    attention_size: int = flag("n', the hidden units of the alignment model.", 1000)
+    maxout_size: int = flag("l, the maxout units before the output layer.", 500)
     has_attention: bool = flag(
-        True,
         "Align target words to source words. False is the paper's baseline RNNencdec: a one-way "
         "encoder whose last state is the context of every step.",
+        default=True,
     )
     dropout: float | int = flag(
-        0.0, "Dropout of the word vectors, the annotations and the maxout layer; the paper has 0."
+        "Dropout of the word vectors, the annotations and the maxout layer; the paper has 0.", 0.0
     )
     # This field replaces `label_smoothing_factor`, because with that factor `Trainer` computes the
     # loss itself, which is not exact.
     label_smoothing: float | int = flag(
-        0.0, "Share of the target probability that is spread over all words, in training only."
+        "Share of the target probability that is spread over all words, in training only.", 0.0
     )
     pad_token_id: int = 0  # the row of both embedding matrices that stays zero
     eos_token_id: int = 2  # ends a sentence
     decoder_start_token_id: int = 0  # y_0, the word before the first; padding has the vector 0
     initializer_range: float | int = flag(
-        0.01, "Standard deviation of new weights, except recurrent and alignment weights."
+        "Standard deviation of new weights, except recurrent and alignment weights.", 0.01
     )
     is_encoder_decoder: bool = True
     tie_word_embeddings: bool = False

@@ -120,90 +120,91 @@ class SelfAttentiveConfig(CheckedConfig):
     id2label: dict[int, str] | dict[str, str] | None = None
     label2id: dict[str, int] | dict[str, str] | None = None
     vocab_size: int = 30000  # rows of the embedding matrix
-    embedding_size: int = flag(100, "d, the width of a word vector.")
+    embedding_size: int = flag("d, the width of a word vector.", 100)
     encoder: Encoder = flag(
-        "bilstm",
         "Encoder from T word vectors to T states H; none uses the word vectors as states, "
         "auto_model is an encoder of transformers, such as BERT.",
+        "bilstm",
     )
     # The config of `auto_model`, or its fields with `model_type` as a dict, which
     # `sase_hf.build_on_encoder` fills in. The model's `embeddings` are its word vectors.
     encoder_config: PreTrainedConfig | dict[str, Any] | None = None
-    lstm_hidden_size: int = flag(150, "bilstm: u, LSTM units per direction; H is 2u wide.")
-    num_lstm_layers: int = flag(1, "bilstm: layers, each reading the states of the one below.")
+    lstm_hidden_size: int = flag("bilstm: u, LSTM units per direction; H is 2u wide.", 150)
+    num_lstm_layers: int = flag("bilstm: layers, each reading the states of the one below.", 1)
     lstm_shortcuts: bool = flag(
-        False, "bilstm: let each of 2 or more layers read the word vectors and all states below."
+        "bilstm: let each of 2 or more layers read the word vectors and all states below.",
+        default=False,
     )
     cnn_kernel_sizes: list[int] | tuple[int, ...] = flag(
-        (3, 4, 5), "cnn: widths of the convolutions, in tokens."
+        "cnn: widths of the convolutions, in tokens.", (3, 4, 5)
     )
-    cnn_num_filters: int = flag(100, "cnn: filters of each width; H holds them side by side.")
-    cnn_num_layers: int = flag(1, "cnn: layers, each reading the states of the one below.")
-    dilated_cnn_hidden_size: int = flag(300, "dilated_cnn: width of the states.")
-    dilated_cnn_kernel_size: int = flag(3, "dilated_cnn: k, the tokens that a layer reads.")
+    cnn_num_filters: int = flag("cnn: filters of each width; H holds them side by side.", 100)
+    cnn_num_layers: int = flag("cnn: layers, each reading the states of the one below.", 1)
+    dilated_cnn_hidden_size: int = flag("dilated_cnn: width of the states.", 300)
+    dilated_cnn_kernel_size: int = flag("dilated_cnn: k, the tokens that a layer reads.", 3)
     dilated_cnn_num_layers: int = flag(
-        4, "dilated_cnn: L layers, gaps of 1, 2, 4, ...: a state reads 1 + (k - 1)(2^L - 1) tokens."
+        "dilated_cnn: L layers, gaps of 1, 2, 4, ...: a state reads 1 + (k - 1)(2^L - 1) tokens.", 4
     )
-    relation_hidden_size: int = flag(64, "relation_network: width of the states.")
+    relation_hidden_size: int = flag("relation_network: width of the states.", 64)
     relation_weights: Literal["none", "sigmoid", "softmax"] = flag(
-        "none", "relation_network: weights of pairs: 1 (none), a gate each, or a softmax over all."
+        "relation_network: weights of pairs: 1 (none), a gate each, or a softmax over all.", "none"
     )
     relation_window: int | None = flag(
-        None, "relation_network: furthest partner of a token, in tokens; all by default."
+        "relation_network: furthest partner of a token, in tokens; all by default."
     )
     pooling: Literal["self_attention", "max", "mean", "last"] = flag(
-        "self_attention",
         "Pooling from the states to the sentence matrix M; max, mean and last make a single row.",
+        "self_attention",
     )
-    attention_size: int = flag(150, "d_a, the hidden units of the attention MLP (equation 6).")
-    num_hops: int = flag(10, "r, the rows of the attention matrix A and of M.")
+    attention_size: int = flag("d_a, the hidden units of the attention MLP (equation 6).", 150)
+    num_hops: int = flag("r, the rows of the attention matrix A and of M.", 10)
     attention_function: Literal["softmax", "entmax15", "sparsemax"] = flag(
-        "entmax15",
         "Scores to weights: entmax15 and sparsemax give most tokens exactly 0, the paper's softmax "
         "none.",
+        "entmax15",
     )
     # States of an LSTM are small: the scores of plain states stay near 0, their softmax near even.
     normalize_states: bool = flag(
-        True, "Give the attention each state with mean 0 and variance 1: sharper hops."
+        "Give the attention each state with mean 0 and variance 1: sharper hops.", default=True
     )
     penalty: Literal["frobenius", "cosine", "kl"] = flag(
-        "cosine",
         "Penalty on similar hops: the mean cosine of two hops, from 0 to 1; frobenius, equation 8, "
         "which grows with the square of the hops; or kl, the mean divergence, with softmax only.",
+        "cosine",
     )
-    penalty_coef: float | int = flag(0.02, "Weight of the penalty in the loss.")
+    penalty_coef: float | int = flag("Weight of the penalty in the loss.", 0.02)
     rationale_coef: float | int = flag(
-        0.1,
         "Weight of the marks of people in the loss of training: minus the log of the share of the "
         "attention on the marked tokens of a row.",
+        0.1,
     )
     classifier: Literal["mlp", "pruned_mlp"] = flag(
-        "mlp", "One hidden ReLU layer over all of M (mlp), or the pruned layer of Appendix A."
+        "One hidden ReLU layer over all of M (mlp), or the pruned layer of Appendix A.", "mlp"
     )
-    classifier_hidden_size: int = flag(300, "mlp: b, the hidden units.")
-    pruned_row_size: int = flag(30, "pruned_mlp: p, the hidden units that read one row of M.")
-    pruned_column_size: int = flag(2, "pruned_mlp: q, the hidden units that read one column of M.")
+    classifier_hidden_size: int = flag("mlp: b, the hidden units.", 300)
+    pruned_row_size: int = flag("pruned_mlp: p, the hidden units that read one row of M.", 30)
+    pruned_column_size: int = flag("pruned_mlp: q, the hidden units that read one column of M.", 2)
     matching: Literal["gated", "concat"] = flag(
-        "gated", "Matching of two sentences: gated (Appendix B), or rows [u; v; |u - v|; u * v]."
+        "Matching of two sentences: gated (Appendix B), or rows [u; v; |u - v|; u * v].", "gated"
     )
     score_mode: Literal["rows", "flat"] = flag(
-        "rows",
         "retrieval: the mean over query rows of the cosine to the most similar document row, or "
         "the cosine of the flat matrices.",
+        "rows",
     )
-    score_temperature: float | int = flag(0.05, "retrieval: divisor of the scores in the loss.")
+    score_temperature: float | int = flag("retrieval: divisor of the scores in the loss.", 0.05)
     embedding_dropout: float | int = flag(
-        0.3, "Dropout of word vectors; 0 for new models of pairs."
+        "Dropout of word vectors; 0 for new models of pairs.", 0.3
     )
-    classifier_dropout: float | int = flag(0.5, "Dropout of the classifier, before each layer.")
+    classifier_dropout: float | int = flag("Dropout of the classifier, before each layer.", 0.5)
     # This field replaces `label_smoothing_factor`, because with that factor `Trainer` computes the
     # loss itself and drops the penalty.
     label_smoothing: float | int = flag(
-        0.0, "Share of the target probability spread over all labels of a single-label problem."
+        "Share of the target probability spread over all labels of a single-label problem.", 0.0
     )
     answer_error: float | int = flag(
-        0.05,
         "Share of texts whose answer set, which --calibrate prepares, may lack the right label.",
+        0.05,
     )
     # The answer set of a text has each label with this probability or more, and the best one; a
     # single-label problem only. None: no sets. Training makes an old threshold wrong: set it anew.
@@ -214,10 +215,10 @@ class SelfAttentiveConfig(CheckedConfig):
     # mean; the loss divides errors by the deviation.
     target_mean: Numbers | None = None
     target_deviation: Numbers | None = None
-    freeze_embeddings: bool = flag(False, "Keep the word vectors as they are.")
+    freeze_embeddings: bool = flag("Keep the word vectors as they are.", default=False)
     pad_token_id: int | None = 0  # the row of the embedding matrix that stays zero
     # All other weights start Glorot uniform, biases 0.
-    initializer_range: float | int = flag(0.1, "Standard deviation of new word vectors.")
+    initializer_range: float | int = flag("Standard deviation of new word vectors.", 0.1)
 
     def __post_init__(self, **kwargs: Any) -> None:
         if self.encoder_config is not None:

@@ -9,12 +9,13 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from ..data.arguments import DataArguments, flag
+from ..data.arguments import DataArguments
 from ..data.rationales import RationaleCollator, count_marked
 from ..data.splits import Rows, load_rows
 from ..evaluation.metrics import load_metrics, metrics_function
 from ..models import FAMILIES, RETRIEVAL
 from ..models.answers import answers_of
+from ..models.checked_config import flag
 from ..training.arguments import EncoderArguments, RunArguments, with_config_flags
 from ..training.predictions import predicted_labels
 from ..training.report import calibrate, write_report

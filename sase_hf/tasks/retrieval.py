@@ -9,10 +9,11 @@ from datasets import DatasetDict
 from transformers import PreTrainedModel, TokenizersBackend
 from transformers.trainer_utils import EvalLoopOutput
 
-from ..data.arguments import PairArguments, flag
+from ..data.arguments import PairArguments
 from ..data.splits import Rows, encode_rows, load_pairs
 from ..models import FAMILIES, RETRIEVAL, unit_rows
 from ..models.answers import REGRESSION
+from ..models.checked_config import flag
 from ..retrieval.ranking import ranking_metrics, ranks_of_own, recall_by_length
 from ..training.arguments import EncoderArguments, RunArguments, with_config_flags
 from ..training.task import EncoderTask, NewModel, TrainingSetup

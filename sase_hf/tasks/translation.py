@@ -17,11 +17,12 @@ from transformers import (
 )
 from transformers.trainer_utils import EvalLoopOutput
 
-from ..data.arguments import PairArguments, PredictionArguments, flag
+from ..data.arguments import PairArguments, PredictionArguments
 from ..data.splits import TRANSLATION, Rows, encode_pairs, load_pairs
 from ..data.tokenizer import build_translation_tokenizer
 from ..evaluation.metrics import DEFAULT_METRICS, bleu_signature, load_metrics
 from ..models import FAMILIES
+from ..models.checked_config import flag
 from ..training.arguments import ModelSource, RunArguments, with_config_flags
 from ..training.task import NewModel, Task, TrainingSetup
 from ..training.trainer import SelfAttentiveTrainer

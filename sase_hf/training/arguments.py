@@ -14,9 +14,9 @@ import torch
 from transformers import TrainingArguments
 from transformers.trainer_utils import SaveStrategy
 
-from ..data.arguments import flag
 from ..evaluation.metrics import METRICS
 from ..models import FAMILIES
+from ..models.checked_config import flag
 from ..utils.process import is_fast_in_bfloat16
 
 LOWER_IS_BETTER = {"mse", "rmse", "mae"}.union(*(f.logged_outputs for f in FAMILIES.values()))
