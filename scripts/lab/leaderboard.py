@@ -157,7 +157,7 @@ def collect_comparisons(flags: Namespace) -> Iterator[Comparison]:
     for name in flags.systems:
         system = SYSTEMS[name]
         if (needs := system.get("needs")) and find_spec(needs) is None:
-            print(f"{name}: left out, needs {needs}: pip install 'sase_hf[leaderboard]'")
+            print(f"{name}: left out, needs {needs}: pip install 'sase_hf[lab]'")
             continue
         settings = {key: system[key] for key in ("vectors", "flags") if key in system}
         settings |= {"system": name, "split": SPLIT_RULE}

@@ -16,7 +16,7 @@ of the list over their share of the tokens.
 `faithfulness` removes the words with the highest scores from each text step by step and follows the
 probability of the predicted class; then inserts them into an empty text. The scores are attention,
 the contributions of states and of words, gradient times input, leaving each word out, Integrated
-Gradients (`pip install 'sase_hf[captum]'`) and random numbers. The cost of a score is
+Gradients (`pip install 'sase_hf[lab]'`) and random numbers. The cost of a score is
 its time on the processor over that of one pass forward, which gives prediction and attention.
 
 `agreement` compares the words with the highest of these scores, and of the ratings of a word list,

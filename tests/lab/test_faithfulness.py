@@ -187,7 +187,7 @@ def test_measure_faithfulness_names_what_it_needs(
     results = measure_faithfulness(dataset, integrated_gradients_steps=0)
     assert "integrated_gradients" not in results["curves"]["deletion"]
     assert "convergence_error" not in results
-    with pytest.raises(ImportError, match=r"need captum: pip install 'sase_hf\[captum\]'"):
+    with pytest.raises(ImportError, match=r"need captum: pip install 'sase_hf\[lab\]'"):
         measure_faithfulness(dataset, integrated_gradients_steps=4)
     with torch.no_grad():
         dataset.model.get_input_embeddings().weight.fill_(math.nan)

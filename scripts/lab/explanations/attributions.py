@@ -180,7 +180,7 @@ def integrated_gradients(
         from captum.attr import IntegratedGradients
     except ImportError as reason:
         raise ImportError(
-            "Integrated Gradients need captum: pip install 'sase_hf[captum]', or give "
+            "Integrated Gradients need captum: pip install 'sase_hf[lab]', or give "
             "--integrated_gradients_steps 0"
         ) from reason
     check_label_ids("classes", classes, model, len(batch["input_ids"]))
