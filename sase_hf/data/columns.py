@@ -3,13 +3,12 @@
 import logging
 import reprlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
 
 import regex
 
 from ..utils.text import one_line
 from .arguments import RATIONALE, DataArguments
-from .labels import given_labels, is_number, truth_of
+from .label_values import given_labels, is_number, truth_of
 from .rows import NAMES_ABOVE, is_sheet
 from .sources import Batch, Columns, usual_form
 
@@ -44,7 +43,7 @@ LABELS = (
 
 TRUTHS, TEXT, LISTS, OTHER = "0 or 1", "texts", "lists", "other values"
 # The kind of a column is the first entry that accepts all of its values.
-KINDS: dict[str, Callable[[Any], bool]] = {
+KINDS: dict[str, Callable[[object], bool]] = {
     TRUTHS: lambda value: truth_of(value) is not None,
     "numbers": is_number,
     TEXT: lambda value: isinstance(value, str),
@@ -244,22 +243,33 @@ def _num_words(text: str) -> int:
     return len(text.split()) + num_unspaced // CHARACTERS_A_WORD
 
 
+def _kind_of(values: Sequence[object]) -> str:
+    """Return the first of `KINDS` that accepts all values; there is none of no values."""
+    for kind, fits in KINDS.items():
+        if values and all(map(fits, values)):
+            return kind
+    return OTHER
+
+
 class _Column:
     """The kind of the first values of a column, and whether they can be texts or labels."""
 
-    def __init__(self, values: Sequence[Any]) -> None:
+    def __init__(self, values: Sequence[object]) -> None:
         given = given_labels(values)
         self.example = given[0] if given else None
-        fitting = (kind for kind, fits in KINDS.items() if given and all(map(fits, given)))
-        self.kind = next(fitting, OTHER)
+        self.kind = _kind_of(given)
+        items = given
+        num_words = 0
         if self.kind == LISTS:
-            given = [item for row in given for item in row]
-        self.distinct = len(set(map(repr, given)))
-        self.values = {str(value).strip().lower() for value in given}
-        words = sum(map(_num_words, given)) if self.kind == TEXT else 0
-        self.can_be_text = words >= 3 * len(given) > 0 and 2 * self.distinct > len(given)
+            items = [item for row in given if isinstance(row, list) for item in row]
+        elif self.kind == TEXT:
+            num_words = sum(_num_words(str(text)) for text in given)
+        self.distinct = len(set(map(repr, items)))
+        self.values = {str(value).strip().lower() for value in items}
+        has_sentences = num_words >= 3 * len(items) > 0
+        self.can_be_text = has_sentences and 2 * self.distinct > len(items)
         is_of_labels = self.kind != OTHER and not self.can_be_text
-        self.can_be_label = is_of_labels and 2 <= self.distinct <= len(given) // 2 + 1
+        self.can_be_label = is_of_labels and 2 <= self.distinct <= len(items) // 2 + 1
 
     def could_hold(self, name: str) -> bool:
         """Return whether a name is like a value: a number, a long text, or one of the values."""

@@ -21,7 +21,9 @@ from ..utils.text import one_line
 from .arguments import MAX_SAMPLES, RATIONALE, DataArguments, PairArguments, SourceArguments
 from .columns import FLAGS, find_columns, find_pair
 from .held_out import hold_out
-from .labels import CellFault, LabelColumn, is_unlabelled, truth_of
+from .label_cells import CellFault
+from .label_values import is_unlabelled, truth_of
+from .labels import LabelColumn
 from .rationales import marked_tokens, parse_spans
 from .repeats import warn_of_repeats
 from .sources import (

@@ -10,6 +10,7 @@ import torch
 from transformers import PreTrainedModel
 
 from ..data.arguments import DataArguments
+from ..data.label_doubts import label_doubts
 from ..data.rationales import RationaleCollator, count_marked
 from ..data.splits import Rows, load_rows
 from ..evaluation.metrics import load_metrics, metrics_function
@@ -160,7 +161,7 @@ class LabelTask(EncoderTask):
         if (marked := count_marked(setup.tokens.get("train"))) is not None:
             yield f"rationale: {marked:,} of {setup.tokens['train'].num_rows:,} training rows"
         if self.run_args.do_train:
-            yield from setup.rows.labels.doubts(self.data_args.drop_unlabelled)
+            yield from label_doubts(setup.rows.labels, self.data_args.drop_unlabelled)
 
     def trainer_options(self, setup: TrainingSetup) -> dict[str, Any]:
         """Return the metrics that were asked for or that fit."""
