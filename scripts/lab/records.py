@@ -4,13 +4,13 @@ The address of a line is `study.jsonl#yelp5/cnn_max-seed42`. A line holds the na
 record of the measurement, and the `settings_sha` of the recipe at that time.
 """
 
-import fcntl
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from sase_hf.utils.files import write_text
 from sase_hf.utils.privacy import redact
@@ -67,10 +67,8 @@ def write_rows(path: Path, rows: Iterable[Record], **options: Any) -> None:
 def replace_record(path: Path, record: Record) -> None:
     """Write the line of a run, in the place of its former one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = os.open(path.parent, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another study may write its own line meanwhile
-        records = {**read_records(path), record["run"]: redact(record)}
-        write_rows(path, [records[run] for run in sorted(records)], sort_keys=True, allow_nan=False)
-    finally:
-        os.close(lock)
+    with FileLock(path.with_suffix(".lock")):  # another study may write its own line meanwhile
+        records = read_records(path)
+        records[record["run"]] = redact(record)
+        rows = [records[run] for run in sorted(records)]
+        write_rows(path, rows, sort_keys=True, allow_nan=False)
