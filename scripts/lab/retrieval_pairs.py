@@ -16,6 +16,7 @@ documents that are hard to tell apart. The subjects are those of a truncated SVD
 
 import gzip
 import json
+import math
 import random
 import re
 from collections.abc import Iterator, Sequence
@@ -23,15 +24,22 @@ from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
-import torch
+from sklearn.cluster import BisectingKMeans
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.preprocessing import normalize
 
 from sase_hf.embedding.corpus import read_texts
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
+from sase_hf.utils.errors import refusal
 from sase_hf.utils.files import atomic_write, check_output
 
 END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s+")
-MIN_SENTENCES, WORDS = 5, range(8, 41)
-MAX_SHARE, SUBJECTS, MAX_GROUP = 0.2, 100, 128
+MIN_SENTENCES = 5  # of a text
+WORDS = range(8, 41)  # of a query
+MAX_SHARE = 0.2  # of the texts that may have a word by which subjects are told
+SUBJECTS = 100  # dimensions of the SVD
+MAX_GROUP = 128  # texts
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -50,33 +58,38 @@ def main(argv: Sequence[str] | None = None) -> None:
         check_output(flags.output, [flags.texts])
         texts = read_texts(flags.texts, flags.text_column_names)
         seeds = range(flags.seed, flags.seed + flags.draws)
-        drawn = [[*islice(draw_pairs(texts, seed), flags.max_rows)] for seed in seeds]
-        if not drawn[0]:
-            raise ValueError(
-                f"no text in {flags.texts} gives a pair; a text needs {MIN_SENTENCES} sentences "
-                "that end in . ! or ? and a blank, one of them of 8 to 40 words between blanks"
+        draws = {seed: list(islice(draw_pairs(texts, seed), flags.max_rows)) for seed in seeds}
+        first = draws[flags.seed]
+        if not first:
+            raise refusal(
+                f"no text in {flags.texts} gives a pair",
+                f"a text needs {MIN_SENTENCES} sentences that end in . ! or ? and a blank, one of "
+                "them of 8 to 40 words between blanks",
             )
         if flags.similar_together:
-            groups = groups_of_subject([pair["document"] for pair in drawn[0]], flags.seed)
-            drawn = [
-                shuffled(pairs, groups, seed) for pairs, seed in zip(drawn, seeds, strict=True)
-            ]
-        pairs = [*chain.from_iterable(drawn)]
-        lines = ((json.dumps(pair, ensure_ascii=False) + "\n").encode() for pair in pairs)
-        with atomic_write(flags.output) as draft, draft.open("wb") as file:
-            if flags.output.suffix == ".gz":
-                with gzip.GzipFile("", "wb", 6, file, 0) as packed:
-                    packed.writelines(lines)
-            else:
-                file.writelines(lines)
+            groups = groups_of_subject([pair["document"] for pair in first], flags.seed)
+            draws = {seed: shuffled(pairs, groups, seed) for seed, pairs in draws.items()}
+        pairs = list(chain.from_iterable(draws.values()))
+        write_pairs(flags.output, pairs)
         print(f"{len(pairs):,} pairs of {len(texts):,} texts: {flags.output}")
+
+
+def write_pairs(output: Path, pairs: Sequence[dict[str, str]]) -> None:
+    """Write JSON Lines; equal pairs give equal bytes, compressed ones too."""
+    lines = [(json.dumps(pair, ensure_ascii=False) + "\n").encode() for pair in pairs]
+    with atomic_write(output) as draft, draft.open("wb") as file:
+        if output.suffix == ".gz":
+            with gzip.GzipFile("", "wb", 6, file, 0) as packed:
+                packed.writelines(lines)
+        else:
+            file.writelines(lines)
 
 
 def draw_pairs(texts: Sequence[str], seed: int) -> Iterator[dict[str, str]]:
     """Yield a `query` and its `document` for each text that is not left out."""
     rng = random.Random(seed)
     for text in texts:
-        sentences = [part for part in END_OF_SENTENCE.split(text) if part.strip()]
+        sentences = [sentence for sentence in END_OF_SENTENCE.split(text) if sentence.strip()]
         fitting = [i for i, sentence in enumerate(sentences) if len(sentence.split()) in WORDS]
         if fitting and len(sentences) >= MIN_SENTENCES:
             query = sentences.pop(rng.choice(fitting))
@@ -88,40 +101,37 @@ def groups_of_subject(texts: Sequence[str], seed: int) -> list[list[int]]:
 
     Raises ValueError if no word is shared by some of the texts, but not by many.
     """
-    numbers: dict[str, int] = {}
-    bags = [
-        [numbers.setdefault(word, len(numbers)) for word in re.findall(r"\w+", text.lower())]
-        for text in texts
-    ]
-    shape = len(texts), max(len(numbers), 1)
-    rows = np.repeat(np.arange(len(texts)), [len(bag) for bag in bags])
-    words = np.fromiter(chain.from_iterable(bags), np.int64, len(rows))
-    cells, counts = np.unique(rows * shape[1] + words, return_counts=True)
-    rows, words = np.divmod(cells, shape[1])
-    frequency = np.bincount(words, minlength=shape[1])
+    most_texts = max(int(MAX_SHARE * len(texts)), 2)
     # A word of many texts, or of a single one, says nothing about their subjects.
-    is_kept = ((frequency > 1) & (frequency <= max(MAX_SHARE * len(texts), 2)))[words]
-    if not is_kept.any():
-        way_out = "leave out --similar_together"
-        raise ValueError(f"the {len(texts):,} texts share no words that tell subjects; {way_out}")
-    weights = (1 + np.log(counts)) * (1 + np.log(len(texts) / frequency[words]))
-    places = torch.from_numpy(np.stack([rows, words])[:, is_kept])
-    values = torch.from_numpy(weights[is_kept]).float()
-    tfidf = torch.sparse_coo_tensor(places, values, shape, check_invariants=True)
-    torch.manual_seed(seed)
-    left, strengths, _ = torch.svd_lowrank(tfidf, q=min(SUBJECTS, *shape))
-    return list(_halves(torch.nn.functional.normalize(left * strengths), torch.arange(len(texts))))
+    vectorizer = TfidfVectorizer(
+        token_pattern=r"\w+", min_df=2, max_df=most_texts, sublinear_tf=True, dtype=np.float32
+    )
+    try:
+        tfidf = vectorizer.fit_transform(texts)
+    except ValueError as reason:
+        raise refusal(
+            f"the {len(texts):,} texts share no words that tell subjects",
+            "leave out --similar_together",
+        ) from reason
+    num_subjects = min(SUBJECTS, *tfidf.shape)
+    vectors = TruncatedSVD(num_subjects, random_state=seed).fit_transform(tfidf)
+    num_groups = math.ceil(len(texts) / MAX_GROUP)
+    if num_groups == 1:
+        return [list(range(len(texts)))]
+    clustering = BisectingKMeans(
+        num_groups, bisecting_strategy="largest_cluster", random_state=seed
+    )
+    labels = clustering.fit_predict(normalize(vectors))
+    return list(_groups_of(labels))
 
 
-def _halves(vectors: torch.Tensor, numbers: torch.Tensor) -> Iterator[list[int]]:
-    """Yield groups of neighbours: halves of halves along their first principal component."""
-    if len(numbers) <= MAX_GROUP:
-        yield numbers.tolist()
-        return
-    centered = vectors[numbers] - vectors[numbers].mean(0)
-    first = torch.linalg.eigh(centered.T @ centered).eigenvectors[:, -1]
-    for half in numbers[(centered @ first).argsort()].chunk(2):
-        yield from _halves(vectors, half)
+def _groups_of(labels: np.ndarray) -> Iterator[list[int]]:
+    """Yield the numbers of the texts of each cluster, a large cluster in several groups."""
+    order = np.argsort(labels, kind="stable")
+    starts = np.flatnonzero(np.diff(labels[order])) + 1
+    for cluster in np.split(order, starts):
+        for start in range(0, len(cluster), MAX_GROUP):
+            yield cluster[start : start + MAX_GROUP].tolist()
 
 
 def shuffled(
@@ -129,8 +139,11 @@ def shuffled(
 ) -> list[dict[str, str]]:
     """Return the pairs group by group, the groups and the pairs of each in random order."""
     rng = random.Random(seed)
-    drawn = [rng.sample(group, len(group)) for group in rng.sample(groups, len(groups))]
-    return [pairs[i] for group in drawn for i in group]
+    shuffled_pairs = []
+    for group in rng.sample(groups, len(groups)):
+        for number in rng.sample(group, len(group)):
+            shuffled_pairs.append(pairs[number])
+    return shuffled_pairs
 
 
 if __name__ == "__main__":

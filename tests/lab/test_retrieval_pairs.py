@@ -1,22 +1,29 @@
 """The script that makes pairs of a sentence and its text."""
 
 import random
+from itertools import chain
 from pathlib import Path
 
 import pytest
 from checkpoints import script_main
+from retrieval_pairs import groups_of_subject
 from rows import write_jsonl
 from runs import read_lines
 
 
-def test_pairs_are_a_sentence_and_the_text_without_it(tmp_path: Path) -> None:
+def test_pairs_are_a_sentence_beside_the_text_without_it(tmp_path: Path) -> None:
     long = "one two three four five six seven eight nine."
     texts = [f"A b. {long} C d! E f? G h.", "Too few. Sentences.", "No. Long. One. At. All."]
     rows = write_jsonl(tmp_path / "rows.jsonl", [{"text": text} for text in texts * 2])
     output = tmp_path / "pairs.jsonl"
     script_main("lab/retrieval_pairs")([str(rows), str(output), "--max_rows", "1"])
     assert read_lines(output) == [{"query": long, "document": "A b. C d! E f? G h."}]
+
+
+def test_pairs_of_a_torn_file_are_refused_by_its_line(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
     rows.write_text("{")
+    output = tmp_path / "pairs.jsonl"
     with pytest.raises(SystemExit, match=r"cannot read '.*rows\.jsonl': line 1, "):
         script_main("lab/retrieval_pairs")([str(rows), str(output)])
 
@@ -43,6 +50,13 @@ def test_pairs_of_similar_texts_stand_together(tmp_path: Path) -> None:
         drawn = sorted(sorted(f"{p['query']} {p['document']}".split()) for p in draw)
         assert drawn == sorted(sorted(text.split()) for text in texts)
     assert {p["query"] for p in pairs[:140]} != {p["query"] for p in pairs[140:]}
+
+
+def test_groups_of_one_subject_are_cut_at_128_texts() -> None:
+    texts = [f"ship{number % 7} sail{number % 7}" for number in range(1400)]
+    groups = groups_of_subject(texts, seed=0)
+    assert sorted(chain.from_iterable(groups)) == list(range(len(texts)))
+    assert max(map(len, groups)) <= 128
 
 
 @pytest.mark.parametrize(
