@@ -9,8 +9,9 @@ import re
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,13 @@ from torch.nn.utils import parameters_to_vector
 import sase_hf
 from sase_hf.hub import model_card
 from sase_hf.models import FAMILIES
+from sase_hf.utils.errors import refusal
 from sase_hf.visualization import alignment_figure
 
 LAB = Path(__file__).parent
 SHOWN = yaml.safe_load((LAB / "tables.yaml").read_text(encoding="utf-8"))
-TITLES, TASKS = SHOWN["titles"], SHOWN["tasks"]
+TITLES = SHOWN["titles"]
+TASKS = SHOWN["tasks"]
 MISSING = "-"
 
 # Name of a recipe -> the records of its seeds.
@@ -45,43 +48,57 @@ def by_recipe(records: Mapping[str, Record], split: str = "validation") -> Recip
     Raises ValueError if a record was measured on another split, or the seeds of a recipe have
     different settings.
     """
-    found: dict[str, list[Record]] = {}
+    recipes: dict[str, list[Record]] = defaultdict(list)
     for run, record in records.items():
         if record["split"] != split:
-            fault = f"was measured on {record['split']} rows, but the tables show {split} rows"
-            raise ValueError(f"{run} {fault}")
-        found.setdefault(re.sub(r"-seed\d+$", "", run), []).append(record)
-    for name, seeds in found.items():
+            raise ValueError(
+                f"{run} was measured on {record['split']} rows, but the tables show {split} rows"
+            )
+        recipe = re.sub(r"-seed\d+$", "", run)
+        recipes[recipe].append(record)
+    for recipe, seeds in recipes.items():
         if len({record["settings_sha"] for record in seeds}) > 1:
-            fault = "have different settings; run the recipe again with each seed"
-            raise ValueError(f"the seeds of {name} {fault}")
-    return found
+            raise refusal(
+                f"the seeds of {recipe} have different settings",
+                "run the recipe again with each seed",
+            )
+    return recipes
 
 
 def numbers(seeds: Iterable[Record], *keys: str) -> list[Any]:
     """Return the value under nested keys of each seed that has them."""
-    none: Any = {}
-    found = [reduce(lambda value, key: value.get(key, none), keys, seed) for seed in seeds]
-    return [value for value in found if value is not none]
+    values = []
+    for value in seeds:
+        with suppress(KeyError):
+            for key in keys:
+                value = value[key]
+            values.append(value)
+    return values
 
 
 def mean(values: Sequence[float], form: str = ".2f", factor: float = 1) -> str:
     """Return the mean of a value for each seed."""
-    return f"{statistics.mean(factor * value for value in values):{form}}" if values else MISSING
+    if not values:
+        return MISSING
+    average = statistics.mean(factor * value for value in values)
+    return f"{average:{form}}"
 
 
 def spread(values: Sequence[float], form: str = ".2f", factor: float = 1) -> str:
     """Return the mean of a value for each seed, with the standard deviation of several."""
-    shown = mean(values, form, factor)
-    if len(values) > 1:
-        shown += f" ± {statistics.stdev(factor * value for value in values):{form}}"
-    return shown
+    average = mean(values, form, factor)
+    if len(values) < 2:
+        return average
+    deviation = statistics.stdev(factor * value for value in values)
+    return f"{average} ± {deviation:{form}}"
 
 
 def cell(values: Sequence[float], form: str = ".2f", factor: float = 1) -> str:
     """Return the mean of a value for each seed, with standard deviation and number of seeds."""
-    count = f" ({len(values)} seed{'s' * (len(values) > 1)})"
-    return spread(values, form, factor) + count * bool(values)
+    if not values:
+        return MISSING
+    noun = "seed" if len(values) == 1 else "seeds"
+    return f"{spread(values, form, factor)} ({len(values)} {noun})"
 
 
 percent = partial(cell, factor=100)
@@ -90,7 +107,8 @@ percent = partial(cell, factor=100)
 def wilson_interval(share: float, number: float) -> tuple[float, float]:
     """Return the 95 % interval of a share of a number of rows, by Wilson.
 
-    At both ends p, the share is 1.96 standard errors of p away from p.
+    At both ends p, the share is 1.96 standard errors of p away from p. scipy has it for a count;
+    the share is a mean over seeds, so it need not be one.
     """
     weight = 1.96**2 / number
     centre = share + weight / 2
@@ -100,8 +118,11 @@ def wilson_interval(share: float, number: float) -> tuple[float, float]:
 
 def setting(value: Any) -> str:
     """Return a cell of a setting, or of several; files have their names."""
-    values = value if isinstance(value, list) else [] if value is None else [value]
-    return ", ".join(str(one).rpartition("/")[2].removesuffix(".txt.gz") for one in values)
+    if value is None:
+        return ""
+    values = value if isinstance(value, list) else [value]
+    names = [str(item).rpartition("/")[2] for item in values]
+    return ", ".join(name.removesuffix(".txt.gz") for name in names)
 
 
 @dataclass(frozen=True)
@@ -113,11 +134,21 @@ class Pages:
 
     def text(self, name: str) -> str:
         """Return the page of the template `name`.md beside this file."""
-        names = ("trim_blocks", "lstrip_blocks", "keep_trailing_newline")
-        options: dict[str, Any] = dict.fromkeys(names, True) | {"undefined": StrictUndefined}
-        environment = Environment(loader=FileSystemLoader(LAB), **options)
-        environment.filters.update(cell=cell, percent=percent, mean=mean, spread=spread)
-        environment.filters.update(numbers=numbers, setting=setting)
+        environment = Environment(
+            loader=FileSystemLoader(LAB),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+        )
+        environment.filters |= {
+            "cell": cell,
+            "percent": percent,
+            "mean": mean,
+            "spread": spread,
+            "numbers": numbers,
+            "setting": setting,
+        }
         return environment.get_template(f"{name}.md").render(page=self, **SHOWN)
 
     def measured(self, recipe: str, *keys: str) -> list[Any]:
@@ -126,49 +157,80 @@ class Pages:
 
     def figures(self) -> dict[str, Any]:
         """Return the figures by the names of their files."""
-        hops = self.curves("figure5", "history", "epoch")
-        hops = {task: {f"r = {r}": own[r] for r in own} for task, own in hops.items()}
         length = self.curves("length", "by_length", "tokens")
-        focus: Points = defaultdict(dict)
-        systems: Points = defaultdict(dict)
-        for task, (recipe, title) in product(TASKS["focus"], TITLES["focus"].items()):
-            entropies = self.measured(f"{task}/{recipe}", "attention", "entropy")
-            if entropies and (gains := self.gains(task, recipe)):
-                focus[task][title] = statistics.mean(entropies), statistics.mean(gains)
-        for task, title, seeds in self.systems():
-            seconds = statistics.mean(numbers(seeds, "training_seconds"))
-            accuracy = statistics.mean(100 * own for own in numbers(seeds, "metrics", "accuracy"))
-            systems[task][title] = seconds, accuracy
-        recall: dict[str, Any] = {}
-        for ranker, title in TITLES["rankers"].items():
-            for record in self.measured(f"yelp5_{ranker}")[:1]:
-                by_words = record["recall_by_length"]
-                words, found = (numbers(by_words, key) for key in ("words", "recall_at_10"))
-                recall[title] = words, found
-        gain, cost = "points of accuracy above the paper's", "seconds of training on one core"
         return {
             "rows.svg": accuracy_figure(self.by_rows(), "training rows", log_x=True),
-            "hops.svg": accuracy_figure(hops, "epoch"),
-            "focus.svg": points_figure(focus, "entropy", gain, columns=9),
+            "hops.svg": accuracy_figure(self.by_epoch(), "epoch"),
+            "focus.svg": points_figure(
+                self.gains_by_entropy(),
+                "entropy",
+                "points of accuracy above the paper's",
+                columns=9,
+            ),
             "length.svg": accuracy_figure(length, "tokens of a text, or of both"),
-            "leaderboard.svg": points_figure(systems, cost, "accuracy in %", columns=4, log_x=True),
-            "retrieval_length.svg": lines_figure(recall, "words of the document", "recall at 10"),
+            "leaderboard.svg": points_figure(
+                self.accuracies_by_seconds(),
+                "seconds of training on one core",
+                "accuracy in %",
+                columns=4,
+                log_x=True,
+            ),
+            "retrieval_length.svg": lines_figure(
+                self.recall_by_length(), "words of the document", "recall at 10"
+            ),
             **self.translation_figures(),
         }
 
+    def by_epoch(self) -> Panels:
+        """Return epochs and accuracies of each number of hops, set by set."""
+        panels: dict[str, Any] = {}
+        for task, curves in self.curves("figure5", "history", "epoch").items():
+            panels[task] = {f"r = {hops}": curve for hops, curve in curves.items()}
+        return panels
+
+    def gains_by_entropy(self) -> Points:
+        """Return the entropy of the attention, and the points above the paper's accuracy."""
+        points: Points = defaultdict(dict)
+        for task, (recipe, title) in product(TASKS["focus"], TITLES["focus"].items()):
+            entropies = self.measured(f"{task}/{recipe}", "attention", "entropy")
+            gains = self.gains(task, recipe)
+            if entropies and gains:
+                points[task][title] = statistics.mean(entropies), statistics.mean(gains)
+        return points
+
+    def accuracies_by_seconds(self) -> Points:
+        """Return seconds of training, and the accuracy in percent, of the leaderboard's systems."""
+        points: Points = defaultdict(dict)
+        for task, title, seeds in self.systems():
+            seconds = statistics.mean(numbers(seeds, "training_seconds"))
+            shares = numbers(seeds, "metrics", "accuracy")
+            points[task][title] = seconds, statistics.mean(100 * share for share in shares)
+        return points
+
+    def recall_by_length(self) -> dict[str, Any]:
+        """Return words of the document, and the recall at 10, of the first seed of each ranker."""
+        lines: dict[str, Any] = {}
+        for ranker, title in TITLES["rankers"].items():
+            groups_of_seeds = self.measured(f"yelp5_{ranker}", "recall_by_length")
+            if groups_of_seeds:
+                groups = groups_of_seeds[0]
+                lines[title] = numbers(groups, "words"), numbers(groups, "recall_at_10")
+        return lines
+
     def by_rows(self) -> Panels:
         """Return numbers of rows and accuracies of each system measured on several, set by set."""
-        points: dict[str, Any] = defaultdict(lambda: defaultdict(list))
+        points: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
         for address, seeds in self.leaderboard.items():
             task, system, *_ = address.split("/")
-            rows = sum(seeds[0]["sources"][split]["rows"] for split in ("train", "validation"))
+            sources = seeds[0]["sources"]
+            rows = sources["train"]["rows"] + sources["validation"]["rows"]
             accuracy = 100 * statistics.mean(numbers(seeds, "metrics", "accuracy"))
-            points[task][SYSTEMS[system]["title"]].append((rows, accuracy))
+            points[task, system].append((rows, accuracy))
         panels: dict[str, Any] = defaultdict(dict)
-        for task, lines in points.items():
-            for title, own in lines.items():
-                if len(own) > 1:
-                    panels[task][title] = tuple(zip(*sorted(own), strict=True))
+        for (task, system), line in points.items():
+            if len(line) > 1:
+                title = SYSTEMS[system]["title"]
+                panels[task][title] = tuple(zip(*sorted(line), strict=True))
         return panels
 
     def translation_figures(self) -> dict[str, Any]:
@@ -179,7 +241,8 @@ class Pages:
             groups = list(zip(*self.measured(recipe, "translation", "by_length"), strict=True))
             if groups:
                 words = [statistics.mean(seeds[0]["words"]) for seeds in groups]
-                lines[title] = words, [statistics.mean(numbers(own, "bleu")) for own in groups]
+                scores = [statistics.mean(numbers(seeds, "bleu")) for seeds in groups]
+                lines[title] = words, scores
             examples += self.measured(recipe, "translation", "example")[:1]
         return {
             "translation_length.svg": lines_figure(lines, "words of the source", "BLEU"),
@@ -197,21 +260,30 @@ class Pages:
 
     def gains(self, task: str, recipe: str) -> list[float]:
         """Return the points of accuracy above the paper's with the same seeds."""
-        own, paper = (
-            {r["seed"]: r["metrics"]["accuracy"] for r in self.measured(f"{task}/{name}")}
-            for name in (recipe, "self_attentive")
-        )
-        return [100 * (own[seed] - paper[seed]) for seed in own if seed in paper]
+        of_paper = self.accuracies_by_seed(task, "self_attentive")
+        gains = []
+        for seed, accuracy in self.accuracies_by_seed(task, recipe).items():
+            if seed in of_paper:
+                gains.append(100 * (accuracy - of_paper[seed]))
+        return gains
+
+    def accuracies_by_seed(self, task: str, recipe: str) -> dict[int, float]:
+        """Return the accuracies of a recipe, as shares."""
+        records = self.measured(f"{task}/{recipe}")
+        return {record["seed"]: record["metrics"]["accuracy"] for record in records}
 
     def lengths(self, task: str) -> list[list[str]]:
         """Return a row for each group of lengths: tokens, rows, and the accuracy of each pooling.
 
         An accuracy is the mean over the seeds with its 95 % interval (Wilson's) for these rows.
         """
-        first = self.measured(f"{task}/{next(iter(TITLES['length']))}", "by_length")[0]
-        rows = [[f"{one['from']} to {one['to']}", f"{one['rows']:,}"] for one in first]
-        for groups in self.curves("length", "by_length", "rows")[task].values():
-            for row, number, accuracy in zip(rows, *groups, strict=True):
+        first_recipe = next(iter(TITLES["length"]))
+        rows = []
+        for group in self.measured(f"{task}/{first_recipe}", "by_length")[0]:
+            rows.append([f"{group['from']} to {group['to']}", f"{group['rows']:,}"])
+        curves = self.curves("length", "by_length", "rows")[task]
+        for counts, accuracies in curves.values():
+            for row, number, accuracy in zip(rows, counts, accuracies, strict=True):
                 low, high = wilson_interval(accuracy / 100, number)
                 row.append(f"{accuracy:.1f} ({100 * low:.1f} to {100 * high:.1f})")
         return rows
@@ -223,10 +295,14 @@ class Pages:
         """
         curves: dict[str, dict[str, Any]] = {}
         for task, recipe in product(TASKS[table], TITLES[table]):
-            seeds = self.measured(f"{task}/{recipe}", entries)
-            points = [(one[0][x], numbers(one, "accuracy")) for one in zip(*seeds, strict=False)]
-            curve = [at for at, _ in points], [100 * statistics.mean(y) for _, y in points]
-            curves.setdefault(task, {})[str(TITLES[table][recipe])] = curve
+            lists = self.measured(f"{task}/{recipe}", entries)
+            places = []
+            accuracies = []
+            for seeds in zip(*lists, strict=False):
+                places.append(seeds[0][x])
+                accuracies.append(100 * statistics.mean(numbers(seeds, "accuracy")))
+            title = str(TITLES[table][recipe])
+            curves.setdefault(task, {})[title] = places, accuracies
         return curves
 
     def weights(self, task: str, recipe: str) -> list[str]:
@@ -235,33 +311,52 @@ class Pages:
         with torch.device("meta"):
             head = getattr(sase_hf, config["architectures"][0])
             model = head(sase_hf.SelfAttentiveConfig.from_dict(config))
-        output, parts = model.classifier.output, (model.classifier, model.classifier.output)
-        mlp, softmax = (parameters_to_vector(part.parameters()).numel() for part in parts)
+        output = model.classifier.output
+        mlp = parameters_to_vector(model.classifier.parameters()).numel()
+        softmax = parameters_to_vector(output.parameters()).numel()
         other = model.num_parameters(exclude_embeddings=True) - mlp
         return [f"{number:,}" for number in (mlp - softmax, output.weight.numel(), other)]
 
-    def trials(self, kind: str) -> list[Trial]:
-        """Return the trials of the records tuning/TASK/TRIAL, or search/TASK/MODEL."""
-        found: list[Trial] = []
+    def tuning_trials(self) -> list[Trial]:
+        """Return the trials of the records tuning/TASK/TRIAL."""
+        trials: list[Trial] = []
         for name, seeds in sorted(self.records.items()):
-            own, *names = name.split("/")
-            if own == "tuning" == kind:
-                found.append((names, seeds[0]["arguments"], self.accuracy(own, "/".join(names))))
-            for trial in seeds[0]["trials"] if own == "search" == kind else ():
+            study, *names = name.split("/")
+            if study == "tuning":
+                accuracy = percent(numbers(seeds, "metrics", "accuracy"))
+                trials.append((names, seeds[0]["arguments"], accuracy))
+        return trials
+
+    def search_trials(self) -> list[Trial]:
+        """Return the trials of the records search/TASK/MODEL."""
+        trials: list[Trial] = []
+        for name, seeds in sorted(self.records.items()):
+            study, *names = name.split("/")
+            if study == "search":
                 task, model = names
-                best = MISSING if trial["value"] is None else f"{100 * trial['value']:.2f}"
-                best += "" if trial["state"] == "complete" else f" ({trial['state']})"
-                shown = [task, model.replace("_", " "), str(trial["number"])]
-                found.append((shown, trial["settings"], best))
-        return found
+                for trial in seeds[0]["trials"]:
+                    cells = [task, model.replace("_", " "), str(trial["number"])]
+                    trials.append((cells, trial["settings"], accuracy_of_trial(trial)))
+        return trials
 
     def systems(self) -> list[tuple[str, str, Sequence[Record]]]:
         """Return the set, the title and the records of each system of the leaderboard."""
-        return [
-            (task, SYSTEMS[system]["title"], self.leaderboard[f"{task}/{system}"])
-            for task, system in product(SETS, SYSTEMS)
-            if f"{task}/{system}" in self.leaderboard
-        ]
+        measured = []
+        for task, system in product(SETS, SYSTEMS):
+            seeds = self.leaderboard.get(f"{task}/{system}")
+            if seeds is not None:
+                measured.append((task, SYSTEMS[system]["title"], seeds))
+        return measured
+
+
+def accuracy_of_trial(trial: Mapping[str, Any]) -> str:
+    """Return the cell of the accuracy in percent of a trial, with its state unless complete."""
+    accuracy = MISSING
+    if trial["value"] is not None:
+        accuracy = f"{100 * trial['value']:.2f}"
+    if trial["state"] == "complete":
+        return accuracy
+    return f"{accuracy} ({trial['state']})"
 
 
 def render_card(source: Path) -> str:
@@ -274,6 +369,12 @@ def render_card(source: Path) -> str:
     record = dict(read_record(source.parent / about.pop("record")))
     if "export" in about:
         record["export"] = read_record(source.parent / about.pop("export"))
-    config = FAMILIES[record["config"]["model_type"]].config.from_dict(record["config"])
-    own: Any = {"name": about.pop("name"), "repo_id": about.pop("checkpoint"), "about": about}
-    return model_card(config, record, num_parameters=record["num_parameters"], **own)
+    family = FAMILIES[record["config"]["model_type"]]
+    return model_card(
+        family.config.from_dict(record["config"]),
+        record,
+        num_parameters=record["num_parameters"],
+        name=about.pop("name"),
+        repo_id=about.pop("checkpoint"),
+        about=about,
+    )
