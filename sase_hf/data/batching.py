@@ -23,15 +23,20 @@ class LengthGroupedOrder(Sampler[int]):
     def __init__(
         self, lengths: Sequence[int], batch_size: int, seed: int, batches: int | None = None
     ) -> None:
-        self.lengths, self.batch_size, self.batches = lengths, batch_size, batches
-        self.seed, self.epoch = seed, 0
+        self.lengths = lengths
+        self.batch_size = batch_size
+        self.batches = batches
+        self.seed = seed
+        self.epoch = 0
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def __iter__(self) -> Iterator[int]:
-        options = {"generator": torch.Generator().manual_seed(self.seed + self.epoch)}
-        rows = get_length_grouped_indices(self.lengths, self.batch_size, self.batches, **options)
+        generator = torch.Generator().manual_seed(self.seed + self.epoch)
+        rows = get_length_grouped_indices(
+            self.lengths, self.batch_size, self.batches, generator=generator
+        )
         return iter(rows)
 
     def set_epoch(self, epoch: int) -> None:
@@ -41,24 +46,40 @@ class LengthGroupedOrder(Sampler[int]):
 
 def longest_first(dataset: Dataset) -> list[int]:
     """Return tokenized rows by length: memory runs out in the first batch or never."""
-    return np.argsort(token_counts(dataset), kind="stable")[::-1].tolist()
+    return _falling_order(token_counts(dataset))
+
+
+def _falling_order(lengths: Sequence[int]) -> list[int]:
+    """Return the indices of lengths, the longest first."""
+    return np.argsort(lengths, kind="stable")[::-1].tolist()
 
 
 def token_counts(dataset: Dataset) -> list[int]:
     """Count the tokens of every tokenized row from Arrow's offsets, without reading a row."""
-    column = dataset.with_format("arrow")[:]["input_ids"]
-    return [count for chunk in column.chunks for count in chunk.value_lengths().to_pylist()]
+    table = dataset.with_format("arrow")[:]
+    counts: list[int] = []
+    for chunk in table["input_ids"].chunks:
+        counts += chunk.value_lengths().to_pylist()
+    return counts
 
 
 def share_of_token(dataset: Dataset, token_id: int | None) -> float:
     """Return the share of a token, from 0 to 1, or the larger one of texts and targets."""
-    table, shares = dataset.with_format("arrow")[:], [0.0]
+    table = dataset.with_format("arrow")[:]
+    largest = 0.0
     for name in ("input_ids", "labels"):
-        if name in table.column_names and "list<item: int" in str(table.schema.field(name).type):
-            ids = [chunk.flatten().to_numpy() for chunk in table[name].chunks]
-            count = sum(int((chunk == token_id).sum()) for chunk in ids)
-            shares.append(count / max(sum(map(len, ids)), 1))
-    return max(shares)
+        if name not in table.column_names:
+            continue
+        if "list<item: int" not in str(table.schema.field(name).type):
+            continue
+        num_tokens = 0
+        count = 0
+        for chunk in table[name].chunks:
+            ids = chunk.flatten().to_numpy()
+            num_tokens += len(ids)
+            count += int((ids == token_id).sum())
+        largest = max(largest, count / max(num_tokens, 1))
+    return largest
 
 
 def parts_of_batch(batch: Mapping[str, Tensor], max_tokens: int | None) -> list[dict[str, Tensor]]:
@@ -67,12 +88,16 @@ def parts_of_batch(batch: Mapping[str, Tensor], max_tokens: int | None) -> list[
     The batch holds tensors of B rows, among them `input_ids`, shape (B, T), or `inputs_embeds`,
     shape (B, T, d). A longer row is a part of its own; None leaves the batch whole.
     """
-    rows, length = batch["input_ids" if "input_ids" in batch else "inputs_embeds"].shape[:2]
-    if max_tokens is None or rows * length <= max_tokens:
+    name = "input_ids" if "input_ids" in batch else "inputs_embeds"
+    num_rows, length = batch[name].shape[:2]
+    if max_tokens is None or num_rows * length <= max_tokens:
         return [dict(batch)]
-    size = max(max_tokens // length, 1)
-    cut = {name: tensor.split(size) for name, tensor in batch.items()}
-    return [dict(zip(cut, part, strict=True)) for part in zip(*cut.values(), strict=True)]
+    rows_a_part = max(max_tokens // length, 1)
+    parts = []
+    for start in range(0, num_rows, rows_a_part):
+        rows = slice(start, start + rows_a_part)
+        parts.append({name: tensor[rows] for name, tensor in batch.items()})
+    return parts
 
 
 def batches_by_length(
@@ -83,9 +108,10 @@ def batches_by_length(
     Padding counts; a longer row is alone. A row counts as at least `least` tokens, since its result
     takes memory too.
     """
-    order = np.argsort(lengths, kind="stable")[::-1].tolist()
+    order = _falling_order(lengths)
     start = 0
     while start < len(order):
-        size = max(max_tokens // max(lengths[order[start]], least), 1)
+        longest = max(lengths[order[start]], least)
+        size = max(max_tokens // longest, 1)
         yield order[start : start + size]
         start += size

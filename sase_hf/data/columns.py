@@ -16,19 +16,41 @@ logger = logging.getLogger(__name__)
 
 FLAGS = "--text_column_names and --label_column_name"
 PAIRS = (
-    *(("premise", "hypothesis"), ("sentence1", "sentence2"), ("sentence_1", "sentence_2")),
-    *(("sentence_a", "sentence_b"), ("question1", "question2"), ("question", "answer")),
-    *(("query", "document"), ("text1", "text2"), ("text_1", "text_2")),
-    *(("text_a", "text_b"), ("text", "text_pair")),
+    ("premise", "hypothesis"),
+    ("sentence1", "sentence2"),
+    ("sentence_1", "sentence_2"),
+    ("sentence_a", "sentence_b"),
+    ("question1", "question2"),
+    ("question", "answer"),
+    ("query", "document"),
+    ("text1", "text2"),
+    ("text_1", "text_2"),
+    ("text_a", "text_b"),
+    ("text", "text_pair"),
 )
 # Groups of usual names. A later group counts only if no column has a name of an earlier group. One
 # column of a group is taken; if two fit, the user chooses.
 TEXTS = (
     ("text", "texts"),
     (
-        *("sentence", "review", "content", "comment", "body", "message", "tweet", "document"),
-        *("question", "utterance", "post", "article", "review_text", "review_body"),
-        *("reviewtext", "comment_text", "tweet_text", "full_text"),
+        "sentence",
+        "review",
+        "content",
+        "comment",
+        "body",
+        "message",
+        "tweet",
+        "document",
+        "question",
+        "utterance",
+        "post",
+        "article",
+        "review_text",
+        "review_body",
+        "reviewtext",
+        "comment_text",
+        "tweet_text",
+        "full_text",
     ),
     ("description", "summary"),
     ("title", "headline", "subject"),
@@ -36,12 +58,27 @@ TEXTS = (
 LABELS = (
     ("label", "labels"),
     (
-        *("class", "category", "target", "sentiment", "stars", "rating", "score", "emotion"),
-        *("emotions", "intent", "topic", "gold_label", "star_rating", "polarity"),
+        "class",
+        "category",
+        "target",
+        "sentiment",
+        "stars",
+        "rating",
+        "score",
+        "emotion",
+        "emotions",
+        "intent",
+        "topic",
+        "gold_label",
+        "star_rating",
+        "polarity",
     ),
 )
 
-TRUTHS, TEXT, LISTS, OTHER = "0 or 1", "texts", "lists", "other values"
+TRUTHS = "0 or 1"
+TEXT = "texts"
+LISTS = "lists"
+OTHER = "other values"
 # The kind of a column is the first entry that accepts all of its values.
 KINDS: dict[str, Callable[[object], bool]] = {
     TRUTHS: lambda value: truth_of(value) is not None,
@@ -51,7 +88,9 @@ KINDS: dict[str, Callable[[object], bool]] = {
     OTHER: lambda value: True,
 }
 
-LONG_NAME, MANY_WORDS = 80, 4  # characters and words; a name with more is rather a text
+# A name with more is rather a text.
+LONG_NAME = 80  # characters
+MANY_WORDS = 4
 
 # Letters of scripts that put no blanks between words, and how many of them are some word.
 _UNSPACED = regex.compile(
@@ -60,6 +99,7 @@ _UNSPACED = regex.compile(
 CHARACTERS_A_WORD = 2
 
 Names = Mapping[str, str]  # a name in lower case, with _ for each space -> the name
+Choices = list[tuple[str, ...]]  # the columns that could be the texts, or the labels
 
 
 def find_columns(
@@ -83,13 +123,17 @@ def find_columns(
     marks = _find_marks(names, arguments, against, (*asked_texts, *asked_labels))
     columns = {name: _Column(sample[name]) for name in sample if name not in marks.values()}
     names = {form: name for form, name in names.items() if name in columns}
-    usual = list(asked_labels) if has_label_flag else _usual(names, LABELS, asked_texts)
-    texts = [asked_texts] if asked_texts else _find_texts(names, columns, usual)
+    usual = list(asked_labels)
+    if not has_label_flag:
+        usual = _usual(names, LABELS, asked_texts)
+    texts = [asked_texts]
+    if not asked_texts:
+        texts = _find_texts(names, columns, usual)
     labels = [asked_labels]
     if not has_label_flag:
-        labels = _find_labels(names, columns, usual, sum(texts, ()), labelled)
+        labels = _find_labels(names, columns, usual, _names_in(texts), labelled)
     if len(texts) != 1 or len(labels) != 1:
-        raise _unclear(title, columns, texts=texts, labels=labels)
+        raise _unclear(title, columns, texts, labels)
     chosen = Columns(texts[0], labels[0], marks)
     if not asked_texts:
         _name_unread_texts(chosen, columns)
@@ -150,14 +194,15 @@ def find_pair(title: str, sample: Batch, least: int) -> tuple[str, ...]:
     """
     columns = {name: _Column(values) for name, values in sample.items()}
     names = _by_usual_form(sample)
-    found: tuple[str, ...] = sum(_find_texts(names, columns, ()), ())
-    if len(found) != 2:
-        found = tuple(name for name, column in columns.items() if column.can_be_text)
-    if sample and not least <= len(found) <= 2:
-        advice = "--text_column_names FIRST,SECOND"
-        raise _refusal(title, "two columns hold the texts", columns, advice)
-    _doubt_header(title, columns, found)
-    return found
+    texts = _names_in(_find_texts(names, columns, ()))
+    if len(texts) != 2:
+        texts = [name for name, column in columns.items() if column.can_be_text]
+    if sample and not least <= len(texts) <= 2:
+        raise _refusal(
+            title, "two columns hold the texts", columns, "--text_column_names FIRST,SECOND"
+        )
+    _doubt_header(title, columns, texts)
+    return tuple(texts)
 
 
 def _doubt_header(
@@ -167,11 +212,13 @@ def _doubt_header(
     by_flag: Collection[str] = (),
 ) -> None:
     """Warn where names in the header line of a CSV file, unless by flag, are like the values."""
-    not_by_flag = [name for name in names if name not in by_flag]
-    odd = [reprlib.repr(name) for name in not_by_flag if columns[name].could_hold(name)]
+    odd = []
+    for name in names:
+        if name not in by_flag and columns[name].could_hold(name):
+            odd.append(reprlib.repr(name))
     if odd and is_sheet(title):
-        fault = f"the header line names {', '.join(odd)}, like the values of a row"
-        logger.warning(one_line(f"{fault}; if it is a row, {NAMES_ABOVE}"))
+        note = f"the header line names {', '.join(odd)}, like the values of a row"
+        logger.warning(one_line(f"{note}; if it is a row, {NAMES_ABOVE}"))
 
 
 def _by_usual_form(sample: Batch) -> dict[str, str]:
@@ -179,17 +226,22 @@ def _by_usual_form(sample: Batch) -> dict[str, str]:
     return {usual_form(name): name for name in reversed(list(sample))}
 
 
-def _find_texts(
-    names: Names, columns: Mapping[str, "_Column"], labels: Sequence[str]
-) -> list[tuple[str, ...]]:
+def _names_in(choices: Choices) -> list[str]:
+    return [name for names in choices for name in names]
+
+
+def _find_texts(names: Names, columns: Mapping[str, "_Column"], labels: Sequence[str]) -> Choices:
     """Return the columns that could be the texts, each alone or the one pair."""
     for pair in PAIRS:
-        found = [names[name] for name in pair if name in names and names[name] not in labels]
-        if len(found) == 2:
-            return [tuple(found)]
-    found = _usual(names, TEXTS, labels)
-    found = found or [n for n, c in columns.items() if c.can_be_text and n not in labels]
-    return [(name,) for name in found]
+        present = _present(names, pair, labels)
+        if len(present) == 2:
+            return [tuple(present)]
+    texts = _usual(names, TEXTS, labels)
+    if not texts:
+        for name, column in columns.items():
+            if column.can_be_text and name not in labels:
+                texts.append(name)
+    return [(name,) for name in texts]
 
 
 def _find_labels(
@@ -198,43 +250,58 @@ def _find_labels(
     usual: list[str],
     texts: Sequence[str],
     labelled: bool,
-) -> list[tuple[str, ...]]:
+) -> Choices:
     """Return the columns that could be the labels, or none if the rows need not be labelled."""
     if not labelled:
         return [(name,) for name in usual] or [()]
-    found = usual or [n for n, c in columns.items() if c.can_be_label and n not in texts]
-    if len(found) == 1 and found[0] not in (names.get("label"), names.get("labels")):
+    others = {name: column for name, column in columns.items() if name not in texts}
+    labels = usual
+    if not labels:
+        labels = [name for name, column in others.items() if column.can_be_label]
+    is_named_label = labels in ([names.get("label")], [names.get("labels")])
+    if len(labels) == 1 and not is_named_label and others[labels[0]].kind == TRUTHS:
         # One column of 0 and 1 among several, some of them perhaps constant, is one label of many.
-        truths = [n for n, c in columns.items() if c.kind == TRUTHS and n not in texts]
-        found = truths if found[0] in truths else found
-    return [(name,) for name in found]
+        labels = [name for name, column in others.items() if column.kind == TRUTHS]
+    return [(name,) for name in labels]
 
 
 def _unclear(
-    title: str, columns: Mapping[str, "_Column"], **choices: list[tuple[str, ...]]
+    title: str, columns: Mapping[str, "_Column"], texts: Choices, labels: Choices
 ) -> ValueError:
-    missing = []
-    for what, found in choices.items():
-        if len(found) != 1:
-            names = " or ".join(map(repr, sum(found, ())))
-            missing.append(f"the {what} ({names})" if names else f"the {what}")
-    advice, labels = FLAGS, sum(choices["labels"], ())
-    if len(choices["labels"]) > 1 and all(columns[name].kind == TRUTHS for name in labels):
-        advice += f"; if each of these is a label, --label_column_name {','.join(labels)}"
-    return _refusal(title, f"column holds {' and which '.join(missing)}", columns, advice)
+    """Return the error of a source with several columns, or none, for its texts or labels."""
+    unclear = []
+    for what, choices in (("the texts", texts), ("the labels", labels)):
+        names = " or ".join(map(repr, _names_in(choices)))
+        if len(choices) != 1:
+            unclear.append(f"{what} ({names})" if names else what)
+    advice = FLAGS
+    label_names = _names_in(labels)
+    if len(labels) > 1 and all(columns[name].kind == TRUTHS for name in label_names):
+        advice += f"; if each of these is a label, --label_column_name {','.join(label_names)}"
+    return _refusal(title, f"column holds {' and which '.join(unclear)}", columns, advice)
 
 
 def _refusal(title: str, unclear: str, columns: Mapping[str, "_Column"], advice: str) -> ValueError:
-    held = ", ".join(f"{name!r} ({column})" for name, column in columns.items())
-    advice += f"; if its first line is a row, {NAMES_ABOVE}" * is_sheet(title)
-    fault = f"{title}: it is not clear which {unclear}"
-    return ValueError(f"{fault}. It has {held}. Choose with {advice}")
+    contents = ", ".join(f"{name!r} ({column})" for name, column in columns.items())
+    if is_sheet(title):
+        advice += f"; if its first line is a row, {NAMES_ABOVE}"
+    return ValueError(
+        f"{title}: it is not clear which {unclear}. It has {contents}. Choose with {advice}"
+    )
 
 
 def _usual(names: Names, groups: Sequence[Sequence[str]], taken: Sequence[str]) -> list[str]:
     """Return the free columns with a name of the first group that has any."""
-    found = ([names[n] for n in group if n in names and names[n] not in taken] for group in groups)
-    return next(filter(None, found), [])
+    for group in groups:
+        present = _present(names, group, taken)
+        if present:
+            return present
+    return []
+
+
+def _present(names: Names, forms: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """Return the free columns that have one of these names."""
+    return [names[form] for form in forms if form in names and names[form] not in taken]
 
 
 def _num_words(text: str) -> int:

@@ -17,10 +17,12 @@ import torch
 from datasets import Dataset
 from transformers import DataCollatorWithPadding
 
+from ..utils.errors import refusal
+
 Span = tuple[int, int]
 
 
-def parse_spans(cell: Any, text: str) -> list[Span]:
+def parse_spans(cell: object, text: str) -> list[Span]:
     """Return the spans of a cell: a list of pairs, or JSON of one; none if the cell is empty.
 
     ValueError says what came and what is allowed.
@@ -29,13 +31,29 @@ def parse_spans(cell: Any, text: str) -> list[Span]:
     if isinstance(cell, str):
         with suppress(ValueError, RecursionError):  # a cell that is no JSON is refused below
             spans = json.loads(cell.strip() or "null")
-    for span in spans or () if isinstance(spans, list | None) else [cell]:
-        is_pair = isinstance(span, list) and [*map(type, span)] == [int, int]
-        if not is_pair or not 0 <= span[0] < span[1] <= len(text):
-            allowed = f"[[start, end], ...], whole numbers with 0 <= start < end <= {len(text)}"
-            fault = f"{reprlib.repr(span)} is no mark on the text; allowed are {allowed}"
-            raise ValueError(f"{fault}, or an empty cell for no marks")
-    return [(_start_of_character(text, start), end) for start, end in spans or ()]
+    if spans is None:
+        return []
+    if not isinstance(spans, list):
+        raise _no_mark(cell, text)
+    marks = []
+    for span in spans:
+        is_pair = isinstance(span, list) and [type(place) for place in span] == [int, int]
+        if not is_pair:
+            raise _no_mark(span, text)
+        start, end = span
+        if not 0 <= start < end <= len(text):
+            raise _no_mark(span, text)
+        marks.append((_start_of_character(text, start), end))
+    return marks
+
+
+def _no_mark(value: object, text: str) -> Exception:
+    """Return the error for a value that is no span of a text."""
+    return refusal(
+        f"{reprlib.repr(value)} is no mark on the text",
+        f"allowed are [[start, end], ...], whole numbers with 0 <= start < end <= {len(text)}, or "
+        "an empty cell for no marks",
+    )
 
 
 def _start_of_character(text: str, place: int) -> int:
@@ -57,18 +75,21 @@ def marked_tokens(offsets: Iterable[Sequence[int]], spans: Sequence[Span]) -> li
 
     `offsets` are the start and end of each token in the text; an empty token is never marked.
     """
-    return [
-        int(any(max(start, first) < min(end, last) for first, last in spans))
-        for start, end in offsets
-    ]
+    marks = []
+    for start, end in offsets:
+        is_marked = any(max(start, first) < min(end, last) for first, last in spans)
+        marks.append(int(is_marked))
+    return marks
 
 
 def count_marked(rows: Dataset | None) -> int | None:
     """Count the tokenized rows with a marked token; None if they have no column of marks."""
     if rows is None or "rationale" not in rows.column_names:
         return None
-    batches = rows.select_columns("rationale").iter(1000)
-    return sum(any(marks) for batch in batches for marks in batch["rationale"])
+    count = 0
+    for batch in rows.select_columns("rationale").iter(1000):
+        count += sum(map(any, batch["rationale"]))
+    return count
 
 
 @dataclass
@@ -84,10 +105,16 @@ class RationaleCollator(DataCollatorWithPadding):
 
     def __call__(self, features: list[dict[str, Any]]) -> dict[str, Any]:
         """Return a batch of rows; `rationale` is the weight on marked tokens, else 0, (B, T)."""
-        marks = [torch.tensor(row["rationale"]).float() for row in features if "rationale" in row]
-        rows = [{k: v for k, v in row.items() if k != "rationale"} for row in features]
+        marks = []
+        rows = []
+        for features_of_row in features:
+            row = dict(features_of_row)
+            rows.append(row)
+            if "rationale" in row:
+                marks.append(torch.tensor(row.pop("rationale")).float())
         batch: dict[str, Any] = super().__call__(rows)
         if marks and self.weight:
-            batch["rationale"] = torch.zeros(batch["input_ids"].shape)
-            batch["rationale"][batch["attention_mask"] != 0] = self.weight * torch.cat(marks)
+            weights = torch.zeros(batch["input_ids"].shape)
+            weights[batch["attention_mask"] != 0] = self.weight * torch.cat(marks)
+            batch["rationale"] = weights
         return batch
