@@ -71,24 +71,34 @@ def test_measure_attention_agrees_with_the_pipeline(
         assert lift == pytest.approx(listed / share, rel=1e-5)
 
 
-def test_read_word_list_rates_words_by_the_second_column_and_refuses_an_empty_file(
-    tmp_path: Path,
-) -> None:
+def test_read_word_list_rates_words_by_the_second_column(tmp_path: Path) -> None:
     file = tmp_path / "words.tsv"
     file.write_text("word\trating\ngood\t0.9\t3\n\nbad\t-0.8\nplain\nbare\t\n", encoding="utf-8")
     assert read_word_list(file) == {"word": 0, "good": 0.9, "bad": 0.8, "plain": 1, "bare": 1}
-    for wrong in ("high", "nan", "inf"):
-        file.write_text(f"good\t1\nbad\t{wrong}\n", encoding="utf-8")
-        with pytest.raises(ValueError, match=f"line 2: '{wrong}' is no finite number"):
-            read_word_list(file)
+
+
+@pytest.mark.parametrize("rating", ["high", "nan", "inf"])
+def test_read_word_list_refuses_a_rating_that_is_no_number(tmp_path: Path, rating: str) -> None:
+    file = tmp_path / "words.tsv"
+    file.write_text(f"good\t1\nbad\t{rating}\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=f"line 2: '{rating}' is no finite number"):
+        read_word_list(file)
+
+
+def test_read_word_list_refuses_a_file_without_words(tmp_path: Path) -> None:
+    file = tmp_path / "words.tsv"
     file.write_text("\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"words\.tsv has no words; give a text file"):
         read_word_list(file)
 
 
-def test_measure_attention_refuses_single_tokens_and_unlisted_words(tmp_path: Path) -> None:
+def test_measure_attention_refuses_texts_of_single_tokens(tmp_path: Path) -> None:
     checkpoint = save_checkpoint(tmp_path / "tiny")
     with pytest.raises(ValueError, match=r"no text has two tokens, .* give longer texts"):
         measure_attention(dataset_of(checkpoint, ["?", "Good", ""]))
+
+
+def test_measure_attention_refuses_texts_without_listed_words(tmp_path: Path) -> None:
+    checkpoint = save_checkpoint(tmp_path / "tiny")
     with pytest.raises(ValueError, match=r"no text has one of the 1 listed words"):
         measure_attention(dataset_of(checkpoint, TEXTS), words=["xylophone"])

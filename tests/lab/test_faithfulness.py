@@ -107,7 +107,7 @@ def test_leaving_out_is_the_probability_lost_without_each_token() -> None:
         assert not fallen[text][~real].any()
 
 
-def test_ranks_of_keeps_the_order_of_equal_scores_and_puts_padding_last() -> None:
+def test_ranks_of_order_equal_scores_as_in_the_text_before_padding() -> None:
     scores = torch.tensor([[0.2, 0.9, 0.2, 0.9, 5.0], [0.0, -1.0, 0.0, 0.0, 5.0]])
     real = torch.tensor([[1, 1, 1, 1, 0], [1, 1, 0, 1, 0]]).bool()
     assert ranks_of(scores, real).tolist() == [[2, 0, 3, 1, 4], [0, 2, 3, 1, 4]]
@@ -154,6 +154,11 @@ def test_mean_with_interval_agrees_with_the_normal_distribution() -> None:
     half = 1.96 * values.std() / math.sqrt(len(values))
     bounds = [values.mean(), values.mean() - half, values.mean() + half]
     assert list(interval.values()) == pytest.approx(bounds, abs=0.1 * half)
+
+
+def test_mean_with_interval_of_one_text_is_its_number() -> None:
+    interval = mean_with_interval(np.array([0.25]), seed=0)
+    assert interval == {"mean": 0.25, "low": 0.25, "high": 0.25}
 
 
 @pytest.fixture

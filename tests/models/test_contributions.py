@@ -7,11 +7,6 @@ import peft
 import pytest
 import reference
 import torch
-from explanations.attributions import (
-    gradient_times_input,
-    integrated_gradients,
-    probability,
-)
 from tiny import name_of, pair_batch, reference_weights, text_batch, tiny_model
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
@@ -182,11 +177,6 @@ def test_labels_to_explain_are_checked(ids: Any, message: str) -> None:
         explain(model, **batch, labels=ids)
     with pytest.raises(ValueError, match=message):
         explain(for_pairs, **pairs, labels=ids)
-    of_classes = message.replace("labels", "classes", 1)
-    with pytest.raises(ValueError, match=of_classes):
-        probability(model, batch, ids)
-    with pytest.raises(ValueError, match=of_classes):
-        integrated_gradients(model, batch, ids, steps=2)
 
 
 @pytest.mark.parametrize(
@@ -223,20 +213,15 @@ def test_explain_refuses_an_adapted_classifier_and_explains_it_merged(layer: str
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("head", [{}, {"matching": "concat"}], ids=["text", "pair"])
-def test_autocast_changes_no_attribution(dtype: torch.dtype, head: dict[str, Any]) -> None:
+def test_autocast_changes_no_contribution(dtype: torch.dtype, head: dict[str, Any]) -> None:
     """Processors without AVX-512 read no LSTM in half precision where a gradient is needed."""
     model, texts, batch_of = model_and_texts(head)
     batch = batch_of(texts if "matching" in head else [text for (text,) in texts])
     expected = explain(model, **batch)
-    slopes = gradient_times_input(model, batch, expected.labels)
-    integrals = integrated_gradients(model, batch, expected.labels, steps=2)
     with torch.autocast("cpu", dtype):
-        found = explain(model, **batch)
-        slopes_found = gradient_times_input(model, batch, expected.labels)
-        integrals_found = integrated_gradients(model, batch, expected.labels, steps=2)
-    everything = [*found, *slopes_found, *integrals_found]
-    for part, whole in zip(everything, [*expected, *slopes, *integrals], strict=True):
-        torch.testing.assert_close(part, whole, rtol=0, atol=0)
+        cast = explain(model, **batch)
+    for value, whole in zip(cast, expected, strict=True):
+        torch.testing.assert_close(value, whole, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
