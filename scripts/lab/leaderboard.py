@@ -36,6 +36,7 @@ from sase_hf.evaluation.records import measured_record
 from sase_hf.hub.checks import weight_files
 from sase_hf.hub.push import PUBLIC_NAMES
 from sase_hf.models.answers import SINGLE_LABEL
+from sase_hf.utils.errors import refusal
 from sase_hf.utils.loading import load_checkpoint
 
 COMPARED = yaml.safe_load((LAB / "systems.yaml").read_text(encoding="utf-8"))
@@ -52,8 +53,9 @@ class Comparison(Run):
 
     def file(self, part: str) -> str:
         """Return the file of the rows of "train" or "dev"; of fewer rows, in the folder."""
-        is_drawn = part == "train" and "rows" in self.settings
-        return str(self.folder / "drawn.jsonl.gz" if is_drawn else f"{self.stem}.{part}.jsonl.gz")
+        if part == "train" and "rows" in self.settings:
+            return str(self.folder / "drawn.jsonl.gz")
+        return f"{self.stem}.{part}.jsonl.gz"
 
     def measure(self, log: IO[bytes]) -> Record:
         """Measure anew, because processor time is that of the whole run."""
@@ -64,9 +66,14 @@ class Comparison(Run):
                 drawn = random.Random(self.seed).sample(list(lines), self.settings["rows"])
             with gzip.open(self.file("train"), "wt", encoding="utf-8") as file:
                 file.writelines(drawn)
-        files: Any = {"train_file": self.file("train"), "test_file": self.file("dev")}
-        columns = self.columns
-        task = load_rows(DataArguments(**files, text_column_names=columns, validation_fraction=0.1))
+        task = load_rows(
+            DataArguments(
+                train_file=self.file("train"),
+                test_file=self.file("dev"),
+                text_column_names=self.columns,
+                validation_fraction=0.1,
+            )
+        )
         measure = self._measure_ours if "vectors" in self.settings else self._measure_baseline
         measured = measure(task, log)
         labels = np.array(task.splits["test"]["label"][:])
@@ -95,22 +102,26 @@ class Comparison(Run):
         """Return the flags of scripts/train.py for one of our systems."""
         flags = [f"--train_file={self.file('train')}", f"--test_file={self.file('dev')}"]
         flags += [f"--output_dir={model}", f"--seed={self.seed}", "--disable_tqdm=true"]
-        flags += [f"--text_column_names={','.join(self.columns)}"] * (len(self.columns) > 1)
-        vectors = [str(self.stem.parent / name) for name in COMPARED["vectors"]]
-        flags += ["--word_vectors", *vectors] if self.settings["vectors"] else []
+        if len(self.columns) > 1:
+            flags.append(f"--text_column_names={','.join(self.columns)}")
+        if self.settings["vectors"]:
+            flags += ["--word_vectors", *self.vectors()]
         return [*flags, *self.settings.get("flags", ())]
+
+    def vectors(self) -> list[str]:
+        """Return the files of word vectors, which lie beside those of the set."""
+        return [str(self.stem.parent / name) for name in COMPARED["vectors"]]
 
     def _measure_baseline(self, task: Rows, log: IO[bytes]) -> dict[str, Any]:
         """Run a baseline in a process of its own and return its part of the record."""
         for split, rows in task.splits.items():
             rows.to_json(self.folder / f"{split}.jsonl")
-        vectors = [str(self.stem.parent / name) for name in COMPARED["vectors"]]
-        words = [self.settings["system"], str(self.folder), str(self.seed), *vectors]
+        words = [self.settings["system"], str(self.folder), str(self.seed), *self.vectors()]
         call([str(LAB / "baselines.py"), *words], log)
         result = dict(read_record(self.folder / "result.json"))
-        found = np.array(result["probabilities"])
-        probabilities = np.zeros((len(found), len(task.label_names)))
-        probabilities[:, result.pop("classes")] = found  # a label may have no training row
+        of_classes = np.array(result["probabilities"])
+        probabilities = np.zeros((len(of_classes), len(task.label_names)))
+        probabilities[:, result.pop("classes")] = of_classes  # a label may have no training row
         size = sum(file.stat().st_size for file in self.folder.glob("model.*"))
         return {**result, "probabilities": probabilities, "bytes_on_disk": size}
 
@@ -143,7 +154,9 @@ class Comparison(Run):
             "texts_per_second": len(scores) / predicting,
             "bytes_on_disk": sum(path.stat().st_size for path in files if path.is_file()),
             "answer_sets": {
-                "coverage": np.mean([own in a for own, a in zip(labels, answers, strict=True)]),
+                "coverage": np.mean(
+                    [label in answer for label, answer in zip(labels, answers, strict=True)]
+                ),
                 "size": np.mean([len(answer) for answer in answers]),
             },
         }
@@ -156,7 +169,8 @@ def collect_comparisons(flags: Namespace) -> Iterator[Comparison]:
     """
     for name in flags.systems:
         system = SYSTEMS[name]
-        if (needs := system.get("needs")) and find_spec(needs) is None:
+        needs = system.get("needs")
+        if needs and find_spec(needs) is None:
             print(f"{name}: left out, needs {needs}: pip install 'sase_hf[lab]'")
             continue
         settings = {key: system[key] for key in ("vectors", "flags") if key in system}
@@ -166,12 +180,27 @@ def collect_comparisons(flags: Namespace) -> Iterator[Comparison]:
         sets = [task for task in flags.sets if task in system.get("sets", SETS)]
         for rows, task, seed in product(flags.rows or [None], sets, seeds):
             stem, *columns = SETS[task]
-            own, part = ({"rows": rows}, f"/{rows}") if rows else ({}, "")
-            common = (f"{task}/{name}{part}" + f"-seed{seed}" * draws, seed, settings | own)
-            records = flags.records / "leaderboard.jsonl"
-            run = Comparison(*common, records, flags.runs, columns, flags.data / stem)
+            run_name = f"{task}/{name}"
+            run_settings = dict(settings)
+            if rows:
+                run_name += f"/{rows}"
+                run_settings["rows"] = rows
+            if draws:
+                run_name += f"-seed{seed}"
+            run = Comparison(
+                name=run_name,
+                seed=seed,
+                settings=run_settings,
+                records=flags.records / "leaderboard.jsonl",
+                runs=flags.runs,
+                columns=columns,
+                stem=flags.data / stem,
+            )
             for file in (f"{run.stem}.train.jsonl.gz", run.file("dev")):
                 if not Path(file).is_file():
-                    way_out = "name the sets that you have with --sets"
-                    raise FileNotFoundError(f"there is no file {file}; {way_out}")
+                    raise refusal(
+                        f"there is no file {file}",
+                        "name the sets that you have with --sets",
+                        FileNotFoundError,
+                    )
             yield run
