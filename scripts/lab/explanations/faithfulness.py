@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.stats import bootstrap
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -51,15 +52,20 @@ def measure_faithfulness(
     seconds: Counter[str] = Counter()
     errors: list[float] = []
     shape = (len(DIRECTIONS), dataset.rows.num_rows, len(PERCENTS))
-    for found in attributions(dataset, "Removing tokens", seed=seed, **options):
-        own = probability_curves(dataset.model, found.batch, found.classes, found.scores)
-        for name, part in found.by_name(own.cpu().numpy()).items():
-            curves.setdefault(name, np.zeros(shape))[:, found.numbers] = part
-        seconds.update(found.seconds)
-        errors += () if found.errors is None else found.errors.abs().tolist()
-    cost = {name: seconds[name] / seconds["attention"] for name in seconds if name in curves}
-    summary = summarise(curves, seed) | {"cost": cost}
-    return summary | ({"convergence_error": float(np.mean(errors))} if errors else {})
+    for scored in attributions(dataset, "Removing tokens", seed=seed, **options):
+        measured = probability_curves(dataset.model, scored.batch, scored.classes, scored.scores)
+        for name, of_batch in scored.by_name(measured.cpu().numpy()).items():
+            curves.setdefault(name, np.zeros(shape))[:, scored.numbers] = of_batch
+        seconds.update(scored.seconds)
+        if scored.errors is not None:
+            errors.extend(scored.errors.abs().tolist())
+    summary = summarise(curves, seed)
+    summary["cost"] = {
+        name: spent / seconds["attention"] for name, spent in seconds.items() if name in curves
+    }
+    if errors:
+        summary["convergence_error"] = float(np.mean(errors))
+    return summary
 
 
 @torch.no_grad()
@@ -71,28 +77,31 @@ def probability_curves(
     The K scores have shape (B, T), the result (K, 2, B, S): deletion and insertion by `PERCENTS`.
     """
     real = batch["attention_mask"] != 0
+    num_scores = len(scores)
     ranks = torch.cat([ranks_of(each, real) for each in scores])  # (K * B, T)
-    counts = -(-real.sum(1, keepdim=True) * torch.tensor(PERCENTS, device=real.device) // 100)
-    counts = counts.repeat(len(scores), 1)  # (K * B, S)
+    percents = torch.tensor(PERCENTS, device=real.device)
+    counts = (real.sum(1, keepdim=True) * percents + 99) // 100  # rounded up
+    counts = counts.repeat(num_scores, 1)  # (K * B, S)
 
-    def probabilities(left: Tensor) -> Tensor:  # `left`: tokens that remain, (B or K * B, T)
-        rows = len(left) // len(real)
-        masked = {name: part.repeat(rows, 1) for name, part in batch.items()}
-        masked["attention_mask"] = (left & real.repeat(rows, 1)).long()
-        return probability(model, masked, classes.repeat(rows)).double().unsqueeze(1)
+    def probabilities(left: Tensor) -> Tensor:
+        """Return those of texts with the tokens `left`, (B or K * B, T)."""
+        repeats = len(left) // len(real)
+        masked = {name: values.repeat(repeats, 1) for name, values in batch.items()}
+        masked["attention_mask"] = (left & real.repeat(repeats, 1)).long()
+        return probability(model, masked, classes.repeat(repeats)).double().unsqueeze(1)
 
-    whole, nothing = probabilities(real), probabilities(torch.zeros_like(real))
-    ends = [whole.repeat(len(scores), 1), nothing.repeat(len(scores), 1)]
-    curves = []
-    for is_deletion in (True, False):
-        between = [
-            probabilities((ranks < counts[:, step : step + 1]) != is_deletion)
-            for step in range(1, len(PERCENTS) - 1)
-        ]
-        first, last = ends if is_deletion else reversed(ends)
-        curves.append(torch.cat([first, *between, last], 1))
-    stacked = torch.stack(curves, 1)  # (K * B, 2, S)
-    return stacked.unflatten(0, (len(scores), -1)).transpose(1, 2)
+    whole = probabilities(real).repeat(num_scores, 1)
+    nothing = probabilities(torch.zeros_like(real)).repeat(num_scores, 1)
+    deletion = [whole]
+    insertion = [nothing]
+    for count in counts[:, 1:-1].T:
+        is_first = ranks < count.unsqueeze(1)
+        deletion.append(probabilities(~is_first))
+        insertion.append(probabilities(is_first))
+    deletion.append(nothing)
+    insertion.append(whole)
+    curves = torch.stack([torch.cat(deletion, 1), torch.cat(insertion, 1)])  # (2, K * B, S)
+    return curves.unflatten(1, (num_scores, -1)).transpose(0, 1)
 
 
 def ranks_of(scores: Tensor, real: Tensor) -> Tensor:
@@ -108,19 +117,23 @@ def summarise(curves: Mapping[str, np.ndarray], seed: int) -> dict[str, Any]:
     """Return the results of `measure_faithfulness` from curves (2, B, S) by attribution."""
     metrics: dict[str, float] = {}
     differences: dict[str, Any] = {}
-    means: dict[str, Any] = {"percents": list(PERCENTS), **{each: {} for each in DIRECTIONS}}
-    attention = measures(curves["attention"])
-    for name, own in curves.items():
-        found = measures(own)
-        metrics |= {f"{name}_{measure}": float(found[measure].mean()) for measure in MEASURES}
+    means: dict[str, dict[str, list[float]]] = {direction: {} for direction in DIRECTIONS}
+    measured = {name: measures(of_name) for name, of_name in curves.items()}
+    for name, of_name in measured.items():
+        for measure, values in of_name.items():
+            metrics[f"{name}_{measure}"] = float(values.mean())
         if name != "attention":
             differences[f"attention_minus_{name}"] = {
-                measure: mean_with_interval(attention[measure] - found[measure], seed)
-                for measure in MEASURES
+                measure: mean_with_interval(measured["attention"][measure] - values, seed)
+                for measure, values in of_name.items()
             }
-        for direction, mean in zip(DIRECTIONS, own.mean(1), strict=True):
-            means[direction][name] = mean.tolist()
-    return {"metrics": metrics, "differences": differences, "curves": means}
+        for direction, curve in zip(DIRECTIONS, curves[name].mean(1), strict=True):
+            means[direction][name] = curve.tolist()
+    return {
+        "metrics": metrics,
+        "differences": differences,
+        "curves": {"percents": list(PERCENTS), **means},
+    }
 
 
 def measures(curves: np.ndarray) -> dict[str, np.ndarray]:
@@ -132,15 +145,29 @@ def measures(curves: np.ndarray) -> dict[str, np.ndarray]:
       probability falls without the first tokens, or with these alone, mean over `EARLY_PERCENTS`.
     """
     early = [PERCENTS.index(percent) for percent in EARLY_PERCENTS]
-    areas = np.trapezoid(curves, np.array(PERCENTS) / 100)
-    falls = (curves[0, :, :1] - curves[..., early]).mean(-1)
-    return dict(zip(MEASURES, (*areas, *falls), strict=True))
+    deletion_area, insertion_area = np.trapezoid(curves, np.array(PERCENTS) / 100)
+    whole = curves[0, :, :1]
+    comprehensiveness, sufficiency = (whole - curves[..., early]).mean(-1)
+    return {
+        "deletion_area": deletion_area,
+        "insertion_area": insertion_area,
+        "comprehensiveness": comprehensiveness,
+        "sufficiency": sufficiency,
+    }
 
 
 def mean_with_interval(values: np.ndarray, seed: int) -> dict[str, float]:
     """Return the mean of one number per text, with its 95 % percentile bootstrap interval."""
-    rng = np.random.default_rng(seed)
-    draws = (rng.choice(values, (100, len(values))) for _ in range(NUM_RESAMPLES // 100))
-    means = [draw.mean(1) for draw in draws]
-    low, high = np.percentile(means, [2.5, 97.5])
-    return {"mean": float(values.mean()), "low": float(low), "high": float(high)}
+    mean = float(values.mean())
+    if len(values) == 1:  # scipy asks for two
+        return {"mean": mean, "low": mean, "high": mean}
+    resampled = bootstrap(
+        (values,),
+        np.mean,
+        n_resamples=NUM_RESAMPLES,
+        batch=100,  # bounds the memory
+        method="percentile",
+        rng=np.random.default_rng(seed),
+    )
+    low, high = resampled.confidence_interval
+    return {"mean": mean, "low": float(low), "high": float(high)}
