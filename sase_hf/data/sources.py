@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from datetime import date, time, timedelta
 from decimal import Decimal
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -23,8 +24,10 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 from datasets import (
+    BuilderConfig,
     ClassLabel,
     Dataset,
+    DatasetDict,
     Features,
     load_dataset,
     load_dataset_builder,
@@ -38,6 +41,7 @@ from datasets.config import (
 from datasets.exceptions import DatasetGenerationError
 
 from ..models.checked_files import sha256_of
+from ..utils.errors import refusal
 from ..utils.files import is_write_error
 from ..utils.text import one_line
 from .arguments import SPLITS, SourceArguments
@@ -62,6 +66,7 @@ SPLIT_NAMES = {
 }
 
 Batch = Mapping[str, Sequence[Any]]  # some rows, the values of each column
+Origin = dict[str, str | int | None]  # what distinguishes rows from others, for a record
 
 # The names of columns by which the rest of the package knows texts and soft labels.
 TEXT_COLUMNS = ("text", "text_pair")
@@ -84,18 +89,20 @@ class StoredSplit:
     """
 
     def __init__(
-        self, name: str, title: str, source: dict[str, Any], features: Mapping[str, Any]
+        self, name: str, title: str, source: Origin, features: Mapping[str, object]
     ) -> None:
-        self.name, self.title, self.source = name, title, source
+        self.name = name
+        self.title = title
+        self.source = source
         self.column_names = dict(features)  # those of a text file are known once it is read
         self.class_names: dict[str, tuple[str, ...]] = {}  # in id order
         for column, feature in features.items():
-            kind = getattr(feature, "feature", feature)
-            if isinstance(kind, ClassLabel):
-                self.class_names[column] = tuple(kind.names)
+            item_feature = getattr(feature, "feature", feature)  # that of the items of lists
+            if isinstance(item_feature, ClassLabel):
+                self.class_names[column] = tuple(item_feature.names)
         self.aliases: dict[str, str] = {}  # a name of the first split -> that of this one
         self.num_rows = 0
-        self.labels: dict[str, list[Any]] = {}  # the values of each wanted column
+        self.labels: dict[str, list[object]] = {}  # the values of each wanted column
         self._faults: dict[str, dict[int, str]] = {}
         self._path = scratch_file()
 
@@ -103,9 +110,9 @@ class StoredSplit:
         """Yield all rows: the wanted columns, None where a row lacks one, or all columns."""
         if self.aliases and not wanted:
             wanted = list(self.column_names)
-        names = {self.aliases.get(name, name): name for name in wanted}
-        for batch in self._batches(names.keys()):
-            yield {names.get(column, column): values for column, values in batch.items()}
+        name_of = {self.aliases.get(name, name): name for name in wanted}
+        for batch in self._batches(name_of.keys()):
+            yield {name_of.get(column, column): values for column, values in batch.items()}
 
     def adopt_names(self, columns: Iterable[str]) -> None:
         """Find columns whose names differ from those of the first split in case or blanks only."""
@@ -142,21 +149,29 @@ class StoredSplit:
             pa.ipc.new_stream(file, schema) as stream,
         ):
             for raw in self.batches((*columns.texts, *self.labels)):
-                batch = {name: _decoded(raw[name], self.class_names.get(name)) for name in raw}
-                texts = {name: self._checked_texts(name, batch[name]) for name in columns.texts}
+                texts = {}
+                for name in columns.texts:
+                    texts[name] = self._checked_texts(name, self._decoded(raw, name))
                 stream.write_batch(pa.record_batch(texts, schema=schema))
                 for name, labels in self.labels.items():
-                    labels += map(_label_cell, batch[name])
+                    labels += map(_label_cell, self._decoded(raw, name))
                 self.num_rows += len(texts[columns.texts[0]])
 
-    def _checked_texts(self, column: str, values: Iterable[Any]) -> list[str | None]:
+    def _decoded(self, batch: Batch, column: str) -> Sequence[object]:
+        """Return the values of a column, with names in place of class ids."""
+        names = self.class_names.get(column)
+        if names is None:
+            return batch[column]
+        return _names_of_ids(batch[column], dict(enumerate(names)))
+
+    def _checked_texts(self, column: str, values: Iterable[object]) -> list[str | None]:
         """Return the texts of the next rows, None for one that cannot be read."""
-        texts = list(values)
-        for place, value in enumerate(texts):
-            is_blank = value is None or (isinstance(value, str) and not value.strip())
-            if reason := "there is no text; delete the row" if is_blank else text_fault(value):
-                self._faults[column][self.num_rows + place] = reason
-                texts[place] = None
+        texts: list[str | None] = []
+        for value in values:
+            reason = _fault_of_text(value)
+            if reason is not None:
+                self._faults[column][self.num_rows + len(texts)] = reason
+            texts.append(value if isinstance(value, str) and reason is None else None)
         return texts
 
     def require(self, columns: Iterable[str], flags: str) -> None:
@@ -166,14 +181,16 @@ class StoredSplit:
         for column in columns:
             if column not in self.column_names:
                 names = ", ".join(map(repr, self.column_names))
-                fault = f"{self.title} has no column {column!r}; it has {names}"
-                raise ValueError(f"{fault}. Choose with {flags}")
+                raise refusal(
+                    f"{self.title} has no column {column!r}", f"it has {names}. Choose with {flags}"
+                )
 
     def named_texts(self, names: Mapping[str, str], left_out: Collection[int] = ()) -> Dataset:
         """Return columns of texts under other names; ValueError if a row not left out has none."""
         for column in names:
-            if bad := [row for row in self._faults[column] if row not in left_out]:
-                raise self._text_error(column, bad)
+            bad_rows = [row for row in self._faults[column] if row not in left_out]
+            if bad_rows:
+                raise self._text_error(column, bad_rows)
         rows = Dataset.from_file(self._path)
         return rows.select_columns(list(names)).rename_columns(dict(names))
 
@@ -202,11 +219,11 @@ class StoredSplit:
 class FileSplit(StoredSplit):
     """The rows of one file, or of several: CSV, TSV, JSON, JSON Lines and Parquet."""
 
-    def __init__(self, name: str, title: str, source: dict[str, Any], paths: Sequence[str]) -> None:
-        features: dict[str, Any] = {}
+    def __init__(self, name: str, title: str, source: Origin, paths: Sequence[str]) -> None:
+        features: dict[str, object] = {}
         for path in filter(_is_parquet, paths):
             with wrap_read_errors(path):
-                features |= Features.from_arrow_schema(pq.read_schema(path))
+                features.update(Features.from_arrow_schema(pq.read_schema(path)))
         super().__init__(name, title, source, features)
         self._paths = paths
         self._first_rows: dict[str, int] = {}  # of the files that are read so far
@@ -230,7 +247,8 @@ class FileSplit(StoredSplit):
     def _text_batches(self, path: str, wanted: Collection[str]) -> Iterator[Batch]:
         for part in read_parts(path, BATCH):
             for row in part:
-                self.column_names.update(dict.fromkeys(row))
+                for name in row:
+                    self.column_names[name] = None
             names = wanted or self.column_names
             yield {name: [row.get(name) for row in part] for name in names}
 
@@ -245,13 +263,14 @@ class FileSplit(StoredSplit):
     def _place_of(self, row: int) -> tuple[str, int]:
         # The last file that begins at or before the row: one without rows begins where it ends.
         begun = [path for path, first in self._first_rows.items() if first <= row]
-        return begun[-1], row - self._first_rows[begun[-1]]
+        path = begun[-1]
+        return path, row - self._first_rows[path]
 
 
 class DatasetSplit(StoredSplit):
     """A split of a dataset that `datasets` has read; `split` is its name there."""
 
-    def __init__(self, name: str, split: str, source: dict[str, Any], rows: Dataset) -> None:
+    def __init__(self, name: str, split: str, source: Origin, rows: Dataset) -> None:
         super().__init__(name, f"the {split} split of {source['dataset']}", source, rows.features)
         self._rows = rows.with_format("arrow")
 
@@ -266,7 +285,7 @@ def _is_parquet(path: str) -> bool:
     return path.lower().endswith(".parquet")
 
 
-def _values_of(rows: Any, names: Collection[str]) -> Batch:
+def _values_of(rows: pa.RecordBatch | pa.Table, names: Collection[str]) -> Batch:
     """Return the columns of a table, None in those that it lacks."""
     values: dict[str, list[Any]] = {name: [None] * rows.num_rows for name in names}
     for name, column in zip(rows.schema.names, rows.columns, strict=True):
@@ -283,7 +302,14 @@ def _number_of(value: Decimal | None) -> int | float | None:
     return int(value) if value == value.to_integral_value() else float(value)
 
 
-def _label_cell(value: Any) -> Any:
+def _fault_of_text(value: object) -> str | None:
+    """Return why a value is no text to read, None if it is one."""
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return "there is no text; delete the row"
+    return text_fault(value)
+
+
+def _label_cell(value: object) -> object:
     """Return a cell of labels or marks; a date or a time becomes the text that a CSV file has."""
     if isinstance(value, date | time | timedelta):
         value = str(value)
@@ -302,18 +328,21 @@ def written_otherwise(name: str, columns: Collection[str]) -> str | None:
     return alike[0] if len(alike) == 1 else None
 
 
-def origin_of(path: str) -> dict[str, Any]:
+def origin_of(path: str) -> Origin:
     """Return facts that distinguish the content of a file from another's, for a record."""
     with wrap_read_errors(path):
         return {"file": Path(path).name, "sha256": sha256_of(path)}
 
 
-def _decoded(values: Iterable[Any], names: Sequence[str] | None) -> Iterable[Any]:
-    """Return class ids, or lists of them, as names."""
-    if names is None:
-        return values
-    known: dict[Any, Any] = dict(enumerate(names))
-    return [_decoded(v, names) if isinstance(v, list) else known.get(v) for v in values]
+def _names_of_ids(values: Iterable[Any], name_of: Mapping[int, str]) -> list[object]:
+    """Return class ids, or lists of them, as names; None for an id without a name."""
+    names: list[object] = []
+    for value in values:
+        if isinstance(value, list):
+            names.append(_names_of_ids(value, name_of))
+        else:
+            names.append(name_of.get(value))
+    return names
 
 
 def scratch_file() -> str:
@@ -335,25 +364,32 @@ def writing_rows() -> Iterator[None]:
         if not is_write_error(reason):
             raise
         why = os.strerror(reason.errno or errno.ENOSPC)
-        fault = f"the rows do not fit into {_scratch().name}: {why}"
-        advice = "free space there, or set TMPDIR to another folder"
-        raise OSError(reason.errno, f"{fault}; {advice}") from reason
+        raise OSError(
+            reason.errno,
+            f"the rows do not fit into {_scratch().name}: {why}; free space there, or set TMPDIR "
+            "to another folder",
+        ) from reason
 
 
 @contextmanager
 def open_sources(arguments: SourceArguments) -> Iterator[list[StoredSplit]]:
     """Give the splits that the flags name, to be read, in the order of `SPLITS`."""
-    files = {name: arguments.file_of(name) for name in SPLITS}
-    given = {name: os.fspath(path) for name, path in files.items() if path is not None}
-    if (arguments.dataset_name is None) == (not given):
-        fault = f"--dataset_name is {arguments.dataset_name!r} and the files are {given}"
-        raise ValueError(f"{fault}; give either a dataset, or one or more of {FILE_FLAGS}")
+    files = {}
+    for name in SPLITS:
+        path = arguments.file_of(name)
+        if path is not None:
+            files[name] = os.fspath(path)
+    if (arguments.dataset_name is None) == (not files):
+        raise refusal(
+            f"--dataset_name is {arguments.dataset_name!r} and the files are {files}",
+            f"give either a dataset, or one or more of {FILE_FLAGS}",
+        )
     # `datasets` copies a local folder; the copy is deleted with the block, not kept in a cache.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         if arguments.dataset_name is not None:
             yield _dataset_splits(arguments.dataset_name, arguments, scratch)
         else:
-            yield [FileSplit.of_file(name, path) for name, path in given.items()]
+            yield [FileSplit.of_file(name, path) for name, path in files.items()]
 
 
 def _dataset_splits(path: str, arguments: SourceArguments, scratch: str) -> list[StoredSplit]:
@@ -363,12 +399,13 @@ def _dataset_splits(path: str, arguments: SourceArguments, scratch: str) -> list
     description of its own, such as names of classes, is read as `datasets` reads it.
     """
     config = arguments.dataset_config_name
+    source: Origin = {"dataset": path, "config": config}
     if os.path.isfile(path):
-        raise ValueError(f"--dataset_name {path} is a file; give it by {FILE_FLAGS}")
+        raise refusal(f"--dataset_name {path} is a file", f"give it by {FILE_FLAGS}")
     if not os.path.isdir(path):
         loaded = _load(path, arguments, arguments.cache_dir)
-        return _chosen_splits(path, loaded, {"dataset": path, "config": config}, arguments)
-    source = {"dataset": Path(path).resolve().name, "config": config}
+        return _chosen_splits(path, loaded, source, arguments)
+    source["dataset"] = Path(path).resolve().name
     if Path(path, DATASETDICT_JSON_FILENAME).exists():
         return _chosen_splits(path, _load_saved(path), source, arguments)
     saved = (DATASET_STATE_JSON_FILENAME, DATASET_INFO_FILENAME)
@@ -390,15 +427,15 @@ def _dataset_splits(path: str, arguments: SourceArguments, scratch: str) -> list
 def _own_name(rows: Dataset) -> str:
     """Return the name of the split that a saved dataset was, "train" if it does not say."""
     name = str(rows.split or "").partition("[")[0]  # as in train[:10%]
-    usual = [usual for names in SPLIT_NAMES.values() for usual in names]
-    return name if name.lower() in usual else "train"
+    is_usual = name.lower() in chain.from_iterable(SPLIT_NAMES.values())
+    return name if is_usual else "train"
 
 
-def _title_of(split: str, files: Sequence[str], source: Mapping[str, Any]) -> str:
+def _title_of(split: str, files: Sequence[str], source: Origin) -> str:
     return files[0] if len(files) == 1 else f"the {split} split of {source['dataset']}"
 
 
-def _load(path: str, arguments: SourceArguments, cache_dir: str | None) -> Any:
+def _load(path: str, arguments: SourceArguments, cache_dir: str | None) -> DatasetDict:
     """Return the splits of a dataset that `datasets` reads."""
     with _naming(path):
         return load_dataset(
@@ -410,7 +447,7 @@ def _load(path: str, arguments: SourceArguments, cache_dir: str | None) -> Any:
         )
 
 
-def _load_saved(path: str) -> Any:
+def _load_saved(path: str) -> Dataset | DatasetDict:
     """Return what `save_to_disk` saved: a dataset, or one with splits."""
     with _naming(path):
         return load_from_disk(path)
@@ -426,25 +463,25 @@ def _files_of(path: str, config: str | None, scratch: str) -> dict[str, list[str
         # `datasets` names its builder by the last part of the path, which "." has not.
         folder = os.path.abspath(path)
         builder = load_dataset_builder(folder, name=config, cache_dir=scratch)
+    if builder.info.features is not None or _has_reading_options(builder.config):
+        return None
     files = {str(split): list(paths) for split, paths in (builder.config.data_files or {}).items()}
-    is_described = builder.info.features is not None or _reading_options(builder.config)
-    is_ours = all(file.lower().endswith(ENDINGS) for paths in files.values() for file in paths)
-    return files if files and is_ours and not is_described else None
+    are_ours = all(file.lower().endswith(ENDINGS) for file in chain.from_iterable(files.values()))
+    return files if files and are_ours else None
 
 
-def _reading_options(config: Any) -> dict[str, Any]:
-    """Return the options of a builder of `datasets` that change how it reads a file.
+def _has_reading_options(config: BuilderConfig) -> bool:
+    """Return whether an option of a builder of `datasets` changes how it reads a file.
 
     The tab is the separator of every TSV file.
     """
     others = {"name", "version", "data_dir", "data_files", "description"}
     usual = type(config)()
-    return {
-        field.name: getattr(config, field.name)
-        for field in dataclasses.fields(config)
-        if field.name not in others
-        and getattr(config, field.name) not in (getattr(usual, field.name), "\t")
-    }
+    for field in dataclasses.fields(config):
+        option = getattr(config, field.name)
+        if field.name not in others and option not in (getattr(usual, field.name), "\t"):
+            return True
+    return False
 
 
 @contextmanager
@@ -454,18 +491,21 @@ def _naming(path: str) -> Iterator[None]:
         yield
     except (DatasetGenerationError, RuntimeError, KeyError, TypeError, ValueError) as error:
         reason = one_line(error.__cause__ or error) or type(error).__name__
-        advice = f"give its files, if it has any, by {FILE_FLAGS}"
-        raise ValueError(f"cannot read the dataset {path}: {reason}; {advice}") from error
+        raise refusal(
+            f"cannot read the dataset {path}: {reason}",
+            f"give its files, if it has any, by {FILE_FLAGS}",
+        ) from error
 
 
 def _chosen_splits(
-    path: str, loaded: Mapping[str, Dataset], source: dict[str, Any], arguments: SourceArguments
+    path: str, loaded: Mapping[str, Dataset], source: Origin, arguments: SourceArguments
 ) -> list[StoredSplit]:
     """Return the splits of a dataset that a task reads."""
     chosen: list[StoredSplit] = []
     for name, split in _split_names(path, loaded).items():
-        revision = commit_of(loaded[split]) or arguments.dataset_revision
-        chosen.append(DatasetSplit(name, split, {**source, "revision": revision}, loaded[split]))
+        rows = loaded[split]
+        revision = commit_of(rows) or arguments.dataset_revision
+        chosen.append(DatasetSplit(name, split, {**source, "revision": revision}, rows))
     return chosen
 
 
@@ -478,8 +518,10 @@ def _split_names(path: str, splits: Collection[str]) -> dict[str, str]:
         if present:
             chosen[name] = present[0]
     if not chosen:
-        fault = f"{path!r} has the splits {list(splits)}, but none of {list(SPLITS)}"
-        raise ValueError(f"{fault}; save those you want as files and give these instead")
+        raise refusal(
+            f"{path!r} has the splits {list(splits)}, but none of {list(SPLITS)}",
+            "save those you want as files and give these instead",
+        )
     for name, split in chosen.items():
         if name != split:
             logger.info(one_line(f"the split {split!r} of {path} is read as {name} rows"))
@@ -492,5 +534,6 @@ def _split_names(path: str, splits: Collection[str]) -> dict[str, str]:
 
 def commit_of(dataset: Dataset) -> str | None:
     """Return the commit that a dataset was downloaded at, None if it is not from the Hub."""
-    found = re.search(r"@([0-9a-f]{40})/", " ".join(dataset.info.download_checksums or ()))
-    return found and found[1]
+    urls = " ".join(dataset.info.download_checksums or ())
+    match = re.search(r"@([0-9a-f]{40})/", urls)
+    return match and match[1]

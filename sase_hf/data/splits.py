@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from itertools import compress
 from uuid import uuid4
 
 import numpy as np
@@ -23,14 +23,15 @@ from .columns import FLAGS, find_columns, find_pair
 from .held_out import hold_out
 from .label_cells import CellFault
 from .label_values import is_unlabelled, truth_of
-from .labels import LabelColumn
-from .rationales import marked_tokens, parse_spans
+from .labels import EncodedLabel, LabelColumn
+from .rationales import Span, marked_tokens, parse_spans
 from .repeats import warn_of_repeats
 from .sources import (
     PROBABILITIES,
     TEXT_COLUMNS,
     Batch,
     Columns,
+    Origin,
     StoredSplit,
     open_sources,
     scratch_file,
@@ -63,7 +64,7 @@ class Rows:
 
     splits: DatasetDict
     labels: LabelColumn
-    sources: dict[str, dict[str, Any]]
+    sources: dict[str, Origin]
     text_columns: tuple[str, ...]
     label_columns: tuple[str, ...]
 
@@ -107,14 +108,7 @@ def load_rows(
         for split in stored:
             split.adopt_names((*columns.texts, *columns.labels, *columns.marks.values()))
             split.read(columns)
-    for split in stored:
-        split.require(columns.texts, FLAGS)
-        if split.name != "test":
-            split.require(columns.labels, FLAGS)
-    are_marks_named = arguments.rationale_column_name != RATIONALE and not is_test
-    if columns.marks and (against or are_marks_named):
-        first_marks = next(iter(columns.marks.values()))
-        first.require([first_marks], "--rationale_column_name")
+    _require_columns(stored, columns, arguments, against)
     cells = {split.name: _label_cells(split, columns.labels) for split in stored}
     labels = _learn(first, cells[first.name], columns, arguments)
     if is_test and arguments.label_column_name is None and columns.labels:
@@ -127,6 +121,21 @@ def load_rows(
     rows = _limited(splits, labels, origins, columns, arguments)
     logger.info("%s, labels %s, read from %s", labels.kind, labels.names, rows.sources)
     return rows
+
+
+def _require_columns(
+    stored: Sequence[StoredSplit], columns: Columns, arguments: DataArguments, against: bool
+) -> None:
+    """Raise ValueError if a split lacks a column that it must have."""
+    for split in stored:
+        split.require(columns.texts, FLAGS)
+        if split.name != "test":
+            split.require(columns.labels, FLAGS)
+    first = stored[0]
+    are_marks_named = arguments.rationale_column_name != RATIONALE and first.name != "test"
+    if columns.marks and (against or are_marks_named):
+        first_marks = next(iter(columns.marks.values()))
+        first.require([first_marks], "--rationale_column_name")
 
 
 def load_pairs(
@@ -190,7 +199,7 @@ def _training_pairs(
 def _limited(
     splits: dict[str, Dataset],
     labels: LabelColumn,
-    sources: Mapping[str, dict[str, Any]],
+    sources: Mapping[str, Origin],
     columns: Columns,
     arguments: SourceArguments,
 ) -> Rows:
@@ -207,34 +216,35 @@ def _limited(
     return Rows(DatasetDict(splits), labels, used, columns.texts, columns.labels)
 
 
-def _label_cells(split: StoredSplit, columns: Sequence[str]) -> list[Any]:
+def _label_cells(split: StoredSplit, columns: Sequence[str]) -> list[object]:
     """Return a cell for each row: None without a label, a list of names for several columns."""
     if not columns or any(name not in split.column_names for name in columns):
         return [None] * split.num_rows
     if len(columns) == 1:
         return split.labels[columns[0]]
-    names_of_rows: list[Any] = []
-    for cells in zip(*(split.labels[name] for name in columns), strict=True):
-        truths = [truth_of(cell) for cell in cells]
-        for name, truth, cell in zip(columns, truths, cells, strict=True):
+    cells_of_columns = [split.labels[name] for name in columns]
+    names_of_rows: list[object] = []
+    for row, cells in enumerate(zip(*cells_of_columns, strict=True)):
+        truths = []
+        for name, cell in zip(columns, cells, strict=True):
+            truth = truth_of(cell)
             if truth is None and not is_unlabelled(cell):
                 raise split.cell_error(
-                    len(names_of_rows),
+                    row,
                     name,
                     f"{cell!r} is not 0 or 1, true or false, yes or no, as in each of several "
                     "columns of labels",
                 )
+            truths.append(truth)
         if None in truths:
             names_of_rows.append(None)
         else:
-            names_of_rows.append(
-                [name for name, truth in zip(columns, truths, strict=True) if truth]
-            )
+            names_of_rows.append(list(compress(columns, truths)))
     return names_of_rows
 
 
 def _learn(
-    split: StoredSplit, cells: list[Any], columns: Columns, arguments: DataArguments
+    split: StoredSplit, cells: list[object], columns: Columns, arguments: DataArguments
 ) -> LabelColumn:
     """Learn the labels from the train split, or without one from the names that are known."""
     column = ",".join(columns.labels)
@@ -250,7 +260,7 @@ def _learn(
 
 
 def _without_other_labels(
-    split: StoredSplit, cells: list[Any], columns: Columns, labels: LabelColumn
+    split: StoredSplit, cells: list[object], columns: Columns, labels: LabelColumn
 ) -> Columns:
     """Drop a label column that no flag names if none of its cells is a known label."""
     for cell in cells:
@@ -266,7 +276,7 @@ def _without_other_labels(
 
 def _checked(
     split: StoredSplit,
-    cells: list[Any],
+    cells: list[object],
     columns: Columns,
     labels: LabelColumn,
     arguments: DataArguments,
@@ -298,11 +308,11 @@ def _checked(
 
 def _encoded_labels(
     split: StoredSplit,
-    cells: list[Any],
+    cells: list[object],
     columns: Columns,
     labels: LabelColumn,
     arguments: DataArguments,
-) -> list[Any]:
+) -> list[EncodedLabel | None]:
     """Return the label of each row as a model takes it, None without one."""
     if not columns.labels:
         return [None] * split.num_rows
@@ -319,7 +329,7 @@ def _encoded_labels(
 
 def _check_unlabelled(
     split: StoredSplit,
-    cells: list[Any],
+    cells: list[object],
     unlabelled: Sequence[int],
     columns: Columns,
     labels: LabelColumn,
@@ -347,7 +357,7 @@ def _advice_to_predict(split: StoredSplit, arguments: DataArguments) -> str:
     return "; to predict without labels, add --label_column_name ''"
 
 
-def _ways_to_label(cell: Any, labels: LabelColumn, arguments: DataArguments) -> str:
+def _ways_to_label(cell: object, labels: LabelColumn, arguments: DataArguments) -> str:
     """Return what can be done about a cell without a label."""
     ways = "label the row"
     if labels.kind == MULTI_LABEL:
@@ -374,7 +384,7 @@ def _with_spans(
         text_name = "text_pair" if name == "spans_pair" else "text"
         if column not in split.column_names or text_name not in rows.column_names:
             continue
-        spans: list[Any] = []
+        spans: list[list[Span]] = []
         for cell, text in zip(split.labels[column], rows[text_name], strict=True):
             row = len(spans)
             try:
@@ -449,10 +459,13 @@ def _marks(encoded: BatchEncoding, batch: Batch) -> Iterator[list[int]]:
         for name in SPAN_COLUMNS:
             spans = batch[name][row] if name in batch else []
             marks_of_side.append(marked_tokens(offsets, spans))
-        sides: Any = encoded.sequence_ids(row)  # of each token: 0, 1, None for a special token
-        yield [
-            0 if side is None else marks_of_side[side][token] for token, side in enumerate(sides)
-        ]
+        marks = []
+        for token, side in enumerate(encoded.sequence_ids(row)):
+            if side is None:  # a special token
+                marks.append(0)
+            else:
+                marks.append(marks_of_side[side][token])
+        yield marks
 
 
 def encode_pairs(task: Rows, tokenizer: PreTrainedTokenizerBase) -> DatasetDict:
