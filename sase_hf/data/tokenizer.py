@@ -1,12 +1,13 @@
 """Tokenizers built from texts: stock fast tokenizers, which read any text."""
 
 import json
+import os
 import re
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from copy import copy
 from itertools import chain, islice, product
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import regex
 from tokenizers import (
@@ -26,6 +27,9 @@ from transformers.utils import logging
 
 from ..models.checked_files import record_tokenizer
 from ..models.text_limit import PIECE_SIZE, cut_place, needed_texts
+from ..utils.errors import refusal
+
+Level = Literal["word", "character"]
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -37,7 +41,8 @@ EOS_TOKEN = "[EOS]"
 # Scripts without spaces between words. Texts are cut into their characters where these are more
 # than a hundredth of the letters in a sample of the texts; a stray phrase elsewhere stays one word.
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}ーｰ\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
-_MIN_UNSPACED, _SAMPLE_SIZE = 0.01, 1000
+_MIN_UNSPACED = 0.01
+_SAMPLE_SIZE = 1000
 # The characters of a word: letters, the marks on them, digits. && is an intersection.
 _OF_WORDS = r"\p{L}\p{M}\p{N}"
 _OF_SPACED_WORDS = rf"{_OF_WORDS}&&[^{_UNSPACED}]"
@@ -72,23 +77,27 @@ class LenientTokenizer(TokenizersBackend):
         added: int = super()._add_tokens(tokens)
         return added
 
-    def save_pretrained(self, save_directory: Any, *args: Any, **kwargs: Any) -> Any:
+    def save_pretrained(
+        self, save_directory: str | os.PathLike[str], *args: Any, **kwargs: Any
+    ) -> tuple[str, ...]:
         """Save the tokenizer as transformers does, and name it in `SHA256SUMS` of new weights."""
-        saved = super().save_pretrained(save_directory, *args, **kwargs)
+        saved: tuple[str, ...] = super().save_pretrained(save_directory, *args, **kwargs)
         record_tokenizer(save_directory)
         return saved
 
     def _encode_plus(  # type: ignore[override]  # which names each option
-        self, text: Any, text_pair: Any = None, **options: Any
+        self, text: object, text_pair: object = None, **options: Any
     ) -> BatchEncoding:
         return super()._encode_plus(_repaired(text), _repaired(text_pair), **options)
 
 
-def _repaired(text: Any) -> Any:
+def _repaired(text: object) -> Any:
     """Replace the lone surrogates in a text, or in lists of texts."""
     if isinstance(text, list | tuple):
         return type(text)(map(_repaired, text))
-    return _LONE_SURROGATE.sub("\ufffd", text) if isinstance(text, str) else text
+    if isinstance(text, str):
+        return _LONE_SURROGATE.sub("\ufffd", text)
+    return text
 
 
 def build_tokenizer(
@@ -97,7 +106,7 @@ def build_tokenizer(
     lowercase: bool = True,
     min_frequency: int = 1,
     *,
-    level: Literal["word", "character"] = "word",
+    level: Level = "word",
     extra_words: Iterable[str] = (),
     model_max_length: int = 512,
 ) -> TokenizersBackend:
@@ -130,8 +139,8 @@ def build_tokenizer(
     Raises ValueError if `texts` is a single text or a mapping, a text is not a string or holds a
     lone surrogate, the level is another one, or no word is left.
     """
-    if level not in ("word", "character"):
-        raise ValueError(f"level is {level!r}; it must be 'word' or 'character'")
+    if level not in get_args(Level):
+        raise refusal(f"level is {level!r}", "it must be 'word' or 'character'")
     texts, of_words = _characters_of_words(texts)
     tokenizer = Tokenizer(models.WordLevel({}, UNK_TOKEN))
     tokenizer.normalizer = _normalizer(lowercase, one_line=level == "character")
@@ -146,9 +155,11 @@ def build_tokenizer(
     _train(tokenizer, texts, vocab_size, min_frequency)
     vocabulary = _extended(tokenizer, extra_words, vocab_size)
     if len(vocabulary) == len(SPECIAL_TOKENS):
-        fault = f"no word occurs min_frequency={min_frequency} times in the texts"
-        fault += f", or vocab_size={vocab_size} leaves no room for words"
-        raise ValueError(f"{fault}; give more texts, or change one of the two")
+        raise refusal(
+            f"no word occurs min_frequency={min_frequency} times in the texts, or "
+            f"vocab_size={vocab_size} leaves no room for words",
+            "give more texts, or change one of the two",
+        )
     tokenizer.model = models.WordLevel(vocabulary, unk_token=UNK_TOKEN)
     return _fast(tokenizer, model_max_length, ["input_ids", "token_type_ids", "attention_mask"])
 
@@ -161,16 +172,17 @@ def built_settings(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any] | None:
     """
     if not (tokenizer.is_fast and tokenizer.split_special_tokens):
         return None
-    found = json.loads(tokenizer.backend_tokenizer.to_str()) | {"truncation": None, "padding": None}
-    choices: Any = product(
-        (True, False), ("word", "character"), {"a": "", "\u6211": _UNSPACED}.items()
-    )
-    for lowercase, level, (text, unspaced) in choices:
-        built = build_tokenizer([text], lowercase=lowercase, level=level)
+    settings = json.loads(tokenizer.backend_tokenizer.to_str())
+    settings["truncation"] = None
+    settings["padding"] = None
+    levels: tuple[Level, ...] = get_args(Level)
+    class_of_sample = {"a": "", "\u6211": _UNSPACED}  # a text, and what it makes be cut apart
+    for lowercase, level, sample in product((True, False), levels, class_of_sample):
+        built = build_tokenizer([sample], lowercase=lowercase, level=level)
         expected = json.loads(built.backend_tokenizer.to_str())
-        expected["model"]["vocab"] = found["model"].get("vocab")
-        if found == expected:
-            unspaced = unspaced.replace("p{", "p{Script=")
+        expected["model"]["vocab"] = settings["model"].get("vocab")
+        if settings == expected:
+            unspaced = class_of_sample[sample].replace("p{", "p{Script=")
             return {"lowercase": lowercase, "level": level, "unspaced": unspaced}
     return None
 
@@ -196,8 +208,10 @@ def build_translation_tokenizer(
     other arguments and errors are those of `build_tokenizer`.
     """
     texts, of_words = _characters_of_words(texts)
-    model: Any = models.BPE(unk_token=UNK_TOKEN) if subwords else models.WordLevel({}, UNK_TOKEN)
-    tokenizer = Tokenizer(model)
+    if subwords:
+        tokenizer = Tokenizer(models.BPE(unk_token=UNK_TOKEN))
+    else:
+        tokenizer = Tokenizer(models.WordLevel({}, UNK_TOKEN))
     tokenizer.normalizer = _normalizer(lowercase, one_line=True)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -214,22 +228,26 @@ def build_translation_tokenizer(
     return _fast(tokenizer, model_max_length, names, eos_token=EOS_TOKEN)
 
 
-def text_fault(value: Any) -> str | None:
+def text_fault(value: object) -> str | None:
     """Return why a value cannot be tokenized, None if it can."""
     if not isinstance(value, str):
         return f"{reprlib.repr(value)} is of type {type(value).__name__}, not a string"
     try:
         value.encode()
     except UnicodeEncodeError:
-        advice = 'repair it with text.encode("utf-8", "replace").decode()'
-        return f"{reprlib.repr(value)} has a lone surrogate, which is not a character; {advice}"
+        return (
+            f"{reprlib.repr(value)} has a lone surrogate, which is not a character; repair it with "
+            'text.encode("utf-8", "replace").decode()'
+        )
     return None
 
 
 def truncation(tokenizer: PreTrainedTokenizerBase, max_seq_length: int | None) -> dict[str, Any]:
     """Return the options that cut after `max_seq_length` tokens, by default the tokenizer's own."""
     limit = max_seq_length or tokenizer.model_max_length
-    return {"truncation": True, "max_length": limit} if limit < LARGE_INTEGER else {}
+    if limit >= LARGE_INTEGER:
+        return {}
+    return {"truncation": True, "max_length": limit}
 
 
 def cut_texts(
@@ -241,8 +259,11 @@ def cut_texts(
 
     The tokens stay the same; a long text would be tokenized whole, in 150 times its memory.
     """
-    rows = (needed_texts(tokenizer, row, max_seq_length) for row in zip(*columns, strict=True))
-    return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in columns]
+    cut: list[list[str]] = [[] for _ in columns]
+    for row in zip(*columns, strict=True):
+        for column, text in zip(cut, needed_texts(tokenizer, row, max_seq_length), strict=True):
+            column.append(text)
+    return cut
 
 
 def _characters_of_words(texts: Iterable[str]) -> tuple[Iterable[str], str]:
@@ -251,9 +272,10 @@ def _characters_of_words(texts: Iterable[str]) -> tuple[Iterable[str], str]:
     If the texts have a length, the sample is spread evenly over them; else it is the beginning.
     """
     if isinstance(texts, str | bytes | Mapping):
-        advice = 'such as a list or a column of a dataset: dataset["train"]["text"]'
-        raise ValueError(
-            f"texts is a {type(texts).__name__}; pass an iterable of strings, {advice}"
+        raise refusal(
+            f"texts is a {type(texts).__name__}",
+            "pass an iterable of strings, such as a list or a column of a dataset: "
+            'dataset["train"]["text"]',
         )
     rest = iter(texts)
     if rest is texts or not isinstance(texts, Sized):
@@ -296,8 +318,10 @@ def _unspaced(of_words: str, before: str = "") -> str:
 def _normalizer(lowercase: bool, one_line: bool) -> normalizers.Normalizer:
     """Return the normalizer of texts; `one_line` makes every run of white space one space."""
     apostrophe = normalizers.Replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
-    case = [normalizers.Lowercase()] if lowercase else []
-    of_letters = normalizers.Sequence([normalizers.NFC(), apostrophe, *case])
+    steps = [normalizers.NFC(), apostrophe]
+    if lowercase:
+        steps.append(normalizers.Lowercase())
+    of_letters = normalizers.Sequence(steps)
     if not one_line:
         return of_letters
     one_space = normalizers.Replace(Regex(r"\s+"), " ")
@@ -309,7 +333,7 @@ def _train(
 ) -> None:
     """Learn the special tokens and the words, with a progress bar after a second."""
     is_bpe = isinstance(tokenizer.model, models.BPE)
-    trainer_class: Any = trainers.BpeTrainer if is_bpe else trainers.WordLevelTrainer
+    trainer_class = trainers.BpeTrainer if is_bpe else trainers.WordLevelTrainer
     trainer = trainer_class(
         vocab_size=vocab_size,
         min_frequency=min_frequency,
@@ -322,9 +346,12 @@ def _train(
 
 def _checked(texts: Iterable[str]) -> Iterator[str]:
     for position, text in enumerate(texts):
-        if fault := text_fault(text):
-            advice = 'From a dataset, pass one column: dataset["text"]'
-            raise ValueError(f"text {position} (counted from 0): {fault}. {advice}")
+        fault = text_fault(text)
+        if fault is not None:
+            raise ValueError(
+                f"text {position} (counted from 0): {fault}. From a dataset, pass one column: "
+                'dataset["text"]'
+            )
         yield from _pieces(text)
 
 
@@ -343,7 +370,8 @@ def _extended(tokenizer: Tokenizer, extra_words: Iterable[str], vocab_size: int)
     for word in extra_words:
         if len(vocabulary) >= vocab_size:
             break
-        pieces = tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(word))
+        normalized = tokenizer.normalizer.normalize_str(word)
+        pieces = tokenizer.pre_tokenizer.pre_tokenize_str(normalized)
         if len(pieces) == 1:
             vocabulary.setdefault(pieces[0][0], len(vocabulary))
     return vocabulary

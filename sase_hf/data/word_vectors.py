@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from huggingface_hub import HfApi, hf_hub_download, snapshot_download
 from safetensors import SafetensorError, safe_open
@@ -23,8 +24,10 @@ from torch import Tensor
 from transformers import TokenizersBackend
 from transformers.utils import logging
 
+from ..utils.errors import refusal
 from ..utils.files import START, FilePath, foreign_content
 from ..utils.loading import may_be_on_the_hub
+from ..utils.text import one_line
 
 logger = logging.get_logger(__name__)
 
@@ -44,9 +47,9 @@ MAX_WIDTH = 10_000  # a first line that promises more numbers per word is not on
 MAX_BAD_SHARE = 0.001
 MAX_BAD_ROWS = 100  # from here on a file is refused before it is read to its end
 
-# A number from 1, a word, and the numbers of its vector: their texts, or an array of float32.
-Row = tuple[int, str, Any]
-RawRow = tuple[bytes, Any]  # no numbers where the line, in place of the word, is malformed
+Numbers = list[bytes] | npt.NDArray[np.float32]  # of a vector: their texts, or an array
+Row = tuple[int, str, Numbers]  # a number from 1, a word, its vector
+RawRow = tuple[bytes, Numbers | None]  # None where the line, in place of the word, is malformed
 
 _HEADER = re.compile(rb"(\d{1,12}) (\d{1,12})\s*")
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(nan|inf)", re.IGNORECASE)
@@ -60,7 +63,8 @@ def load_word_vectors(
     *,
     member: str | None = None,
     seed: int = 0,
-    **hub_options: Any,
+    token: str | None = None,
+    cache_dir: str | None = None,
 ) -> tuple[Tensor, float]:
     """Read the vectors of a tokenizer's words from a file, a folder or a repository on the Hub.
 
@@ -81,7 +85,8 @@ def load_word_vectors(
         member: The file to read in a zip archive, folder or repository that holds several; of an
             archive in a folder or repository, ARCHIVE/FILE.
         seed: Decides the rows that are drawn.
-        hub_options: `token` and `cache_dir` of a download.
+        token: Token for a private repository on the Hub.
+        cache_dir: Folder for downloads.
 
     Returns the matrix, float32, shape (vocab, d), and the share of the vocabulary found in the
     file, special tokens not counted. Rows that cannot be read are passed over and counted in the
@@ -90,22 +95,25 @@ def load_word_vectors(
     file to read is not clear; OSError if there is no such file or repository, or no way to the Hub.
     """
     specials = set(tokenizer.all_special_tokens)
-    wanted = {word: i for word, i in tokenizer.get_vocab().items() if word not in specials}
+    wanted = {word: id_ for word, id_ in tokenizer.get_vocab().items() if word not in specials}
     normalizer = tokenizer.backend_tokenizer.normalizer
     normalize = normalizer.normalize_str if normalizer else str
     faults = _Faults()
-    with _open_rows(path, member, hub_options, faults) as (width, rows):
+    with _open_rows(path, member, token, cache_dir, faults) as (width, rows):
         vectors = np.zeros((len(tokenizer), width), np.float32)
         found = _fill(vectors, rows, wanted, normalize, faults)
         faults.check()
         faults.warn(os.fspath(path))
     if not found:
-        doubt = "are both of the same language, and is the tokenizer lower-cased if the file is?"
-        raise ValueError(f"{path} has none of the tokenizer's {len(wanted)} words; {doubt}")
+        raise refusal(
+            f"{path} has none of the tokenizer's {len(wanted)} words",
+            "are both of the same language, and is the tokenizer lower-cased if the file is?",
+        )
     matrix = torch.from_numpy(vectors)
     std, mean = torch.std_mean(matrix[found], dim=0, correction=0)
     missing = sorted(set(range(len(matrix))).difference(found))
-    noise = torch.randn(len(missing), width, generator=torch.Generator().manual_seed(seed))
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.randn(len(missing), width, generator=generator)
     matrix[missing] = noise.mul_(std).add_(mean)
     if tokenizer.pad_token_id is not None:
         matrix[tokenizer.pad_token_id] = 0
@@ -145,7 +153,8 @@ class _Faults:
     """The rows of a file that cannot be read: a few are passed over, and more are refused."""
 
     def __init__(self) -> None:
-        self.num_rows = self.num_bad = 0
+        self.num_rows = 0
+        self.num_bad = 0
         self.first = ""
 
     def add(self, fault: str) -> None:
@@ -158,8 +167,9 @@ class _Faults:
     def check(self) -> None:
         """Raise ValueError if more than a thousandth of the rows so far cannot be read."""
         if self.num_bad > MAX_BAD_SHARE * self.num_rows:
-            more = f" ({self.num_bad:,} of {self.num_rows:,} rows)" if self.num_bad > 1 else ""
-            raise ValueError(f"{self.first}{more}")
+            if self.num_bad == 1:
+                raise ValueError(self.first)
+            raise ValueError(f"{self.first} ({self.num_bad:,} of {self.num_rows:,} rows)")
 
     def warn(self, name: str) -> None:
         """Log how many rows were passed over."""
@@ -168,14 +178,20 @@ class _Faults:
             logger.warning(f"{name}: {self.num_bad:,} {rows} passed over, the first: {self.first}")
 
 
-def read_words(path: FilePath, *, member: str | None = None, **hub_options: Any) -> Iterator[str]:
+def read_words(
+    path: FilePath,
+    *,
+    member: str | None = None,
+    token: str | None = None,
+    cache_dir: str | None = None,
+) -> Iterator[str]:
     """Yield the words of a file of vectors in its order, mostly by falling frequency.
 
     They are `extra_words` for `build_tokenizer`. Arguments and errors are those of
     `load_word_vectors`.
     """
     faults = _Faults()
-    with _open_rows(path, member, hub_options, faults) as (_, rows):
+    with _open_rows(path, member, token, cache_dir, faults) as (_, rows):
         for _, word, _ in rows:
             yield word
         faults.check()
@@ -183,20 +199,23 @@ def read_words(path: FilePath, *, member: str | None = None, **hub_options: Any)
 
 @contextmanager
 def _open_rows(
-    path: FilePath, member: str | None, hub_options: dict[str, Any], faults: _Faults
+    path: FilePath,
+    member: str | None,
+    token: str | None,
+    cache_dir: str | None,
+    faults: _Faults,
 ) -> Iterator[tuple[int, Iterator[Row]]]:
     """Give d and an iterator of the rows; errors inside the block name the file."""
     name = os.fspath(path)
     paths = [name]
     try:
         if os.path.isdir(name):
-            held = [file.relative_to(name).as_posix() for file in Path(name).rglob("*")]
-            files, member = _choose(sorted(held), member)
+            files, member = _choose(sorted(_files_in(Path(name))), member)
             paths = [os.path.join(name, file) for file in files]
             name = paths[0]
         elif not os.path.exists(name) and "/" in name and may_be_on_the_hub(name.split("@")[0]):
-            held, fetch = _look_up(name, **hub_options)
-            files, member = _choose(held, member)
+            listed, fetch = _look_up(name, token, cache_dir)
+            files, member = _choose(listed, member)
             paths = [fetch(file) for file in files]
             name = f"{name}/{files[0]}"
         if len(paths) > 1:
@@ -209,88 +228,124 @@ def _open_rows(
                 stream = stack.enter_context(BufferedReader(unpacked, buffer_size=1 << 20))
                 yield _read_form(stream, faults)
             except _UNPACKING_ERRORS as error:
-                fault = f"it cannot be unpacked: {error}; is it complete and not encrypted?"
-                raise ValueError(fault) from error
+                raise refusal(
+                    f"it cannot be unpacked: {error}", "is it complete and not encrypted?"
+                ) from error
     except ValueError as reason:
         raise ValueError(f"{name}: {reason}") from reason
 
 
+def _files_in(folder: Path) -> list[str]:
+    return [file.relative_to(folder).as_posix() for file in folder.rglob("*")]
+
+
 def _look_up(
-    name: str, token: str | None = None, cache_dir: str | None = None
+    name: str, token: str | None, cache_dir: str | None
 ) -> tuple[list[str], Callable[[str], str]]:
     """Return the files of a repository (offline, the downloaded ones), and a way to fetch one."""
     repo, _, revision = name.partition("@")
-    options: Any = {"token": token, "cache_dir": cache_dir, "revision": revision or None}
     try:
         # No file is downloaded: the call resolves the revision, offline to the last known commit.
-        folder = Path(snapshot_download(repo, allow_patterns=[], **options))
-        files = [file.relative_to(folder).as_posix() for file in folder.rglob("*")]
+        snapshot = snapshot_download(
+            repo, revision=revision or None, cache_dir=cache_dir, token=token, allow_patterns=[]
+        )
+        folder = Path(snapshot)
+        files = _files_in(folder)
         try:
             files = HfApi(token=token).list_repo_files(repo, revision=folder.name)
         except Exception:  # a lost connection has no common class
             if not files:
                 raise
     except OSError as reason:
-        fault = f"there is no file or folder {name}, and on the Hub"
-        raise OSError(f"{fault}: {' '.join(str(reason).split())}") from reason
-    options["revision"] = folder.name
-    return files, partial(hf_hub_download, repo, **options)
+        raise OSError(
+            f"there is no file or folder {name}, and on the Hub: {one_line(reason)}"
+        ) from reason
+    fetch = partial(hf_hub_download, repo, revision=folder.name, cache_dir=cache_dir, token=token)
+    return files, fetch
 
 
-def _choose(held: list[str], member: str | None) -> tuple[list[str], str | None]:
+def _choose(files: list[str], member: str | None) -> tuple[list[str], str | None]:
     """Return which files of a folder to read, and which member of a zip archive among them."""
-    weights, tokenizer = STATIC_FILES
-    folders = [file.removesuffix(weights) for file in held if Path(file).name == weights]
-    static = [folder for folder in folders if folder + tokenizer in held]
-    if static and member is None:
-        return [min(static, key=len) + file for file in STATIC_FILES], None
-    vectors = [file for file in held if file.lower().endswith(VECTOR_ENDINGS)]
-    for file in vectors:
-        if member is not None and f"{member}/".startswith(f"{file}/"):
-            return [file], member.removeprefix(file).removeprefix("/") or None
+    vectors = [file for file in files if file.lower().endswith(VECTOR_ENDINGS)]
+    if member is None:
+        static = _static_folders(files)
+        if static:
+            return [min(static, key=len) + name for name in STATIC_FILES], None
+    else:
+        for file in vectors:
+            if f"{member}/".startswith(f"{file}/"):
+                return [file], member.removeprefix(file).removeprefix("/") or None
     if len(vectors) == 1:
         return vectors, member
-    raise _unclear(vectors or held, member)
+    raise _unclear(vectors or files, member)
 
 
-def _unclear(held: list[str], member: str | None) -> ValueError:
-    asked = f", not {member!r}" if member else ""
-    way_out = f"name the file of vectors to read with --word_vectors_member{asked}"
-    return ValueError(f"it holds {held[:20]}; {way_out}")
+def _static_folders(files: list[str]) -> list[str]:
+    """Return the folders that hold a static embedding, as prefixes of the names of its files."""
+    weights, tokenizer = STATIC_FILES
+    folders = []
+    for file in files:
+        folder = file.removesuffix(weights)
+        if Path(file).name == weights and folder + tokenizer in files:
+            folders.append(folder)
+    return folders
+
+
+def _unclear(files: list[str], member: str | None) -> Exception:
+    way_out = "name the file of vectors to read with --word_vectors_member"
+    if member:
+        way_out += f", not {member!r}"
+    return refusal(f"it holds {files[:20]}", way_out)
 
 
 def _static_rows(weights: str, tokenizer: str) -> tuple[int, Iterator[RawRow]]:
     """Return d and the rows of whole words of a static embedding, in the order of ids."""
-    try:
-        with safe_open(weights, framework="pt") as file:  # it has compared all sizes by now
-            names = list(file.keys())
-            shape = file.get_slice(names[0]).get_shape() if len(names) == 1 else []
-            if len(shape) != 2 or names[0] not in STATIC_MATRICES:
-                form = f"one matrix called {' or '.join(STATIC_MATRICES)}"
-                raise ValueError(f"it holds {names[:5]}, not {form}; name static embeddings")
-            matrix = file.get_tensor(names[0]).float().numpy()
-    except SafetensorError as error:
-        raise ValueError(f"it cannot be read: {error}; is it complete?") from error
+    matrix = _static_matrix(weights)
     try:
         vocabulary: dict[str, int] = Tokenizer.from_file(tokenizer).get_vocab()
     except Exception as error:  # tokenizers raise no narrower class
         raise ValueError(f"{STATIC_FILES[1]} beside it is not a tokenizer: {error}") from error
     if max(vocabulary.values(), default=-1) >= len(matrix):
-        fault = f"it has {len(matrix)} vectors and its tokenizer {len(vocabulary)} tokens"
-        raise ValueError(f"{fault}; both must be of one model")
+        raise refusal(
+            f"it has {len(matrix)} vectors and its tokenizer {len(vocabulary)} tokens",
+            "both must be of one model",
+        )
+    return matrix.shape[1], _whole_words(vocabulary, matrix)
+
+
+def _static_matrix(weights: str) -> npt.NDArray[np.float32]:
+    """Return the matrix of a static embedding, shape (tokens, d)."""
+    try:
+        with safe_open(weights, framework="pt") as file:  # it has compared all sizes by now
+            names = list(file.keys())
+            is_matrix = len(names) == 1 and len(file.get_slice(names[0]).get_shape()) == 2
+            if not is_matrix or names[0] not in STATIC_MATRICES:
+                raise refusal(
+                    f"it holds {names[:5]}, not one matrix called {' or '.join(STATIC_MATRICES)}",
+                    "name static embeddings",
+                )
+            matrix: npt.NDArray[np.float32] = file.get_tensor(names[0]).float().numpy()
+    except SafetensorError as error:
+        raise refusal(f"it cannot be read: {error}", "is it complete?") from error
+    return matrix
+
+
+def _whole_words(
+    vocabulary: Mapping[str, int], matrix: npt.NDArray[np.float32]
+) -> Iterator[RawRow]:
+    """Yield the words among the tokens, and their vectors."""
     # If few tokens begin with the mark, it is an ordinary character and marks no words.
-    is_marked = 10 * sum(token.startswith(WORD_STARTS) for token in vocabulary) > len(vocabulary)
-
-    def rows() -> Iterator[RawRow]:
-        for token in sorted(vocabulary, key=vocabulary.__getitem__):
-            vector = matrix[vocabulary[token]]
-            if is_marked and token.startswith(WORD_STARTS):
-                if token[1:]:
-                    yield token[1:].encode(), vector
-            elif not (token.startswith(CONTINUATION) or (is_marked and token[:1].isalnum())):
-                yield token.encode(), vector
-
-    return shape[1], rows()
+    num_marked = sum(token.startswith(WORD_STARTS) for token in vocabulary)
+    are_marked = 10 * num_marked > len(vocabulary)
+    for token in sorted(vocabulary, key=vocabulary.__getitem__):
+        word = token
+        if are_marked and token.startswith(WORD_STARTS):
+            word = token[1:]
+            if not word:
+                continue
+        elif token.startswith(CONTINUATION) or (are_marked and token[:1].isalnum()):
+            continue
+        yield word.encode(), matrix[vocabulary[token]]
 
 
 def _unpack(stack: ExitStack, packed: BufferedReader, member: str | None) -> Any:
@@ -302,14 +357,16 @@ def _unpack(stack: ExitStack, packed: BufferedReader, member: str | None) -> Any
     magic = start[:4]
     if magic in (b"PK\x03\x04", b"PK\x05\x06"):
         archive = stack.enter_context(zipfile.ZipFile(packed))
-        names = archive.namelist()
-        held = [n for n in names if not (n.endswith("/") or n.startswith("__MACOSX/"))]
-        chosen = [file for file in held if member in (None, file)]
+        files = []
+        for name in archive.namelist():
+            if not name.endswith("/") and not name.startswith("__MACOSX/"):
+                files.append(name)
+        chosen = [file for file in files if member in (None, file)]
         if len(chosen) != 1:
-            raise _unclear(held, member)
+            raise _unclear(files, member)
         return stack.enter_context(archive.open(chosen[0]))
     if member is not None:
-        raise ValueError(f"it is not a zip archive; leave out --word_vectors_member {member}")
+        raise refusal("it is not a zip archive", f"leave out --word_vectors_member {member}")
     if magic[:2] == b"\x1f\x8b":
         return stack.enter_context(gzip.GzipFile(fileobj=packed))
     return packed
@@ -322,8 +379,11 @@ def _read_form(stream: BufferedReader, faults: _Faults) -> tuple[int, Iterator[R
     header = _HEADER.fullmatch(first)
     width = int(header[2]) if header else first.rstrip(b" \r\n").count(b" ")
     if not 1 <= width <= MAX_WIDTH:
-        allowed = f"a word and 1 to {MAX_WIDTH} numbers, or two counts: words and numbers of each"
-        raise ValueError(f"line 1: {width} numbers per word; the line must be {allowed}")
+        raise refusal(
+            f"line 1: {width} numbers per word",
+            f"the line must be a word and 1 to {MAX_WIDTH} numbers, or two counts: words and "
+            "numbers of each",
+        )
     if header is None:
         return width, _checked(_text_rows(chain([first], lines), width), None, faults)
     fields = stream.peek().partition(b"\n")[0].split()[1:][-width:]
@@ -349,10 +409,12 @@ def _binary_rows(stream: BufferedReader, width: int) -> Iterator[RawRow]:
     """Read words, spaces, and d little-endian floats each, with or without line feeds."""
     while True:
         word = bytearray()
-        while (byte := stream.read(1)) not in (b" ", b""):
+        byte = stream.read(1)
+        while byte not in (b" ", b""):
             word += byte
             if len(word) > MAX_LINE:
                 raise ValueError(f"a word has more than {MAX_LINE:,} bytes")
+            byte = stream.read(1)
         numbers = stream.read(4 * width)
         if len(numbers) < 4 * width:
             return
@@ -371,5 +433,7 @@ def _checked(rows: Iterable[RawRow], count: int | None, faults: _Faults) -> Iter
         except UnicodeDecodeError:
             faults.add(f"row {faults.num_rows}: the word {word!r:.80} is not UTF-8")
     if count not in (None, faults.num_rows):
-        fault = f"the first line promises {count} words, {faults.num_rows} follow"
-        raise ValueError(f"{fault}; is the file complete?")
+        raise refusal(
+            f"the first line promises {count} words, {faults.num_rows} follow",
+            "is the file complete?",
+        )
