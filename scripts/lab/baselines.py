@@ -50,7 +50,11 @@ def most_frequent(train: Rows, validation: Rows, seed: int, model: Path) -> Fitt
     classes, counts = np.unique(train.labels, return_counts=True)
     shares = counts / counts.sum()
     model.with_suffix(".json").write_text(json.dumps(shares.tolist()), encoding="utf-8")
-    return Fitted(lambda texts: np.tile(shares, (len(texts), 1)), list(classes), len(shares), {})
+
+    def predict(texts: Sequence[Sequence[str]]) -> np.ndarray:
+        return np.tile(shares, (len(texts), 1))
+
+    return Fitted(predict, list(classes), len(shares), {})
 
 
 def tfidf(train: Rows, validation: Rows, seed: int, model: Path) -> Fitted:
@@ -59,40 +63,54 @@ def tfidf(train: Rows, validation: Rows, seed: int, model: Path) -> Fitted:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     texts = _compared(train.texts)
-    options = {"ngram_range": (1, 2), "min_df": 2, "sublinear_tf": True}
-    vectorizers = [(str(i), TfidfVectorizer(**options), i) for i in range(texts.shape[1])]
+    vectorizers = []
+    for column in range(texts.shape[1]):
+        vectorizer = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)
+        vectorizers.append((str(column), vectorizer, column))
     features = ColumnTransformer(vectorizers, sparse_threshold=1)
     features.fit(texts)
-    return _logistic_regression(
-        train, validation, model, lambda rows: features.transform(_compared(rows)), features
-    )
+
+    def read(rows: Sequence[Sequence[str]]) -> Any:
+        return features.transform(_compared(rows))
+
+    return _logistic_regression(train, validation, model, read, features)
 
 
 def static(train: Rows, validation: Rows, seed: int, model: Path, vectors: Sequence[str]) -> Fitted:
     """Logistic regression on means of the word vectors; the best of four strengths."""
-    tables = []
-    for path in vectors:
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
-            rows = (line.rstrip().split(" ") for line in lines)
-            tables.append({word: np.array(row, np.float32) for word, *row in rows if row[1:]})
-    sizes = [len(next(iter(table.values()))) for table in tables]
+    tables = [_table_of_vectors(path) for path in vectors]
 
-    def mean(text: str) -> Any:
+    def mean(text: str) -> np.ndarray:
         words = TOKEN.findall(text.lower())
-        parts: list[Any] = []
-        for table, size in zip(tables, sizes, strict=True):
-            known = [table[word] for word in words if word in table]
-            parts.append(np.mean(known, axis=0) if known else np.zeros(size, np.float32))
-        return np.concatenate(parts)
+        return np.concatenate([_mean_vector(table, words) for table in tables])
 
-    def read(rows: Sequence[Sequence[str]]) -> Any:
+    def read(rows: Sequence[Sequence[str]]) -> np.ndarray:
         means = np.array([[mean(text) for text in row] for row in rows])
         if means.shape[1] == 1:
             return means[:, 0]
-        first, second = means[:, 0], means[:, 1]
+        first, second = means.swapaxes(0, 1)
         return np.hstack([first, second, abs(first - second), first * second])
 
     return _logistic_regression(train, validation, model, read, tables)
+
+
+def _table_of_vectors(path: str) -> dict[str, np.ndarray]:
+    """Read the word vectors of a gzip file, without its header of two numbers."""
+    table = {}
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            word, *numbers = line.rstrip().split(" ")
+            if len(numbers) > 1:
+                table[word] = np.array(numbers, np.float32)
+    return table
+
+
+def _mean_vector(table: dict[str, np.ndarray], words: Sequence[str]) -> np.ndarray:
+    """Return the mean vector of the words of the table; zeros without one."""
+    known = [table[word] for word in words if word in table]
+    if known:
+        return np.asarray(np.mean(known, axis=0))
+    return np.zeros_like(next(iter(table.values())))
 
 
 def _logistic_regression(
@@ -102,15 +120,23 @@ def _logistic_regression(
     import joblib
     from sklearn.linear_model import LogisticRegression
 
-    known, held_out = read(train.texts), read(validation.texts)
-    tried = [LogisticRegression(C=c, max_iter=1000).fit(known, train.labels) for c in STRENGTHS]
-    accuracies = {one.C: float(one.score(held_out, validation.labels)) for one in tried}
-    best = max(tried, key=lambda one: accuracies[one.C])
+    known = read(train.texts)
+    held_out = read(validation.texts)
+    regressions = {}
+    accuracies = {}
+    for strength in STRENGTHS:
+        regression = LogisticRegression(C=strength, max_iter=1000).fit(known, train.labels)
+        regressions[strength] = regression
+        accuracies[strength] = float(regression.score(held_out, validation.labels))
+    strength = max(STRENGTHS, key=accuracies.__getitem__)
+    best = regressions[strength]
     joblib.dump((features, best), model.with_suffix(".joblib"))
-    settings = {"C": best.C, "validation_accuracies": accuracies}
-    return Fitted(
-        lambda texts: best.predict_proba(read(texts)), best.classes_, best.coef_.size, settings
-    )
+
+    def predict(texts: Sequence[Sequence[str]]) -> np.ndarray:
+        return np.asarray(best.predict_proba(read(texts)))
+
+    settings = {"C": strength, "validation_accuracies": accuracies}
+    return Fitted(predict, best.classes_, best.coef_.size, settings)
 
 
 def _compared(rows: Sequence[Sequence[str]]) -> np.ndarray:
@@ -121,22 +147,25 @@ def _compared(rows: Sequence[Sequence[str]]) -> np.ndarray:
     """
     if len(rows[0]) == 1:
         return np.array(rows, dtype=object)
-    found = []
+    columns = []
     for first, second in rows:
-        ours, theirs = (WORD.findall(text.lower()) for text in (first, second))
-        in_first, in_second = set(ours), set(theirs)
-        new = [word for word in theirs if word not in in_first]
-        both = [word for word in theirs if word in in_first]
-        gone = [word for word in ours if word not in in_second]
-        found.append([second, *map(" ".join, (new, both, gone))])
-    return np.array(found, dtype=object)
+        words_of_first = WORD.findall(first.lower())
+        words_of_second = WORD.findall(second.lower())
+        in_first = set(words_of_first)
+        in_second = set(words_of_second)
+        only_second = " ".join(word for word in words_of_second if word not in in_first)
+        both = " ".join(word for word in words_of_second if word in in_first)
+        only_first = " ".join(word for word in words_of_first if word not in in_second)
+        columns.append([second, only_second, both, only_first])
+    return np.array(columns, dtype=object)
 
 
 def fasttext(train: Rows, validation: Rows, seed: int, model: Path) -> Fitted:
     """The fastText classifier with pairs of words, on one thread; the epochs are chosen."""
     import fasttext as library
 
-    lines, label = model.with_suffix(".lines"), "__label__"
+    label = "__label__"
+    lines = model.with_suffix(".lines")
     with lines.open("w", encoding="utf-8") as file:
         for texts, class_id in zip(*train, strict=True):
             file.write(f"{label}{class_id} {line_of(texts)}\n")
@@ -144,21 +173,31 @@ def fasttext(train: Rows, validation: Rows, seed: int, model: Path) -> Fitted:
 
     def predict(trained: Any, texts: Sequence[Sequence[str]]) -> np.ndarray:
         probabilities = np.zeros((len(texts), num_labels))
-        found = trained.predict([line_of(row) for row in texts], k=-1)
-        for row, (names, values) in enumerate(zip(*found, strict=True)):
-            probabilities[row, [int(name.removeprefix(label)) for name in names]] = values
+        names_of_rows, values_of_rows = trained.predict([line_of(row) for row in texts], k=-1)
+        for row, names in enumerate(names_of_rows):
+            class_ids = [int(name.removeprefix(label)) for name in names]
+            probabilities[row, class_ids] = values_of_rows[row]
         return np.asarray(probabilities / probabilities.sum(1, keepdims=True))  # it rounds up
 
-    options = {"lr": FASTTEXT_RATE, "wordNgrams": 2, "thread": 1, "seed": seed, "verbose": 0}
-    tried = [library.train_supervised(str(lines), epoch=n, **options) for n in FASTTEXT_EPOCHS]
-    accuracies = {
-        one.epoch: float((predict(one, validation.texts).argmax(1) == validation.labels).mean())
-        for one in tried
-    }
-    best = max(tried, key=lambda one: accuracies[one.epoch])
+    trained = {}
+    accuracies = {}
+    for epochs in FASTTEXT_EPOCHS:
+        trained[epochs] = library.train_supervised(
+            str(lines),
+            epoch=epochs,
+            lr=FASTTEXT_RATE,
+            wordNgrams=2,
+            thread=1,
+            seed=seed,
+            verbose=0,
+        )
+        predicted = predict(trained[epochs], validation.texts).argmax(1)
+        accuracies[epochs] = float((predicted == validation.labels).mean())
+    epochs = max(FASTTEXT_EPOCHS, key=accuracies.__getitem__)
+    best = trained[epochs]
     lines.unlink()
     best.save_model(str(model.with_suffix(".bin")))
-    settings = {"lr": FASTTEXT_RATE, "epoch": best.epoch, "validation_accuracies": accuracies}
+    settings = {"lr": FASTTEXT_RATE, "epoch": epochs, "validation_accuracies": accuracies}
     weights = best.dim * (len(best.words) + best.bucket + num_labels)
     return Fitted(partial(predict, best), range(num_labels), weights, settings)
 
@@ -169,11 +208,16 @@ def main(system: str, folder: Path, seed: int, vectors: Sequence[str] = ()) -> N
     Seconds are those of the processor: of training from the start of the process, imports included,
     to the saved model; of prediction from the texts of the test rows to their probabilities.
     """
-    files = (folder / f"{split}.jsonl" for split in ("train", "validation", "test"))
-    train, validation, test = map(read_rows, files)
-    fit: Any = {"most_frequent": most_frequent, "tfidf": tfidf, "fasttext": fasttext}
-    fit["static"] = partial(static, vectors=vectors)
-    fitted = fit[system](train, validation, seed, folder / "model")
+    train = read_rows(folder / "train.jsonl")
+    validation = read_rows(folder / "validation.jsonl")
+    test = read_rows(folder / "test.jsonl")
+    systems: dict[str, Callable[[Rows, Rows, int, Path], Fitted]] = {
+        "most_frequent": most_frequent,
+        "tfidf": tfidf,
+        "fasttext": fasttext,
+        "static": partial(static, vectors=vectors),
+    }
+    fitted = systems[system](train, validation, seed, folder / "model")
     trained = processor_seconds()
     probabilities = fitted.predict(test.texts)
     result = {
@@ -189,23 +233,29 @@ def main(system: str, folder: Path, seed: int, vectors: Sequence[str] = ()) -> N
 
 def line_of(texts: Sequence[str]) -> str:
     """Return the words of a text, and of a second text marked by whether the first has them."""
-    first, *others = (TOKEN.findall(text.lower()) for text in texts)
-    known = set(first)
-    second = [f"{'both' if word in known else 'new'}:{word}" for own in others for word in own]
-    return " ".join([*first, *second])
+    words = TOKEN.findall(texts[0].lower())
+    in_first = set(words)
+    for text in texts[1:]:
+        for word in TOKEN.findall(text.lower()):
+            mark = "both" if word in in_first else "new"
+            words.append(f"{mark}:{word}")
+    return " ".join(words)
 
 
 def read_rows(file: Path) -> Rows:
     """Read rows with `text`, for pairs `text_pair`, and `label`."""
-    rows = list(map(json.loads, file.read_text(encoding="utf-8").splitlines()))
+    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     texts = [[row[name] for name in ("text", "text_pair") if name in row] for row in rows]
     return Rows(texts, [row["label"] for row in rows])
 
 
 def processor_seconds() -> float:
     """Return the processor time of this process and of the children that it waited for."""
-    parts = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(part.ru_utime + part.ru_stime for part in parts)
+    seconds = 0.0
+    for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
+        usage = resource.getrusage(who)
+        seconds += usage.ru_utime + usage.ru_stime
+    return seconds
 
 
 if __name__ == "__main__":
