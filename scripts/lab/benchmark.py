@@ -31,8 +31,16 @@ from sase_hf.evaluation.records import describe_environment, write_record
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_output
 
-QUICK: dict[str, Any] = {"workloads": ["tweets"], "models": ["mlp2000"], "lengths": [100, 200]}
-QUICK |= {"max_batches": 2, "num_texts": 200, "rows": 200, "rounds": 3, "seconds": 5.0}
+QUICK: dict[str, Any] = {
+    "workloads": ["tweets"],
+    "models": ["mlp2000"],
+    "lengths": [100, 200],
+    "max_batches": 2,
+    "num_texts": 200,
+    "rows": 200,
+    "rounds": 3,
+    "seconds": 5.0,
+}
 
 Results = dict[str, list[Result]]
 
@@ -76,10 +84,12 @@ def main(argv: Sequence[str] | None = None) -> None:
                 results.setdefault(part, []).append(result)
                 print(*table(part, result), "", sep="\n", flush=True)
             if flags.record:  # a later part that fails loses no result
-                measured = {"benchmark": results, "exponents": exponents(results)}
-                write_record(run | measured | describe_environment(), flags.record)
+                run["benchmark"] = results
+                run["exponents"] = exponents(results)
+                write_record({**run, **describe_environment()}, flags.record)
         for name, powers in exponents(results).items():
-            print(f"{name}: cost grows as length **", {k: round(p, 2) for k, p in powers.items()})
+            rounded = {cost: round(power, 2) for cost, power in powers.items()}
+            print(f"{name}: cost grows as length **", rounded)
 
 
 def table(part: str, result: Result) -> Iterator[str]:
@@ -93,8 +103,11 @@ def table(part: str, result: Result) -> Iterator[str]:
 
 def _shown(value: dict[str, float] | float) -> str:
     if isinstance(value, dict):
-        return f"{_shown(value['median'])} ({_shown(value['q1'])} to {_shown(value['q3'])})"
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+        median, low, high = (_shown(value[name]) for name in ("median", "q1", "q3"))
+        return f"{median} ({low} to {high})"
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
 
 
 def exponents(results: Results) -> dict[str, dict[str, float]]:

@@ -44,34 +44,55 @@ def main(argv: Sequence[str] | None = None) -> None:
         sentences = marked_rows(read("sst_words.train"), SENTENCES["sst2"])
         known = {row["text"].lower(): row for row in sentences}
         sst2 = [{**known.get(row["text"], {}), **row} for row in read("sst2.train")]
-        yelp5 = [*read("yelp5.train"), *marked_rows(read("yelp_hat.train"), REVIEWS["yelp5"])]
-        for name, rows, counts in (("sst2", sst2, ("50", "200", "500")), ("yelp5", yelp5, ("0",))):
-            have = [number for number, row in enumerate(rows) if row.get("rationale")]
-            random.Random(0).shuffle(have)
-            for count in (*counts, "all"):
-                kept = set(have if count == "all" else have[: int(count)])
-                some = [
-                    row if number in kept else {**row, "rationale": None}
-                    for number, row in enumerate(rows)
-                ]
-                write_rows(flags.output / f"{name}.{count}.train.jsonl", some)
+        write_training_rows(flags.output, "sst2", sst2, (50, 200, 500))
+        yelp5 = read("yelp5.train")
+        yelp5.extend(marked_rows(read("yelp_hat.train"), REVIEWS["yelp5"]))
+        write_training_rows(flags.output, "yelp5", yelp5, (0,))
+
+
+def write_training_rows(
+    folder: Path, name: str, rows: Sequence[Record], counts: Sequence[int]
+) -> None:
+    """Write the rows once for each number of those that keep their marks, and once with all."""
+    marked = [number for number, row in enumerate(rows) if row.get("rationale")]
+    random.Random(0).shuffle(marked)
+    write_rows(folder / f"{name}.all.train.jsonl", _marked_only_at(marked, rows))
+    for count in counts:
+        few = _marked_only_at(marked[:count], rows)
+        write_rows(folder / f"{name}.{count}.train.jsonl", few)
+
+
+def _marked_only_at(numbers: Sequence[int], rows: Sequence[Record]) -> Iterator[Record]:
+    kept = set(numbers)
+    for number, row in enumerate(rows):
+        if number in kept:
+            yield row
+        else:
+            yield {**row, "rationale": None}
 
 
 def marked_rows(rows: Iterable[Record], labels: Sequence[Any]) -> Iterator[Record]:
     """Yield rows with text, label, and spans of marked words; a label of None leaves a row out."""
     is_graded = len(labels) > 2
     for row in rows:
-        if (label := labels[row["label"]]) is None:
+        label = labels[row["label"]]
+        if label is None:
             continue
-        spans: dict[str, list[list[int]]] = {"rationale": [], "against": []}
+        marked = []
+        against = []
         start = 0
         for word, value in zip(row["words"], row["word_labels"], strict=True):
-            if value != 2 if is_graded else value >= 2:
-                spans["rationale"].append([start, start + len(word)])
-            if is_graded and (value - 2) * (row["label"] - 2) < 0:
-                spans["against"].append([start, start + len(word)])
-            start += len(word) + 1
-        yield {"text": " ".join(row["words"]), "label": label, **spans}
+            end = start + len(word)
+            is_marked = value >= 2
+            if is_graded:
+                is_marked = value != 2
+                if (value - 2) * (row["label"] - 2) < 0:
+                    against.append([start, end])
+            if is_marked:
+                marked.append([start, end])
+            start = end + 1  # a blank stands between words
+        text = " ".join(row["words"])
+        yield {"text": text, "label": label, "rationale": marked, "against": against}
 
 
 if __name__ == "__main__":
