@@ -27,6 +27,7 @@ from itertools import chain, islice, tee
 from pathlib import Path
 from typing import Any
 
+from ..utils.errors import refusal
 from ..utils.files import check_content
 from ..utils.text import one_line
 
@@ -44,10 +45,12 @@ LOOSE_QUOTE = 'delete the blanks between a separator and a quotation mark: a,"b,
 MAX_LINE = 2**26  # characters in a line, except a JSON array, which is held whole
 MAX_EXPANSION = 100  # characters per byte of a packed file, where these are more than a line
 
+Row = Mapping[str, Any]  # texts of a CSV file, values of JSON
+
 _SEPARATOR_LINE = re.compile(r'"?sep=.?"?\s*')  # Excel reads it above the header
 
 
-def read_rows(path: str) -> Iterator[Mapping[str, Any]]:
+def read_rows(path: str) -> Iterator[Row]:
     """Yield the rows of a text file; call it inside `wrap_read_errors`.
 
     CSV and TSV have a header line, and fields may be in quotes; where these would join the rows of
@@ -72,11 +75,13 @@ def place_of(title: str, number: int) -> str:
     return f"row {number + FIRST_ROW} of the sheet, line {line} of the file {title}"
 
 
-def read_parts(path: str, num_rows: int) -> Iterator[list[Mapping[str, Any]]]:
+def read_parts(path: str, num_rows: int) -> Iterator[list[Row]]:
     """Yield the rows of `read_rows` in lists of `num_rows`."""
     rows = read_rows(path)
-    while part := list(islice(rows, num_rows)):
+    part = list(islice(rows, num_rows))
+    while part:
         yield part
+        part = list(islice(rows, num_rows))
 
 
 @contextmanager
@@ -86,19 +91,22 @@ def wrap_read_errors(path: str, endings: tuple[str, ...] = ENDINGS) -> Iterator[
         way_out = "save a spreadsheet as CSV; --dataset_name reads a folder, predict.py a .txt"
         if path.lower().endswith(".txt"):
             way_out = "put a header line such as text,label above it and save it as CSV"
-        allowed = f"allowed are {', '.join(ENDINGS)}"
-        raise ValueError(f"{path!r} has an unknown ending; {allowed}; {way_out}")
+        raise refusal(
+            f"{path!r} has an unknown ending", f"allowed are {', '.join(ENDINGS)}; {way_out}"
+        )
     try:
         if path.lower().endswith(ENDINGS):
             check_content(path)
         yield
     except ValueError as reason:
-        advice = _way_to_utf_8(path, reason) if isinstance(reason, UnicodeDecodeError) else ""
-        raise ValueError(f"cannot read {path!r}: {reason}{advice}") from reason
+        what = f"cannot read {path!r}: {reason}"
+        if isinstance(reason, UnicodeDecodeError):
+            raise refusal(what, _way_to_utf_8(path, reason)) from reason
+        raise ValueError(what) from reason
     except (EOFError, OSError, zlib.error) as reason:
         if getattr(reason, "errno", None) is not None:
             raise  # from the file system; gzip and Parquet set no number
-        raise ValueError(f"cannot read {path!r}: {reason}; is the file complete?") from reason
+        raise refusal(f"cannot read {path!r}: {reason}", "is the file complete?") from reason
 
 
 def _ending_of(path: str) -> str:
@@ -107,22 +115,26 @@ def _ending_of(path: str) -> str:
 
 def _way_to_utf_8(path: str, reason: UnicodeDecodeError) -> str:
     if reason.encoding != "utf-8" or path.lower().endswith(".gz") or not os.path.isfile(path):
-        return "; save it as UTF-8"
+        return "save it as UTF-8"
     if b"\0" in reason.object:
-        return f"; it holds NUL characters: {NO_TEXT}"
+        return f"it holds NUL characters: {NO_TEXT}"
     new = Path(path).with_stem(f"{Path(path).stem}-utf8")
     command = f"iconv -f WINDOWS-1252 -t UTF-8 {shlex.quote(path)} > {shlex.quote(str(new))}"
-    return f"; save it as UTF-8 (in Excel 'CSV UTF-8'); where it comes from Windows: {command}"
+    return f"save it as UTF-8 (in Excel 'CSV UTF-8'); where it comes from Windows: {command}"
 
 
 def _open_text(source: str | int) -> io.TextIOWrapper:
     """Open a file, packed or not, or a pipe, in the encoding that its first bytes show."""
-    is_packed = str(source).lower().endswith(".gz")
-    opener: Any = gzip.open if is_packed else partial(open, closefd=source != 0)
-    file = opener(source, "rb")
+    file: gzip.GzipFile | io.BufferedReader
+    if str(source).lower().endswith(".gz"):
+        file = gzip.GzipFile(str(source), "rb")
+    else:
+        file = open(source, "rb", closefd=source != 0)  # noqa: SIM115
     start = file.peek(len(codecs.BOM_UTF8))  # a pipe cannot be read twice
-    encoding = "utf-8-sig" if start.startswith(codecs.BOM_UTF8) else "utf-8"
-    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # Excel's "Unicode text"
+    encoding = "utf-8"
+    if start.startswith(codecs.BOM_UTF8):
+        encoding = "utf-8-sig"
+    elif start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # Excel's "Unicode text"
         encoding = "utf-16"
     return io.TextIOWrapper(file, encoding, newline="")
 
@@ -132,28 +144,34 @@ def text_lines(source: str | int) -> Iterator[str]:
 
     The source is a path, also of a pipe or a packed file, or 0 for the standard input.
     """
-    is_json, is_array, size = ".json" in _ending_of(str(source)), False, 0
+    is_json = ".json" in _ending_of(str(source))
+    is_array = False
+    size = 0
+    limit = math.inf
     with _open_text(source) as file:
-        is_packed = isinstance(file.buffer, gzip.GzipFile)
-        limit = max(MAX_LINE, MAX_EXPANSION * os.path.getsize(source)) if is_packed else math.inf
+        if isinstance(file.buffer, gzip.GzipFile):
+            limit = max(MAX_LINE, MAX_EXPANSION * os.path.getsize(source))
         for number, line in enumerate(iter(partial(file.readline, MAX_LINE), ""), start=1):
             size += len(line)
             if size > limit:
-                fault = f"more than {limit:,} characters, {MAX_EXPANSION} for each byte"
-                raise ValueError(f"it unpacks to {fault}; if that is right, unpack it first")
+                raise refusal(
+                    f"it unpacks to more than {limit:,} characters, {MAX_EXPANSION} for each byte",
+                    "if that is right, unpack it first",
+                )
             if "\0" in line:
                 raise ValueError(f"line {number} holds a NUL character: {NO_TEXT}")
             is_array = is_array or (is_json and line.lstrip().startswith("["))
             if len(line) == MAX_LINE and not is_array:
-                fault = f"{MAX_LINE:,} characters or more; are line ends missing?"
-                raise ValueError(f"line {number} has {fault}")
+                raise refusal(
+                    f"line {number} has {MAX_LINE:,} characters or more", "are line ends missing?"
+                )
             yield line
 
 
-def _json_rows(path: str) -> Iterator[Mapping[str, Any]]:
+def _json_rows(path: str) -> Iterator[Row]:
     """Yield the objects of an array, or of one object per line."""
     lines = text_lines(path)
-    row: dict[str, Any] = {}
+    row: Row = {}
     num_rows = 0
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -164,24 +182,30 @@ def _json_rows(path: str) -> Iterator[Mapping[str, Any]]:
             else:
                 rows = [_parse_json(line.rstrip())]
         except json.JSONDecodeError as reason:
-            place = f"line {number + reason.lineno - 1}, character {reason.colno}: {reason.msg}"
-            form = "a JSON file holds one object per line, or an array of objects"
-            raise ValueError(f"{place}; {form}") from None
+            raise refusal(
+                f"line {number + reason.lineno - 1}, character {reason.colno}: {reason.msg}",
+                "a JSON file holds one object per line, or an array of objects",
+            ) from None
         except RecursionError:
             raise ValueError(f"line {number}: brackets are nested too deeply") from None
         except _RepeatedKey as reason:
-            fault = f"an object has the key {reason.args[0]!r} twice; keep one of the two"
-            raise ValueError(f"line {number}: {fault}") from None
+            raise refusal(
+                f"line {number}: an object has the key {reason.args[0]!r} twice",
+                "keep one of the two",
+            ) from None
         for row in rows:
             if not isinstance(row, dict):
-                fault = f"a row of type {type(row).__name__}; it must be an object"
-                raise ValueError(f"line {number}: {fault}")
+                raise refusal(
+                    f"line {number}: a row of type {type(row).__name__}", "it must be an object"
+                )
             num_rows += 1
             yield row
     table = _form_of_table(row) if num_rows == 1 else None
     if table is not None:
-        advice = 'save it with to_json(path, orient="records", lines=True) of pandas'
-        raise ValueError(f"it is one object that holds {table}, not rows; {advice}")
+        raise refusal(
+            f"it is one object that holds {table}, not rows",
+            'save it with to_json(path, orient="records", lines=True) of pandas',
+        )
 
 
 class _RepeatedKey(Exception):
@@ -201,28 +225,26 @@ def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return row
 
 
-def _form_of_table(row: Mapping[str, Any]) -> str | None:
+def _form_of_table(row: Row) -> str | None:
     """Return how one object holds a whole table, as pandas and others write it; None for a row."""
     values = list(row.values())
-    if {"columns", "data"} <= row.keys() or {"schema", "data"} <= row.keys():
+    if row.keys() >= {"columns", "data"} or row.keys() >= {"schema", "data"}:
         return "a table with its columns apart"
-    if len(values) == 1 and isinstance(values[0], list) and _all_are(dict, values[0]):
-        return f"its rows in {next(iter(row))!r}"
-    if len(values) < 2:
-        return None
-    if _all_are(dict, values):
-        indices = [list(value) for value in values]
-        if all(index == indices[0] for index in indices):
-            return "a table by columns or by numbers of rows"
-    if _all_are(list, values):
+    if len(values) == 1:
+        [(name, value)] = row.items()
+        holds_rows = isinstance(value, list) and _all_are(dict, value)
+        return f"its rows in {name!r}" if holds_rows else None
+    if _all_are(dict, values) and len({tuple(value) for value in values}) == 1:
+        return "a table by columns or by numbers of rows"
+    if _all_are(list, values) and _all_are(str, values[0]):
         lengths = {len(value) for value in values}
-        if len(lengths) == 1 and lengths != {1} and _all_are(str, values[0]):
+        if len(lengths) == 1 and lengths != {1}:
             return "a table by columns"
     return None
 
 
-def _all_are(kind: type, values: list[Any]) -> bool:
-    return len(values) > 0 and all(isinstance(value, kind) for value in values)
+def _all_are(value_type: type, values: Sequence[object]) -> bool:
+    return len(values) > 0 and all(isinstance(value, value_type) for value in values)
 
 
 @dataclass(frozen=True)
@@ -241,13 +263,15 @@ class CsvForm:
         with _open_text(path) as file:
             encoding = file.encoding
         lines = text_lines(path)
-        first = header = next(lines, "")
-        above = first if _SEPARATOR_LINE.fullmatch(first) else ""
-        if above:
+        above = ""
+        header = next(lines, "")
+        if _SEPARATOR_LINE.fullmatch(header):
+            above = header
             header = next(lines, "")
         second = next(lines, "")
         separator = _separator(header, second, "," if _ending_of(path) == ".csv" else "\t")
-        text_quotes, tabs = None, header.count("\t")
+        text_quotes = None
+        tabs = header.count("\t")
         if separator == "\t" and tabs and '"' not in header:
             number = 3 if above else 2
             text_quotes = _line_of_text_quotes(chain([second], lines), number, tabs)
@@ -271,18 +295,20 @@ def _csv_rows(path: str) -> Iterator[tuple[int, Mapping[str, str]]]:
     if form.text_quotes is not None:
         _warn_of_quotes(path, form.text_quotes)
     lines = _LastLine(text_lines(path))
-    quoting = csv.QUOTE_MINIMAL if form.text_quotes is None else csv.QUOTE_NONE
-    reader = _reader(lines, form.separator, quoting=quoting)
+    reader = _reader(lines, form.separator, has_quotes=form.text_quotes is None)
     blank_rows: list[tuple[int, Mapping[str, str]]] = []
     try:
-        header: list[str] = next(islice(reader, bool(form.above), None), [])
+        if form.above:
+            next(reader, None)
+        header: list[str] = next(reader, [])
         names = _column_names(header)
         for cells in reader:
             if not cells and not any(map(str.strip, lines)):
                 break  # only blank lines are left
             if len(cells) != len(header):
-                fault = _fault_of_length(cells, header, lines.line, form)
-                raise ValueError(f"line {reader.line_num} {fault}")
+                raise ValueError(
+                    f"line {reader.line_num} {_fault_of_length(cells, header, lines.line, form)}"
+                )
             _check_unnamed(cells[len(names) :], reader.line_num)
             row = dict(zip(names, cells, strict=False))
             if len(cells) > 1 and not "".join(cells).strip():
@@ -314,8 +340,10 @@ def _check_unnamed(cells: Sequence[str], number: int) -> None:
     """Raise ValueError if a cell behind the named columns is not empty."""
     for cell in cells:
         if cell.strip():
-            fault = f"line {number} has {reprlib.repr(cell)} in a column without a name"
-            raise ValueError(f"{fault}; name it in the header line")
+            raise refusal(
+                f"line {number} has {reprlib.repr(cell)} in a column without a name",
+                "name it in the header line",
+            )
 
 
 class _LastLine:
@@ -339,8 +367,7 @@ def _column_names(header: Sequence[str]) -> list[str]:
     while len(names) > 1 and not names[-1].strip():
         names.pop()
     if len(set(names)) < len(names):
-        fault = f"the header names a column twice: {names}"
-        raise ValueError(f"{fault}; if it is a row, {NAMES_ABOVE}")
+        raise refusal(f"the header names a column twice: {names}", f"if it is a row, {NAMES_ABOVE}")
     return names
 
 
@@ -366,9 +393,14 @@ def _warn_of_loose_quotes(path: str) -> None:
     )
 
 
-def _reader(lines: Iterator[str], separator: str, **options: Any) -> Any:
+def _reader(lines: Iterator[str], separator: str, *, has_quotes: bool = True) -> Any:
     csv.field_size_limit(MAX_LINE)  # its own limit of 128 KiB is shorter than a long document
-    return csv.reader(lines, delimiter=separator, strict=True, **options)
+    return csv.reader(
+        lines,
+        delimiter=separator,
+        strict=True,
+        quoting=csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE,
+    )
 
 
 def _separator(header: str, second: str, usual: str) -> str:
@@ -377,13 +409,20 @@ def _separator(header: str, second: str, usual: str) -> str:
     The usual mark wins a tie. If no mark is equally frequent in both lines, the header decides: the
     usual mark if the header contains it, else its most frequent mark.
     """
-    first, other = (Counter(re.sub(r'"[^"]*"', "", line)) for line in (header, second))
+    in_header = _unquoted_marks(header)
+    in_second = _unquoted_marks(second)
     marks = (usual, *SEPARATORS)
-    if other['"'] % 2:  # a cell continues in the third line
-        other = Counter()
-    if even := [mark for mark in marks if first[mark] == other[mark] > 0]:
-        return max(even, key=first.__getitem__)
-    return usual if first[usual] else max(marks, key=first.__getitem__)
+    if in_second['"'] % 2:  # a cell continues in the third line
+        in_second = Counter()
+    even = [mark for mark in marks if in_header[mark] == in_second[mark] > 0]
+    if even:
+        return max(even, key=in_header.__getitem__)
+    return usual if in_header[usual] else max(marks, key=in_header.__getitem__)
+
+
+def _unquoted_marks(line: str) -> Counter[str]:
+    """Count the characters of a line outside quotes."""
+    return Counter(re.sub(r'"[^"]*"', "", line))
 
 
 def _line_of_text_quotes(lines: Iterator[str], number: int, tabs: int) -> int | None:
