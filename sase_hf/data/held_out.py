@@ -4,19 +4,17 @@ scikit-learn's `StratifiedGroupKFold` takes no numbers, no lists, no labels that
 fraction but 1 / n; a million rows take it three minutes, and this file two seconds.
 """
 
-from typing import Any
-
 import numpy as np
 from datasets import Dataset
 
 from ..utils.errors import refusal
 from .arguments import SourceArguments
 from .repeats import text_digests
-from .sources import PROBABILITIES, TEXT_COLUMNS
+from .sources import PROBABILITIES, TEXT_COLUMNS, Origin
 
 
 def hold_out(
-    splits: dict[str, Dataset], sources: dict[str, dict[str, Any]], arguments: SourceArguments
+    splits: dict[str, Dataset], sources: dict[str, Origin], arguments: SourceArguments
 ) -> None:
     """Split validation rows off if it is asked for: no text on both sides, the labels alike.
 

@@ -66,7 +66,7 @@ SPLIT_NAMES = {
 }
 
 Batch = Mapping[str, Sequence[Any]]  # some rows, the values of each column
-Origin = dict[str, str | int | None]  # what distinguishes rows from others, for a record
+Origin = dict[str, str | int | float | None]  # what distinguishes rows from others, for a record
 
 # The names of columns by which the rest of the package knows texts and soft labels.
 TEXT_COLUMNS = ("text", "text_pair")
