@@ -27,14 +27,23 @@ def test_length_grouped_order_depends_on_seed_and_epoch_alone() -> None:
     torch.manual_seed(5)
     order = list(first)
     assert list(second) == order
-    assert sorted(order) == list(range(len(ROWS)))
     second.set_epoch(1)
     assert list(second) != order
+
+
+def test_length_grouped_order_holds_every_row_once_beside_rows_of_similar_length() -> None:
+    lengths = token_counts(ROWS)
+    order = list(LengthGroupedOrder(lengths, batch_size=8, seed=1))
+    assert sorted(order) == list(range(len(ROWS)))
     full = len(lengths) // 8 * 8
     grouped, given = (
         np.array(lengths)[rows[:full]].reshape(-1, 8) for rows in (order, range(full))
     )
     assert np.ptp(grouped, axis=1).sum() < 0.6 * np.ptp(given, axis=1).sum()
+
+
+def test_longest_first_orders_rows_by_length() -> None:
+    lengths = token_counts(ROWS)
     assert [lengths[i] for i in longest_first(ROWS)] == sorted(lengths, reverse=True)
 
 

@@ -90,7 +90,7 @@ def test_find_columns_does_not_take_the_column_of_marks_for_texts() -> None:
     assert find(columns, rationale_column_name="comment") == (("v1",), ("v2",))
 
 
-def test_find_columns_refusal_lists_every_column_and_both_flags() -> None:
+def test_find_columns_refusal_lists_every_column_with_its_flags() -> None:
     columns = {"id": [5, 6, 7, 8, 9], "a": BODIES, "b": BODIES, "x": KINDS, "y": KINDS}
     with pytest.raises(ValueError, match=r"^f\.csv: it is not clear which ") as caught:
         find(columns)
@@ -102,12 +102,31 @@ def test_find_columns_refusal_lists_every_column_and_both_flags() -> None:
     ):
         assert part in str(caught.value)
     assert "each of these is a label" not in str(caught.value)
-    with pytest.raises(ValueError, match=r"holds the texts \('title' or 'subject'\)\. It"):
-        find({"title": BODIES, "subject": BODIES, "label": KINDS})
-    with pytest.raises(ValueError, match=r"holds the labels \('stars' or 'topic'\)\. It"):
-        find({"text": BODIES, "stars": KINDS, "topic": KINDS})
-    with pytest.raises(ValueError, match=r"holds the texts\. It has 'x' .*, 'none' \(empty\)\. C"):
-        find({"x": KINDS, "none": [None] * 5})
+
+
+@pytest.mark.parametrize(
+    ("columns", "unclear"),
+    [
+        (
+            {"title": BODIES, "subject": BODIES, "label": KINDS},
+            r"holds the texts \('title' or 'subject'\)\. It",
+        ),
+        (
+            {"text": BODIES, "stars": KINDS, "topic": KINDS},
+            r"holds the labels \('stars' or 'topic'\)\. It",
+        ),
+        (
+            {"x": KINDS, "none": [None] * 5},
+            r"holds the texts\. It has 'x' .*, 'none' \(empty\)\. C",
+        ),
+    ],
+    ids=["texts", "labels", "none"],
+)
+def test_find_columns_refusal_names_what_is_unclear(
+    columns: dict[str, list[Any]], unclear: str
+) -> None:
+    with pytest.raises(ValueError, match=unclear):
+        find(columns)
 
 
 def test_find_columns_says_which_texts_it_leaves_unread(caplog: pytest.LogCaptureFixture) -> None:

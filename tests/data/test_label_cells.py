@@ -165,10 +165,14 @@ def test_cell_reader_takes_numbers_for_labels_of_other_cells() -> None:
         CellReader([1, 2, "1#2"], None, ()).read("1#2")
 
 
-def test_cell_reader_divides_no_grade_and_no_missing_value() -> None:
+@pytest.mark.parametrize(
+    ("cell", "labels"), [("****", ["****"]), ("N/A", ["N/A"]), ("fun/sad", ["fun", "sad"])]
+)
+def test_cell_reader_divides_what_is_no_grade_or_missing_value(
+    cell: str, labels: list[str]
+) -> None:
     cells = ["*", "**", "****", "fun/sad", "N/A", "A", "N"]
-    read = CellReader(cells, MULTI_LABEL, ()).read
-    assert (read("****"), read("N/A"), read("fun/sad")) == (["****"], ["N/A"], ["fun", "sad"])
+    assert CellReader(cells, MULTI_LABEL, ()).read(cell) == labels
 
 
 def test_cell_reader_needs_little_time_for_texts_that_are_no_labels() -> None:

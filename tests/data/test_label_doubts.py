@@ -8,14 +8,21 @@ from sase_hf.data.label_doubts import label_doubts
 from sase_hf.data.labels import MULTI_LABEL, SINGLE_LABEL, LabelColumn
 
 
-def test_label_doubts_names_that_may_be_mistakes() -> None:
-    labels = LabelColumn.learn(["Good", "good", "bad", "NaN", "none of these"])
-    case, missing = label_doubts(labels)
-    assert case.startswith("labels that differ only in case: Good, good;")
+def test_label_doubts_labels_that_differ_only_in_case() -> None:
+    (doubt,) = label_doubts(LabelColumn.learn(["Good", "good", "bad"]))
+    assert doubt.startswith("labels that differ only in case: Good, good;")
+
+
+def test_label_doubts_labels_that_may_mean_none() -> None:
+    labels = LabelColumn.learn(["good", "bad", "NaN", "none of these"])
+    (missing,) = label_doubts(labels)
     assert missing.startswith("labels that may mean none: NaN;")
     assert missing.endswith("empty such cells and add --drop_unlabelled")
-    *_, missing = label_doubts(labels, drops_unlabelled=True)
+    (missing,) = label_doubts(labels, drops_unlabelled=True)
     assert missing.endswith("empty such cells"), "the run has the flag already"
+
+
+def test_label_doubts_missing_labels_of_sets_are_empty_sets() -> None:
     (missing,) = label_doubts(LabelColumn.learn([["fun", "none"]]), drops_unlabelled=True)
     assert missing.endswith(r"write [] in their place"), "else rows without a label would go"
 

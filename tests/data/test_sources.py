@@ -249,13 +249,17 @@ def test_read_rows_refuses_what_would_fill_the_memory(
     assert list(read_rows(str(path))) == REVIEWS
 
 
-def test_open_sources_refuses_contradictions_and_unknown_splits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_open_sources_needs_a_dataset_or_a_file() -> None:
     with pytest.raises(ValueError, match=r"--dataset_name is None and the files are \{\}; give"):
         read_splits()
+
+
+def test_open_sources_refuses_a_file_beside_a_dataset() -> None:
     with pytest.raises(ValueError, match=r"--dataset_name is 'some/set' and the files are \{'tr"):
         read_splits(dataset_name="some/set", train_file="r.jsonl")
+
+
+def test_open_sources_refuses_a_dataset_of_unknown_splits(monkeypatch: pytest.MonkeyPatch) -> None:
     splits = DatasetDict(unsupervised=Dataset.from_list(REVIEWS))
     monkeypatch.setattr(sources, "load_dataset", lambda *_, **__: splits)
     with pytest.raises(ValueError, match=r"has the splits \['unsupervised'\], but none of \['tr"):
@@ -426,14 +430,24 @@ def test_open_sources_dataset_name_that_is_a_file_is_refused(tmp_path: Path) -> 
         read_splits(dataset_name=str(path))
 
 
-def test_read_file_parquet_decimals_and_dates_are_labels(tmp_path: Path) -> None:
-    """They are what a CSV file would hold."""
-    rows = {
-        "text": ["a", "b"],
-        "label": [Decimal("1.50"), Decimal("2.00")],
-        "day": [date(2020, 1, 2), None],
-    }
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ([Decimal("1.50"), Decimal("2.00")], [1.5, 2]),
+        ([date(2020, 1, 2), None], ["2020-01-02", None]),
+    ],
+    ids=["decimals", "dates"],
+)
+def test_read_file_parquet_labels_are_what_a_csv_file_would_hold(
+    tmp_path: Path, values: list[Any], labels: list[Any]
+) -> None:
+    pq.write_table(pa.table({"text": ["a", "b"], "label": values}), tmp_path / "r.parquet")
+    split = read_file(tmp_path / "r.parquet", Columns(("text",), ("label",)))
+    assert split.labels == {"label": labels}
+
+
+def test_read_file_parquet_batches_hold_decimals_as_numbers(tmp_path: Path) -> None:
+    rows = {"text": ["a", "b"], "label": [Decimal("1.50"), Decimal("2.00")]}
     pq.write_table(pa.table(rows), tmp_path / "r.parquet")
-    split = read_file(tmp_path / "r.parquet", Columns(("text",), ("label", "day")))
-    assert split.labels == {"label": [1.5, 2], "day": ["2020-01-02", None]}
+    split = read_file(tmp_path / "r.parquet", Columns(("text",), ("label",)))
     assert next(split.batches())["label"] == [1.5, 2], "also where columns are found by values"

@@ -121,18 +121,27 @@ def test_load_rows_columns_of_labels_by_the_names_of_a_checkpoint(tmp_path: Path
         load(validation_file=path, **options)
 
 
-def test_load_rows_for_prediction_needs_no_labels_and_no_train_split(
-    tmp_path: Path, reviews: Path
+@pytest.mark.parametrize("row", [{}, {"label": None}, {"label": "-"}], ids=str)
+def test_load_rows_to_predict_need_no_label(
+    tmp_path: Path, reviews: Path, row: dict[str, Any]
 ) -> None:
-    """A column may be missing or hold no label; a checkpoint brings the names it has learnt."""
-    new = tmp_path / "test.jsonl"
-    for rows in ([{"text": "a"}], [{"text": "a", "label": None}], [{"text": "a", "label": "-"}]):
-        task = load(train_file=reviews, test_file=write_jsonl(new, rows))
-        assert task.splits["test"].column_names == ["text"]
-    assert load(test_file=new, label_names=["no", "yes"]).label_names == ("no", "yes")
-    rows = write_jsonl(new, [{"text": "a", "label": "yes"}])
-    assert labels_of(load(validation_file=rows, label_names=["no", "yes"]), "validation") == [1]
-    scores = write_jsonl(new, [{"text": "a", "label": 4.5}, {"text": "b", "label": -1}])
+    """The column may be missing."""
+    test = write_jsonl(tmp_path / "test.jsonl", [{"text": "a", **row}])
+    task = load(train_file=reviews, test_file=test)
+    assert task.splits["test"].column_names == ["text"]
+
+
+def test_load_rows_without_a_train_split_take_the_names_of_a_checkpoint(tmp_path: Path) -> None:
+    names = ["no", "yes"]
+    test = write_jsonl(tmp_path / "test.jsonl", [{"text": "a"}])
+    assert load(test_file=test, label_names=names).label_names == ("no", "yes")
+    rows = write_jsonl(tmp_path / "dev.jsonl", [{"text": "a", "label": "yes"}])
+    assert labels_of(load(validation_file=rows, label_names=names), "validation") == [1]
+
+
+def test_load_rows_of_a_regression_need_no_train_split(tmp_path: Path) -> None:
+    rows = [{"text": "a", "label": 4.5}, {"text": "b", "label": -1}]
+    scores = write_jsonl(tmp_path / "dev.jsonl", rows)
     task = load(validation_file=scores, problem_type="regression")
     assert (task.label_names, labels_of(task, "validation")) == (("score",), [4.5, -1.0])
 
@@ -368,13 +377,10 @@ def test_load_rows_counts_the_rows_without_a_text(tmp_path: Path) -> None:
         ([{"text": "a"}], {}, r"dev.jsonl has no column 'label'; it has 'text'. Choose with --te"),
         ([{"text": "a", "label": "-"}], {}, r"dev.jsonl has no row with a label"),
         ([REVIEWS[0], {"text": "y", "label": "great"}], {}, r"row 1 .*: 'great' is not one of the"),
-        ([], {"text_column_names": ("a", "b", "c")}, r"is \['a', 'b', 'c'\]; it must name one col"),
-        ([], {"max_seq_length": 0}, "max_seq_length is 0; it must be 1 or more, or left out"),
-        ([], {"validation_fraction": 1.5}, "--validation_fraction is 1.5; it must be at least 0"),
         (REVIEWS, {"train_file": None}, "no train split to learn from; list the --label_names"),
     ],
 )
-def test_load_rows_refuses_a_bad_validation_split_and_bad_arguments(
+def test_load_rows_refuses_a_bad_validation_split(
     tmp_path: Path, reviews: Path, rows: list[Any], options: dict[str, Any], message: str
 ) -> None:
     dev = write_jsonl(tmp_path / "dev.jsonl", rows)
@@ -383,21 +389,44 @@ def test_load_rows_refuses_a_bad_validation_split_and_bad_arguments(
         load(**{**files, **options})
 
 
-def test_encode_rows_keeps_rows_and_labels_and_cuts_texts(reviews: Path) -> None:
-    """Predictions are matched with their texts by row. The tokenizer may have no limit."""
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"text_column_names": ("a", "b", "c")}, r"is \['a', 'b', 'c'\]; it must name one col"),
+        ({"max_seq_length": 0}, "max_seq_length is 0; it must be 1 or more, or left out"),
+        ({"validation_fraction": 1.5}, "--validation_fraction is 1.5; it must be at least 0"),
+    ],
+)
+def test_data_arguments_refuse_what_is_out_of_range(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        DataArguments(**options)
+
+
+def test_encode_rows_keeps_the_order_of_rows(reviews: Path) -> None:
+    """Predictions are matched with their texts by row."""
     task = load(train_file=reviews, test_file=reviews)
-    for limit, max_length, longest in ((3, None, 3), (3, 5, 5), (10**30, None, 6)):
-        tokenizer = build_tokenizer(task.splits["train"]["text"], model_max_length=limit)
-        ids = [tokenizer(row["text"]).input_ids[:longest] for row in REVIEWS]
-        assert max(map(len, ids)) == longest, "the premise"
-        for split, rows in encode_rows(task, tokenizer, max_length).items():
-            assert set(rows.column_names) == {"input_ids", "labels"}, "the collator adds the mask"
-            assert rows["labels"][:] == task.splits[split]["label"][:]
-            assert rows["input_ids"][:] == ids
+    tokenizer = build_tokenizer(task.splits["train"]["text"])
+    for split, rows in encode_rows(task, tokenizer).items():
+        assert set(rows.column_names) == {"input_ids", "labels"}, "the collator adds the mask"
+        assert rows["labels"][:] == task.splits[split]["label"][:]
+        assert rows["input_ids"][:] == [tokenizer(row["text"]).input_ids for row in REVIEWS]
 
 
-def test_pairs_have_standard_columns_and_token_types(tmp_path: Path) -> None:
-    """The entailment head tells the two texts apart by their token types alone."""
+@pytest.mark.parametrize(
+    ("limit", "max_length", "longest"), [(3, None, 3), (3, 5, 5), (10**30, None, 6)]
+)
+def test_encode_rows_cuts_texts(
+    reviews: Path, limit: int, max_length: int | None, longest: int
+) -> None:
+    """The tokenizer may have no limit."""
+    task = load(train_file=reviews)
+    tokenizer = build_tokenizer(task.splits["train"]["text"], model_max_length=limit)
+    ids = [tokenizer(row["text"]).input_ids[:longest] for row in REVIEWS]
+    assert max(map(len, ids)) == longest, "the premise"
+    assert encode_rows(task, tokenizer, max_length)["train"]["input_ids"][:] == ids
+
+
+def test_load_rows_of_pairs_have_standard_columns(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "pairs.jsonl", [{**row, "id": 7} for row in PAIRS])
     flags = {"text_column_names": ["premise,hypothesis"], "label_column_name": "gold"}
     task = load(train_file=path, **flags)
@@ -407,16 +436,28 @@ def test_pairs_have_standard_columns_and_token_types(tmp_path: Path) -> None:
     assert task.label_names == ("contradiction", "entailment", "neutral")
     assert [task.label_names[label] for label in labels_of(task)] == [row["gold"] for row in PAIRS]
     assert train.features["label"] == ClassLabel(names=list(task.label_names))
-    tokenizer = build_tokenizer(train["text"])
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Rows:
+    return load(train_file=write_jsonl(tmp_path / "pairs.jsonl", PAIRS), label_column_name="gold")
+
+
+def test_encode_rows_of_pairs_have_token_types(pairs: Rows) -> None:
+    """The entailment head tells the two texts apart by their token types alone."""
+    tokenizer = build_tokenizer(pairs.splits["train"]["text"])
     tokenizer.model_input_names = ["input_ids", "attention_mask"]
-    assert encode_rows(task, tokenizer)["train"][0]["token_type_ids"] == [0] * 4 + [1] * 5
-    cut = encode_rows(task, tokenizer, max_seq_length=4)["train"][0]
+    assert encode_rows(pairs, tokenizer)["train"][0]["token_type_ids"] == [0] * 4 + [1] * 5
+    cut = encode_rows(pairs, tokenizer, max_seq_length=4)["train"][0]
     assert cut["token_type_ids"] == [0, 0, 1, 1]
+
+
+def test_encode_rows_refuses_a_tokenizer_that_tells_no_texts_apart(pairs: Rows) -> None:
     words = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
     words.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B:0")
     blind = TokenizersBackend(tokenizer_object=words, unk_token="[UNK]")
     with pytest.raises(ValueError, match="TokenizersBackend gives both texts of a pair the same"):
-        encode_rows(task, blind)
+        encode_rows(pairs, blind)
 
 
 @pytest.mark.parametrize("form", ["texts", "pairs", "pairs apart", "translation"])

@@ -43,14 +43,18 @@ def test_build_tokenizer_orders_words_by_frequency_then_code_point() -> None:
         assert words_in_order(build_tokenizer(texts, lowercase=False)) == expected
 
 
-def test_build_tokenizer_vocab_size_and_min_frequency_leave_out_rare_words() -> None:
-    """The size is the number of rows of the embedding matrix, special tokens included.
-
-    Extra words fill the room that the texts leave, cut and spelt alike, after their words.
-    """
+def test_build_tokenizer_vocab_size_leaves_out_rare_words() -> None:
+    """The size is the number of rows of the embedding matrix, special tokens included."""
     assert words_in_order(build_tokenizer(["a a a b b c"], vocab_size=4))[2:] == ["a", "b"]
+
+
+def test_build_tokenizer_min_frequency_leaves_out_rare_words() -> None:
     tokenizer = build_tokenizer(["a a b", "b c"], min_frequency=2)
     assert tokenizer("a b c")["input_ids"] == [2, 3, tokenizer.unk_token_id]
+
+
+def test_build_tokenizer_extra_words_fill_the_room_that_the_texts_leave() -> None:
+    """They are cut and spelt alike, and stand after the words of the texts."""
     extra = ["a", "Zebra", "well-known", "zebra", "[PAD]", "don't", "yak", "late"]
     tokenizer = build_tokenizer(["a b"], vocab_size=6, extra_words=iter(extra))
     assert words_in_order(tokenizer) == ["[PAD]", "[UNK]", "a", "b", "zebra", "yak"]
@@ -90,17 +94,20 @@ def test_tokenizer_cuts_scripts_without_spaces_into_characters(text: str, tokens
     assert stray.tokenize("soup 我喜欢abc")[-1] in (text[:6], "[UNK]"), "a phrase stays one word"
 
 
-def test_tokenizer_reads_spellings_alike_and_shows_each_as_the_text_has_it() -> None:
-    """Attention is drawn on the text itself, before normalisation changed its length."""
+def test_tokenizer_reads_spellings_alike() -> None:
     tokenizer = build_tokenizer(["don't caf\N{LATIN SMALL LETTER E WITH ACUTE}"])
     assert tokenizer(f"Don{CURLY}t Cafe{ACUTE}")["input_ids"] == [3, 4, 2]
+
+
+def test_tokenizer_offsets_show_each_token_as_the_text_has_it() -> None:
+    """Attention is drawn on the text itself, before normalisation changed its length."""
     text = f"  İstanbul didn{CURLY}t\tmove: [UNK] {PIZZA}!"
     encoded = build_tokenizer(TEXTS)(text, return_offsets_mapping=True)
     shown = [text[start:end] for start, end in encoded["offset_mapping"]]
     assert shown == ["İstanbul", "did", f"n{CURLY}t", "move", *":[", "UNK", "]", PIZZA, "!"]
 
 
-def test_tokenizer_of_characters_reads_each_and_one_space_between_words(tmp_path: Path) -> None:
+def test_tokenizer_of_characters_reads_one_space_between_words(tmp_path: Path) -> None:
     """A token leads back to its character in the text, also after saving."""
     built = build_tokenizer(["a bad cab"], level="character", extra_words=["z", "zoo"])
     assert set(built.get_vocab()) == {"[PAD]", "[UNK]", *"abcdz", " "}
@@ -128,23 +135,31 @@ def test_tokenizer_cuts_any_text_into_words_in_order(tokenizer: TokenizersBacken
         assert spans == sorted(spans)
 
 
-def test_tokenizer_reads_typed_special_tokens_and_lone_surrogates_as_text(
-    tokenizer: TokenizersBackend, tmp_path: Path
-) -> None:
-    """A user who types [PAD] hides no words from the model, and no word separates a pair.
-
-    The stock class fails on half a character, and takes the other texts of a batch down.
-    """
+def test_tokenizer_puts_no_token_between_the_texts_of_a_pair(tokenizer: TokenizersBackend) -> None:
     pair = tokenizer("the soup", "good bread !")
     assert pair["input_ids"] == tokenizer("the soup good bread !")["input_ids"]
     assert pair["token_type_ids"] == [0, 0, 1, 1, 1]
-    lone, replaced = "soup \ud800it", "soup \ufffdit"
+
+
+def test_tokenizer_reads_typed_special_tokens_as_text(
+    tokenizer: TokenizersBackend, tmp_path: Path
+) -> None:
+    """A user who types [PAD] hides no words from the model."""
     for each in (tokenizer, reloaded(tokenizer, tmp_path)):
         expected = each("[ pad ] it [ unk ] soup")["input_ids"]
         assert not {0, 1} & set(expected), "the premise: every token is a known word"
         assert each("[PAD] it [UNK] soup")["input_ids"] == expected
         words = ["[PAD]", "it", "[UNK]", "soup"]
         assert each(words, is_split_into_words=True)["input_ids"] == expected
+
+
+def test_tokenizer_reads_lone_surrogates_as_text(
+    tokenizer: TokenizersBackend, tmp_path: Path
+) -> None:
+    """The stock class fails on half a character, and takes the other texts of a batch down."""
+    lone = "soup \ud800it"
+    replaced = "soup \ufffdit"
+    for each in (tokenizer, reloaded(tokenizer, tmp_path)):
         expected = each(replaced)["input_ids"]
         assert each(["soup", lone])["input_ids"] == [each("soup")["input_ids"], expected]
         assert each(lone, lone) == each(replaced, replaced)
