@@ -16,6 +16,7 @@ import numpy as np
 
 from sase_hf.data.rationales import marked_tokens
 from sase_hf.data.tokenizer import truncation
+from sase_hf.utils.errors import refusal
 
 from .attributions import UNSIGNED, Attributions, attributions
 from .dataset import EvaluationDataset
@@ -46,26 +47,35 @@ def measure_agreement(
     does, and ValueError if no text is left.
     """
     rated = {word.casefold(): rating for word, rating in (ratings or {}).items()}
-    found = [
-        measured
-        for batch in attributions(dataset, "Comparing words", seed=seed, **options)
-        for place, row in enumerate(dataset.rows.select(batch.numbers).to_list())
-        if (measured := _of_text(dataset.tokenizer, row, batch, place, rated))
-    ]
-    if not found:
-        raise ValueError("no text has a mark on a word that the model reads; give marked texts")
-    lengths, texts = zip(*found, strict=True)
-    values = {name: np.stack([text[name] for text in texts], 1) for name in texts[0]}  # (4, N)
-    intervals = {}
-    for name, measures in values.items():
-        has_sign = name not in WITHOUT_SIGN
-        for measure, own in zip(AGREEMENT, measures, strict=True):
-            if (known := own[~np.isnan(own)]).size and (has_sign or measure != "sign"):
+    lengths: list[int] = []
+    texts: list[dict[str, np.ndarray]] = []
+    for batch in attributions(dataset, "Comparing words", seed=seed, **options):
+        for place, row in enumerate(dataset.rows.select(batch.numbers).to_list()):
+            measured = _of_text(dataset.tokenizer, row, batch, place, rated)
+            if measured is not None:
+                num_words, of_text = measured
+                lengths.append(num_words)
+                texts.append(of_text)
+    if not texts:
+        raise refusal("no text has a mark on a word that the model reads", "give marked texts")
+    values = {
+        name: np.stack([of_text[name] for of_text in texts], 1) for name in texts[0]
+    }  # (4, N)
+    intervals: dict[str, dict[str, float]] = {}
+    for name, of_name in values.items():
+        for measure, of_texts in zip(AGREEMENT, of_name, strict=True):
+            if measure == "sign" and name in WITHOUT_SIGN:
+                continue
+            known = of_texts[~np.isnan(of_texts)]
+            if known.size:
                 intervals[f"{name}_{measure}"] = mean_with_interval(known, seed)
+    precisions = {
+        name: of_name[AGREEMENT.index("average_precision")] for name, of_name in values.items()
+    }
     return {
         "metrics": {name: interval["mean"] for name, interval in intervals.items()},
         "intervals": intervals,
-        "by_length": by_length(np.array(lengths), {name: own[0] for name, own in values.items()}),
+        "by_length": by_length(np.array(lengths), precisions),
         "num_texts": len(lengths),
         "num_left_out": dataset.rows.num_rows - len(lengths),
     }
@@ -88,13 +98,16 @@ def _of_text(
     if not marked.any():
         return None
     real = batch.batch["attention_mask"][place] != 0
-    every = [part[place][real].double().cpu().numpy() for part in batch.scores]
-    every += [np.array([ratings.get(text[start:end].casefold(), 0.0) for start, end in offsets])]
-    measured = agreement(np.stack(every) @ of_word.T, marked, against)
+    scores = [score[place][real].double().cpu().numpy() for score in batch.scores]
+    of_tokens = [ratings.get(text[start:end].casefold(), 0.0) for start, end in offsets]
+    scores.append(np.array(of_tokens))
+    measured = agreement(np.stack(scores) @ of_word.T, marked, against)
     if row.get("labels") != batch.classes[place].item():
         measured[:, AGREEMENT.index("sign")] = np.nan
-    rated = {"rated_words": measured[-1]} if ratings else {}
-    return len(words), batch.by_name(measured[:-1]) | rated
+    by_name = batch.by_name(measured[:-1])
+    if ratings:
+        by_name["rated_words"] = measured[-1]
+    return len(words), by_name
 
 
 def words_of(
@@ -106,9 +119,12 @@ def words_of(
     """
     words = np.array([word.span() for word in re.finditer(r"\S+", text)]).reshape(-1, 1, 2)
     tokens = np.array(offsets).reshape(-1, 2)
-    first, last = np.maximum(words, tokens)[..., 0], np.minimum(words, tokens)[..., 1]
-    has_token = (first < last).any(1)
-    return [(start, end) for [(start, end)] in words[has_token].tolist()], (first < last)[has_token]
+    first = np.maximum(words, tokens)[..., 0]
+    last = np.minimum(words, tokens)[..., 1]
+    shares_character = first < last  # (W, T)
+    has_token = shares_character.any(1)
+    spans = [(start, end) for start, end in words[has_token, 0].tolist()]
+    return spans, shares_character[has_token]
 
 
 def agreement(scores: np.ndarray, marked: np.ndarray, against: np.ndarray) -> np.ndarray:
@@ -121,23 +137,32 @@ def agreement(scores: np.ndarray, marked: np.ndarray, against: np.ndarray) -> np
     - `sign`: the share of the marked words (W,) whose score is above 0 or, for those marked as
       `against` (W,) the label, below 0.
     """
+    num_marked = marked.sum()
     hits = marked[np.argsort(-scores, axis=1, kind="stable")]
     precision = hits.cumsum(1) / np.arange(1, len(marked) + 1)
-    average = np.where(hits, precision, 0).sum(1) / marked.sum()
-    right = np.where(against, scores < 0, scores > 0)[:, marked].mean(1)
-    return np.stack([average, precision[:, marked.sum() - 1], hits[:, 0], right], 1)
+    average_precision = np.where(hits, precision, 0).sum(1) / num_marked
+    token_f1 = precision[:, num_marked - 1]
+    top_1 = hits[:, 0]
+    has_sign = np.where(against, scores < 0, scores > 0)
+    sign = has_sign[:, marked].mean(1)
+    return np.stack([average_precision, token_f1, top_1, sign], 1)
 
 
 def by_length(lengths: np.ndarray, values: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
     """Return the mean of values (N,) by name in thirds of the texts by their lengths (N,)."""
     ends = np.quantile(lengths, GROUP_ENDS, method="inverted_cdf")
-    groups = np.searchsorted(ends, lengths)
-    return [
-        {
-            "from": int(lengths[is_member].min()),
-            "to": int(lengths[is_member].max()),
-            "texts": int(is_member.sum()),
-            "average_precision": {n: float(own[is_member].mean()) for n, own in values.items()},
-        }
-        for is_member in (groups == group for group in np.unique(groups))
-    ]
+    group_of_text = np.searchsorted(ends, lengths)
+    groups = []
+    for number in np.unique(group_of_text):
+        is_member = group_of_text == number
+        members = lengths[is_member]
+        means = {name: float(of_texts[is_member].mean()) for name, of_texts in values.items()}
+        groups.append(
+            {
+                "from": int(members.min()),
+                "to": int(members.max()),
+                "texts": len(members),
+                "average_precision": means,
+            }
+        )
+    return groups

@@ -12,8 +12,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from transformers import TokenizersBackend
 
 from sase_hf.data.rows import text_lines, wrap_read_errors
+from sase_hf.utils.errors import refusal
 from sase_hf.utils.files import FilePath
 
 from .dataset import Batch, EvaluationDataset
@@ -45,37 +47,50 @@ def measure_attention(
 
     Raises ValueError if no text has two tokens or a listed word.
     """
-    parts: dict[str, list[Tensor]] = defaultdict(list)
-    wanted = {word.casefold() for word in words}
-    vocabulary = dataset.tokenizer.get_vocab().items()
-    listed_ids = torch.tensor([i for token, i in vocabulary if token.casefold() in wanted]).long()
+    of_batches: dict[str, list[Tensor]] = defaultdict(list)
+    listed_ids = _ids_of(words, dataset.tokenizer)
+    num_texts = 0
     num_left_out = 0
     for _, batch in dataset.batches(batch_size, "Reading attention"):
         attention, real, ids = _read(dataset, batch)
-        enough = real.sum(1) >= 2
-        num_left_out += int((~enough).sum())
-        listed = torch.isin(ids[enough], listed_ids.to(ids.device))
-        for name, part in _of_texts(attention[enough], real[enough], listed).items():
-            parts[name].append(part)
-    values = {name: torch.cat(part).cpu().numpy() for name, part in parts.items()}
-    if not (num_texts := len(values.get("entropy", ()))):
-        raise ValueError("no text has two tokens, so attention has no choice; give longer texts")
+        is_long_enough = real.sum(1) >= 2
+        num_kept = int(is_long_enough.sum())
+        num_texts += num_kept
+        num_left_out += len(real) - num_kept
+        listed = torch.isin(ids[is_long_enough], listed_ids.to(ids.device))
+        of_texts = _of_texts(attention[is_long_enough], real[is_long_enough], listed)
+        for name, of_batch in of_texts.items():
+            of_batches[name].append(of_batch)
+    if num_texts == 0:
+        raise refusal("no text has two tokens, so attention has no choice", "give longer texts")
+    values = {name: torch.cat(tensors).cpu().numpy() for name, tensors in of_batches.items()}
     measured = {name: _distribution(values[name]) for name in DISTRIBUTIONS}
     if words:
         if not values["share"].any():
-            raise ValueError(f"no text has one of the {len(words)} listed words; name another list")
+            raise refusal(
+                f"no text has one of the {len(words)} listed words",
+                "name another list",
+            )
         lifts = values["listed"].mean(0) / values["share"].mean()
         hops = [{"mean": lift} for lift in lifts.tolist()]
         measured["lift"] = {"mean": float(lifts.mean()), "hops": hops}
     return {"num_texts": num_texts, "num_left_out": num_left_out, **measured}
 
 
+def _ids_of(words: Collection[str], tokenizer: TokenizersBackend) -> Tensor:
+    """Return the ids of the tokens that are one of the words, in any case."""
+    wanted = {word.casefold() for word in words}
+    ids = [id_ for token, id_ in tokenizer.get_vocab().items() if token.casefold() in wanted]
+    return torch.tensor(ids, dtype=torch.long)
+
+
 def hop_cosine(attention: Tensor) -> Tensor:
     """Return the mean cosine of each hop with the others (B, r), 0 if alone, from A (B, r, T)."""
     directions = F.normalize(attention, dim=-1)
     cosines = directions @ directions.mT  # (B, r, r)
-    own = cosines.diagonal(dim1=1, dim2=2)
-    return (cosines.sum(-1) - own) / max(1, attention.shape[1] - 1)
+    with_itself = cosines.diagonal(dim1=1, dim2=2)
+    num_others = max(1, attention.shape[1] - 1)
+    return (cosines.sum(-1) - with_itself) / num_others
 
 
 def read_word_list(file: FilePath) -> dict[str, float]:
@@ -86,30 +101,43 @@ def read_word_list(file: FilePath) -> dict[str, float]:
     words: dict[str, float] = {}
     with wrap_read_errors(str(file), endings=("",)):
         for number, line in enumerate(text_lines(str(file)), start=1):
-            word, value, *_ = [*line.strip("\r\n").split("\t"), ""]
-            try:
-                rating = abs(float(value or 1))
-            except ValueError:
-                rating = 0.0 if number == 1 else math.nan
-            if not math.isfinite(rating):
-                raise ValueError(f"line {number}: {value!r} is no finite number")
-            if word.strip():
-                words[word.strip()] = rating
+            word, _, columns = line.strip("\r\n").partition("\t")
+            rating = _rating_of(columns.partition("\t")[0], number)
+            word = word.strip()
+            if word:
+                words[word] = rating
     if not words:
-        raise ValueError(f"{file} has no words; give a text file with a word on each line")
+        raise refusal(f"{file} has no words", "give a text file with a word on each line")
     return words
+
+
+def _rating_of(cell: str, line_number: int) -> float:
+    """Return the size of a rating: 1 of an empty cell, 0 of the name of the column."""
+    if not cell:
+        return 1.0
+    try:
+        rating = abs(float(cell))
+    except ValueError:
+        if line_number == 1:
+            return 0.0
+        rating = math.nan
+    if not math.isfinite(rating):
+        raise ValueError(f"line {line_number}: {cell!r} is no finite number")
+    return rating
 
 
 @torch.no_grad()
 def _read(dataset: EvaluationDataset, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
     """Return attention (B, r, T), real tokens and ids (B, T); B counts both sides of pairs."""
     attention = dataset.model(**batch, output_attentions=True).attentions[0]
-    real, ids = batch["attention_mask"] != 0, batch["input_ids"]
+    real = batch["attention_mask"] != 0
+    ids = batch["input_ids"]
     if attention.dim() == 4:  # of pairs, (B / 2, 2, r, T)
         sides = torch.arange(2, device=ids.device).view(1, 2, 1)
-        of_side = batch["token_type_ids"].unsqueeze(1) == sides
-        real = (real.unsqueeze(1) & of_side).flatten(0, 1)
-        ids, attention = ids.repeat_interleave(2, 0), attention.flatten(0, 1)
+        is_of_side = batch["token_type_ids"].unsqueeze(1) == sides
+        real = (real.unsqueeze(1) & is_of_side).flatten(0, 1)
+        ids = ids.repeat_interleave(2, 0)
+        attention = attention.flatten(0, 1)
     return attention.double(), real, ids
 
 
@@ -129,7 +157,10 @@ def _of_texts(attention: Tensor, real: Tensor, listed: Tensor) -> dict[str, Tens
 
 def _distribution(values: np.ndarray) -> dict[str, Any]:
     """Return the mean and percentiles of numbers (B, r)."""
-    names = ["mean", *(f"p{level}" for level in QUANTILES)]
-    rows = np.vstack([values.mean(0), np.percentile(values, QUANTILES, axis=0)])
-    hops = [dict(zip(names, column, strict=True)) for column in rows.T.tolist()]
+    columns = {"mean": values.mean(0)}
+    for level, percentiles in zip(QUANTILES, np.percentile(values, QUANTILES, axis=0), strict=True):
+        columns[f"p{level}"] = percentiles
+    hops = []
+    for hop in range(values.shape[1]):
+        hops.append({name: float(column[hop]) for name, column in columns.items()})
     return {"mean": float(values.mean()), "hops": hops}
