@@ -17,40 +17,40 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKS = "osD^vPX"  # seven marks for six colours give 42 different pairs
 MAX_NAME_LENGTH = 40
 
-# By panel, then by the name of a line: x and y of the points.
-Panels = Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float]]]]
+# By the name of a line: x and y of the points.
+Lines = Mapping[str, tuple[Sequence[float], Sequence[float]]]
+Panels = Mapping[str, Lines]
 
 
 def curves_figure(curves: Mapping[str, Any]) -> Figure:
     """Draw the `curves` of `measure_faithfulness`, a line for each ranking of the words."""
-    titles = {"deletion": "Words taken out", "insertion": "Words put in"}
-    panels = {
-        f"{title}, those ranked highest first": {
-            name.replace("_", " "): (curves["percents"], curves[direction][name])
-            for name in sorted(curves[direction])
-        }
-        for direction, title in titles.items()
-    }
+    panels: dict[str, dict[str, Any]] = {}
+    for direction, title in (("deletion", "Words taken out"), ("insertion", "Words put in")):
+        lines = {}
+        for name, probabilities in sorted(curves[direction].items()):
+            lines[name.replace("_", " ")] = curves["percents"], probabilities
+        panels[f"{title}, those ranked highest first"] = lines
     y_label = "mean probability of the predicted class"
     figure = line_panels(panels, "words, in % of the text", y_label, sharey=True)
     figure.axes[0].set_ylim(0, 1)
     return figure
 
 
-def lines_figure(
-    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]], x_label: str, y_label: str
-) -> Figure:
-    """Draw lines in one panel; `lines` holds x and y of the points by the name of each line."""
+def lines_figure(lines: Lines, x_label: str, y_label: str) -> Figure:
+    """Draw lines in one panel."""
     return line_panels({"": lines}, x_label, y_label)
 
 
 def statistics_figure(statistics: Mapping[str, Mapping[str, Any]]) -> Figure:
     """Draw median entropy and cosine of each hop, a line for each result of `measure_attention`."""
-    panels: dict[str, dict[str, Any]] = {"entropy, as a share of log T": {}, "cosine": {}}
-    for lines, kind in zip(panels.values(), ("entropy", "cosine"), strict=True):
+    panels: dict[str, dict[str, Any]] = {}
+    for statistic, title in (("entropy", "entropy, as a share of log T"), ("cosine", "cosine")):
+        lines = {}
         for name, measured in statistics.items():
-            medians = [hop["p50"] for hop in measured[kind]["hops"]]
-            lines[name] = range(1, len(medians) + 1), medians
+            medians = [hop["p50"] for hop in measured[statistic]["hops"]]
+            hops = range(1, len(medians) + 1)
+            lines[name] = hops, medians
+        panels[title] = lines
     return line_panels(panels, "hop", "median of the texts", sharey=True)
 
 
@@ -60,7 +60,8 @@ def line_panels(panels: Panels, x_label: str, y_label: str, sharey: bool = False
     row: Sequence[Axes] = figure.subplots(1, len(panels), squeeze=False, sharey=sharey)[0]
     for axes, (title, lines) in zip(row, panels.items(), strict=True):
         for number, (x, y) in enumerate(lines.values()):
-            colour, mark = COLOURS[number % len(COLOURS)], MARKS[number % len(MARKS)]
+            colour = COLOURS[number % len(COLOURS)]
+            mark = MARKS[number % len(MARKS)]
             axes.plot(x, y, color=colour, marker=mark, markersize=4)
         axes.set_title(plain(title, 60), size=10)
         axes.set_xlabel(x_label)
@@ -76,8 +77,10 @@ def finish(figure: Figure, names: Sequence[str], keys: Sequence[Artist]) -> None
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
     if names:
-        names = [plain(name, MAX_NAME_LENGTH) for name in names]
-        width = 0.6 + 0.08 * max(map(len, names))  # of a mark and a name, in inches
-        columns = max(1, min(len(names), 4, int(figure.get_figwidth() / width)))
-        figure.legend(keys, names, loc="outside upper center", ncols=columns, frameon=False)
+        shown = [plain(name, MAX_NAME_LENGTH) for name in names]
+        longest = max(map(len, shown))
+        width = 0.6 + 0.08 * longest  # of a mark and a name, in inches
+        fitting = int(figure.get_figwidth() / width)
+        columns = max(1, min(len(shown), 4, fitting))
+        figure.legend(keys, shown, loc="outside upper center", ncols=columns, frameon=False)
     draw_literally(figure)

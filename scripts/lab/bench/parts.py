@@ -26,7 +26,7 @@ from sase_hf.utils.loading import load_encoder
 
 from . import models
 from .texts import WORDS, WORKLOADS, Draw, Texts, batches_of, draw_texts
-from .timing import Pass, compare, compared, read_all, seconds_of
+from .timing import compare, compared, read_all, seconds_of
 
 Result = dict[str, Any]
 
@@ -52,10 +52,13 @@ def training(flags: Namespace) -> Iterator[Result]:
     for name in flags.workloads:
         size, num_batches, draw = WORKLOADS[name]
         texts = _draw(flags, draw, size * min(num_batches, flags.max_batches))
-        # The classifier is too small a part of a step on documents to be compared.
-        for model in (None, *(flags.models if name != "documents" else ())):
-            kind: Pass = "step" if model else "encoder"
-            result = compare(flags, models.TRAINING, fields_of(flags, model), texts, size, kind)
+        result = compare(flags, models.TRAINING, fields_of(flags), texts, size, "encoder")
+        yield {"workload": name, "model": None, **result}
+        if name == "documents":  # the classifier is too small a part of a step to be compared
+            continue
+        for model in flags.models:
+            fields = fields_of(flags, model)
+            result = compare(flags, models.TRAINING, fields, texts, size, "step")
             yield {"workload": name, "model": model, **result}
 
 
@@ -87,8 +90,10 @@ def embedding(flags: Namespace, batch_size: int = 64) -> Iterator[Result]:
     """Compare ways to embed short texts with the bare forward pass over the same texts."""
     from sentence_transformers import SentenceTransformer  # of the extra `test`
 
-    drawn = _draw(flags, WORKLOADS["tweets"][2], flags.num_texts)
-    texts = [" ".join(WORDS[pick % len(WORDS)] for pick in ids.tolist()) for ids, _ in drawn]
+    texts = []
+    for drawn_ids, _ in _draw(flags, WORKLOADS["tweets"][2], flags.num_texts):
+        words = [WORDS[pick % len(WORDS)] for pick in drawn_ids.tolist()]
+        texts.append(" ".join(words))
     with tempfile.TemporaryDirectory() as folder:
         save_model(folder, flags.seed, **fields_of(flags))
         encoder, tokenizer = load_encoder(folder)
@@ -97,12 +102,17 @@ def embedding(flags: Namespace, batch_size: int = 64) -> Iterator[Result]:
         ours = partial(Embedder(folder, device=flags.device), texts)
         encode = SentenceTransformer(folder, device=flags.device).encode
         theirs = partial(encode, texts, batch_size=batch_size, show_progress_bar=False)
-    first, second = np.asarray(ours()), np.asarray(theirs())
-    if np.abs(second - first).max() > models.TOLERANCE * np.abs(first).max():
+    our_vectors = np.asarray(ours())
+    their_vectors = np.asarray(theirs())
+    largest = np.abs(our_vectors).max()
+    if np.abs(their_vectors - our_vectors).max() > models.TOLERANCE * largest:
         raise RuntimeError("the embeddings by scripts/embed.py and SentenceTransformer differ")
     forward = partial(read_all, encoder.to(flags.device), batches)
-    ways: dict[str, Any] = {"forward": forward, "scripts/embed.py": ours}
-    ways["SentenceTransformer.encode"] = theirs
+    ways: dict[str, Any] = {
+        "forward": forward,
+        "scripts/embed.py": ours,
+        "SentenceTransformer.encode": theirs,
+    }
     cases = {name: partial(seconds_of, way, flags.device) for name, way in ways.items()}
     result = compared(cases, flags, "forward", "times_forward")
     yield {"texts": len(texts), "batch_size": batch_size, **result}
@@ -112,17 +122,22 @@ def commands(flags: Namespace) -> Iterator[Result]:
     """Compare imports, first results, and commands on a file of `--rows` rows with `BARE`."""
     with tempfile.TemporaryDirectory() as folder:
         save_model(folder, flags.seed, **SIZES)
-        with open(f"{folder}/rows.csv", "w", encoding="utf-8") as file:
-            file.write("text,label\n")
-            for row, length in enumerate(WORKLOADS["tweets"][2](flags.rows).int().tolist()):
-                picks = (len(WORDS) * torch.rand(length) ** 4).int().tolist()  # some are frequent
-                text = " ".join(WORDS[pick] for pick in picks)
-                file.write(f"{text},{('good', 'bad')[row % 2]}\n")
-        rows, output = f"{folder}/rows.csv", ["--output", OUTPUT]
-        options = {"train_file": rows, "output_dir": OUTPUT, "validation_fraction": 0, **SIZES}
-        options |= {"num_train_epochs": 1, "save_strategy": "no", "use_cpu": flags.device == "cpu"}
+        rows = f"{folder}/rows.csv"
+        write_rows(rows, flags.rows)
+        output = ["--output", OUTPUT]
+        options = {
+            "train_file": rows,
+            "output_dir": OUTPUT,
+            "validation_fraction": 0,
+            **SIZES,
+            "num_train_epochs": 1,
+            "save_strategy": "no",
+            "use_cpu": flags.device == "cpu",
+        }
         words = {
-            **{code: ["-c", code] for code in ("import transformers", "import torch", BARE)},
+            "import transformers": ["-c", "import transformers"],
+            "import torch": ["-c", "import torch"],
+            BARE: ["-c", BARE],
             "import sase_hf": ["-c", "import sase_hf"],
             "train.py --help": [f"{SCRIPTS}/train.py", "--help"],
             "embed.py --help": [f"{SCRIPTS}/embed.py", "--help"],
@@ -131,9 +146,21 @@ def commands(flags: Namespace) -> Iterator[Result]:
             "embed.py": [f"{SCRIPTS}/embed.py", folder, rows, "--device", flags.device, *output],
             "train.py": [f"{SCRIPTS}/train.py", *flag_words(options)],
         }
-        cases = {name: partial(seconds_of_command, own) for name, own in words.items()}
+        cases = {name: partial(seconds_of_command, command) for name, command in words.items()}
         result = compared(cases, flags, BARE, "times_bare")
     yield {"rows": flags.rows, **result}
+
+
+def write_rows(file: str, count: int) -> None:
+    """Write texts as long as tweets, of words some of which are frequent, with two labels."""
+    lengths_of_rows = WORKLOADS["tweets"][2](count).int().tolist()
+    with open(file, "w", encoding="utf-8") as rows:
+        rows.write("text,label\n")
+        for row, length in enumerate(lengths_of_rows):
+            picks = (len(WORDS) * torch.rand(length) ** 4).int().tolist()
+            text = " ".join(WORDS[pick] for pick in picks)
+            label = "good" if row % 2 == 0 else "bad"
+            rows.write(f"{text},{label}\n")
 
 
 def pages(flags: Namespace) -> Iterator[Result]:
@@ -185,11 +212,18 @@ def seconds_of_command(words: Sequence[str], repeats: int) -> float:
     before = sum(os.times()[2:4])
     for _ in range(repeats):
         with tempfile.TemporaryDirectory() as scratch:
-            own = [word.replace(OUTPUT, f"{scratch}/new.html") for word in words]
-            ended = subprocess.run([sys.executable, *own], capture_output=True, text=True)
+            command = [word.replace(OUTPUT, f"{scratch}/new.html") for word in words]
+            ended = subprocess.run([sys.executable, *command], capture_output=True, text=True)
         if ended.returncode:
             raise RuntimeError(f"{words} failed: {ended.stderr.strip()[-1000:]}")
     return (sum(os.times()[2:4]) - before) / repeats
 
 
-PARTS = {p.__name__: p for p in (training, lengths, inference, embedding, commands, pages)}
+PARTS = {
+    "training": training,
+    "lengths": lengths,
+    "inference": inference,
+    "embedding": embedding,
+    "commands": commands,
+    "pages": pages,
+}
