@@ -46,13 +46,30 @@ KILLED = ("with evaluations", "in parts", "by epochs")  # variants of soak.yaml
 RESULTS = ("model.safetensors", "*.parquet", "manifest.json")  # that a kill must not change
 WORDS = ["the", "room", "was", "not", "good", "[PAD]", "[UNK]", "\ud800", "", "\u202e", "'t"]
 HOSTILE: tuple[Any, ...] = (
-    *(None, True, -1, 0, 1.5, 10**12, 2**27, 1e308, float("nan"), "", "x" * 10**6, [], {}),
-    *([[None]], "/etc/passwd", "../../etc/passwd", "http://127.0.0.1:9/x", "evil/repo--mod.Class"),
-    *({"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}, {"0": {"0": {"0": []}}}),
+    None,
+    True,
+    -1,
+    0,
+    1.5,
+    10**12,
+    2**27,
+    1e308,
+    float("nan"),
+    "",
+    "x" * 10**6,
+    [],
+    {},
+    [[None]],
+    "/etc/passwd",
+    "../../etc/passwd",
+    "http://127.0.0.1:9/x",
+    "evil/repo--mod.Class",
+    {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"},
+    {"0": {"0": {"0": []}}},
 )
 COPIED_CODE = "transformers_modules"  # transformers copies the code of a checkpoint there
 FORBIDDEN = ("socket.connect", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn")
-Outcome = tuple[int, str | None]  # the number of cases, and the fault if not all survived
+Outcome = tuple[int, str | None]  # the number of cases, and the problem if not all survived
 
 
 def in_child(work: Callable[[], object], log: Path, kill_after: float | None = None) -> int:
@@ -78,14 +95,24 @@ def in_child(work: Callable[[], object], log: Path, kill_after: float | None = N
 
 def last_line(log: Path) -> str:
     """Return the last line of a log."""
-    return (log.read_text(errors="replace").strip().splitlines() or ["nothing"])[-1][:300]
+    lines = log.read_text(errors="replace").strip().splitlines()
+    if not lines:
+        return "nothing"
+    return lines[-1][:300]
 
 
 def train_variant(variant: str, folder: Path, output: Path) -> None:
     """Train by a variant of soak.yaml on the rows in a folder."""
-    recipe, rows = Path(__file__).with_name("soak.yaml"), folder / "rows"
-    files = [f"--{name}_file={rows}/reviews.{name}.jsonl" for name in ("train", "validation")]
-    train.main([f"{recipe}#{variant}", *files, f"--output_dir={output}"])
+    recipe = Path(__file__).with_name("soak.yaml")
+    rows = folder / "rows"
+    train.main(
+        [
+            f"{recipe}#{variant}",
+            f"--train_file={rows}/reviews.train.jsonl",
+            f"--validation_file={rows}/reviews.validation.jsonl",
+            f"--output_dir={output}",
+        ]
+    )
 
 
 def in_two_processes(run: Callable[[Path], None], output: Path) -> None:
@@ -93,77 +120,121 @@ def in_two_processes(run: Callable[[Path], None], output: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         os.environ["MASTER_PORT"] = str(free.getsockname()[1])
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    os.environ["MASTER_ADDR"] = "127.0.0.1"
+    os.environ["WORLD_SIZE"] = "2"
+    os.environ["LOCAL_WORLD_SIZE"] = "2"
     other = os.fork()
-    os.environ |= dict.fromkeys(("RANK", "LOCAL_RANK"), "1" if other == 0 else "0")
+    rank = "1" if other == 0 else "0"
+    os.environ["RANK"] = rank
+    os.environ["LOCAL_RANK"] = rank
     run(output)
-    if other and os.waitpid(other, 0)[1]:
-        raise RuntimeError("the second process failed")
+    if other:
+        _, status = os.waitpid(other, 0)
+        if status:
+            raise RuntimeError("the second process failed")
 
 
 def kills(folder: Path, rng: random.Random) -> Iterator[Outcome]:
     """Kill runs and continue them, one set of flags after the other."""
 
     def embedding(output: Path) -> None:
-        words = [f"{folder}/model", f"{folder}/rows/reviews.train.jsonl", "--rows_per_shard=40"]
-        embed.main([*words, f"--output={output}"])
+        rows = f"{folder}/rows/reviews.train.jsonl"
+        embed.main([f"{folder}/model", rows, "--rows_per_shard=40", f"--output={output}"])
 
-    def content(output: Path) -> dict[str, bytes]:
-        return {p.name: p.read_bytes() for one in RESULTS for p in output.glob(one)}
-
-    cases: Any = {f"train.py {name}": partial(train_variant, name, folder) for name in KILLED}
+    cases: dict[str, Callable[[Path], None]] = {}
+    for variant in KILLED:
+        cases[f"train.py {variant}"] = partial(train_variant, variant, folder)
     cases["train.py in two processes"] = partial(in_two_processes, cases["train.py in parts"])
     cases["embed.py"] = embedding
-    whole, seconds = {}, {}
-    for name, run in cases.items():
-        start, output, log = time.monotonic(), folder / name, folder / f"{name}.log"
-        if in_child(partial(run, output), log):
+    unbroken = {}
+    seconds = {}
+    for name, train_or_embed in cases.items():
+        start = time.monotonic()
+        output = folder / name
+        log = folder / f"{name}.log"
+        if in_child(partial(train_or_embed, output), log):
             raise RuntimeError(f"{name} does not run: {last_line(log)}")
-        whole[name], seconds[name] = content(output), time.monotonic() - start
+        unbroken[name] = results_in(output)
+        seconds[name] = time.monotonic() - start
     for name in itertools.cycle(cases):
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            output, log = Path(scratch, "killed"), Path(scratch, "killed.log")
-            killed, status = 0, -signal.SIGKILL
-            while status == -signal.SIGKILL:
-                wait = rng.uniform(0, seconds[name]) if killed < 10 else None
-                status = in_child(partial(cases[name], output), log, wait)
-                killed += status == -signal.SIGKILL
-            fault = last_line(log) if status else None
-            if not status and content(output) != whole[name]:
-                fault = "other files than those of an unbroken run"
-            if killed or fault:
-                yield max(killed, 1), fault and f"{name}, killed {killed} times: {fault}"
+            output = Path(scratch, "killed")
+            log = Path(scratch, "killed.log")
+            run = partial(cases[name], output)
+            killed, status = kill_until_it_ends(run, log, seconds[name], rng)
+            problem = None
+            if status:
+                problem = last_line(log)
+            elif results_in(output) != unbroken[name]:
+                problem = "other files than those of an unbroken run"
+            if problem:
+                yield max(killed, 1), f"{name}, killed {killed} times: {problem}"
+            elif killed:
+                yield killed, None
+
+
+def results_in(folder: Path) -> dict[str, bytes]:
+    """Return the files that a kill must not change, by their names."""
+    content = {}
+    for pattern in RESULTS:
+        for path in folder.glob(pattern):
+            content[path.name] = path.read_bytes()
+    return content
+
+
+def kill_until_it_ends(
+    run: Callable[[], object], log: Path, seconds: float, rng: random.Random
+) -> tuple[int, int]:
+    """Kill a run within its `seconds`, at most ten times; return the number and the status."""
+    killed = 0
+    while True:
+        kill_after = None
+        if killed < 10:
+            kill_after = rng.uniform(0, seconds)
+        status = in_child(run, log, kill_after)
+        if status != -signal.SIGKILL:
+            return killed, status
+        killed += 1
 
 
 def random_text(rng: random.Random) -> str:
     """Return a text of words, any characters of Unicode, lone surrogates and special tokens."""
-    kind = rng.random()
-    length = rng.randrange(2_000) if kind < 0.002 else rng.randrange(40)
-    if kind < 0.3:
+    draw = rng.random()
+    length = rng.randrange(2_000 if draw < 0.002 else 40)
+    if draw < 0.3:
         return " ".join(rng.choices(WORDS, k=length))
-    return "".join(chr(rng.randint(0, 0x80 if kind < 0.4 else 0x10FFFF)) for _ in range(length))
+    last = 0x80 if draw < 0.4 else 0x10FFFF
+    return "".join(chr(rng.randint(0, last)) for _ in range(length))
 
 
 def spoil(path: Path, rng: random.Random) -> str:
     """Change a JSON file in one place; return a description of the change."""
-    content, kind = path.read_bytes(), rng.random()
-    if kind < 0.2:
+    content = path.read_bytes()
+    draw = rng.random()
+    if draw < 0.2:
         place = rng.randrange(len(content))
-        rest = b"" if kind < 0.1 else rng.randbytes(1) + content[place + 1 :]
-        path.write_bytes(content[:place] + rest)
-        return f"{path.name}, {'another' if rest else 'torn before'} byte {place}"
+        if draw < 0.1:
+            path.write_bytes(content[:place])
+            return f"{path.name}, torn before byte {place}"
+        path.write_bytes(content[:place] + rng.randbytes(1) + content[place + 1 :])
+        return f"{path.name}, another byte {place}"
     settings = json.loads(content)
-    part, names = settings, []
+    container = settings
+    names = []
     while True:
-        key = rng.choice([*part, "auto_map"] if isinstance(part, dict) else range(len(part)))
+        if isinstance(container, dict):
+            key = rng.choice([*container, "auto_map"])
+            inner = container.get(key)
+        else:
+            key = rng.randrange(len(container))
+            inner = container[key]
         names.append(str(key))
-        inner = part.get(key) if isinstance(part, dict) else part[key]
         if not inner or not isinstance(inner, dict | list) or rng.random() < 0.3:
             break
-        part = inner
-    part[key] = rng.choice(HOSTILE)
+        container = inner
+    container[key] = rng.choice(HOSTILE)
     path.write_text(json.dumps(settings))
-    return f"{path.name}, {'.'.join(names)} = {part[key]!r:.60}"
+    return f"{path.name}, {'.'.join(names)} = {container[key]!r:.60}"
 
 
 def forbid(event: str, arguments: tuple[Any, ...]) -> None:
@@ -187,14 +258,18 @@ def configs(folder: Path, rng: random.Random) -> Iterator[Outcome]:
                 raise
             print(f"{type(error).__name__}: {error!s:.200}", file=sys.stderr)
 
-    spoilt, log = folder / "spoilt", folder / "spoilt.log"
+    spoilt = folder / "spoilt"
+    log = folder / "spoilt.log"
     pipeline("text-classification", model=str(folder / "model"))  # imports once for all children
     while True:
         shutil.copytree(folder / "model", spoilt)
         names = ("config.json", "config.json", "tokenizer.json", "tokenizer_config.json")
         change = spoil(spoilt / rng.choice(names), rng)
         status = in_child(load, log, kill_after=10)
-        yield 1, f"{change}: status {status}, {last_line(log)}" if status else None
+        problem = None
+        if status:
+            problem = f"{change}: status {status}, {last_line(log)}"
+        yield 1, problem
         shutil.rmtree(spoilt)
         log.unlink()
 
@@ -205,12 +280,15 @@ def requests(folder: Path, rng: random.Random) -> Iterator[Outcome]:
     with ThreadPoolExecutor(50) as pool:
         while True:
             asked: list[dict[str, Any]] = [{"inputs": random_text(rng)} for _ in range(200)]
+            problem = None
             try:
-                right = list(pool.map(handler, asked)) == list(map(handler, asked))
-                fault = None if right else "an answer is another's, or has no score"
+                together = list(pool.map(handler, asked))
+                one_by_one = [handler(request) for request in asked]
+                if together != one_by_one:
+                    problem = "an answer is another's, or has no score"
             except Exception as error:
-                fault = f"{type(error).__name__}: {error!s:.200}"
-            yield len(asked), fault
+                problem = f"{type(error).__name__}: {error!s:.200}"
+            yield len(asked), problem
 
 
 # The parts in their order, with the number of cases that is enough. Parts that fork this process
@@ -232,18 +310,27 @@ def soak(parts: Sequence[str], minutes: float, seed: int) -> dict[str, Any]:
         begin = time.monotonic()
         chosen = [name for name in PARTS if name in parts]
         for rank, name in enumerate(chosen, 1):
-            start, tried, survived, faults = time.monotonic(), 0, 0, []
+            start = time.monotonic()
+            end = begin + 60 * minutes * rank / len(chosen)
+            tried = 0
+            survived = 0
+            problems = []
             part, enough = PARTS[name]
-            for number, fault in part(folder, random.Random(seed)):
+            for number, problem in part(folder, random.Random(seed)):
                 tried += number
-                survived += 0 if fault else number
-                if fault:
-                    faults.append(fault)
-                    print(f"  {fault}", flush=True)
-                if tried >= enough or time.monotonic() - begin > 60 * minutes * rank / len(chosen):
+                if problem is None:
+                    survived += number
+                else:
+                    problems.append(problem)
+                    print(f"  {problem}", flush=True)
+                if tried >= enough or time.monotonic() > end:
                     break
-            results[name] = {"tried": tried, "survived": survived, "faults": faults[:20]}
-            results[name]["seconds"] = round(time.monotonic() - start)
+            results[name] = {
+                "tried": tried,
+                "survived": survived,
+                "faults": problems[:20],
+                "seconds": round(time.monotonic() - start),
+            }
             print(f"{name:<12}tried {tried:>9,}   survived {survived:>9,}", flush=True)
     return results
 
