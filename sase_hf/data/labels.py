@@ -99,7 +99,7 @@ class LabelColumn:
             names,
             positions=bool(label_names) and not any(map(NUMBER.fullmatch, known_names)),
             indicators=width > 0,
-            soft=kind == SINGLE_LABEL and any(isinstance(value, dict | list) for value in values),
+            soft=_are_soft(kind, values),
             reader=reader,
         )
 
@@ -242,14 +242,14 @@ def _infer_problem_type(
         kind = MULTI_LABEL
     if named:
         return kind
-    quantities = [_quantity(item) for item in items]
-    numbers = [number for number in quantities if number is not None]
+    numbers = _quantities(items)
     num_different = len(set(numbers))
     has_fractions = any(number % 1 for number in numbers)
     hardly_repeat = num_different > max(MANY_NUMBERS, len(items) // 2)
     others = {str(item).strip() for item in items if not is_number(item)}
     if others:
-        if hardly_repeat or (has_fractions and all(map(is_like_missing, others))):
+        are_missing = all(map(is_like_missing, others))
+        if hardly_repeat or (has_fractions and are_missing):
             raise refusal(
                 f"the labels are numbers, but for {listed(sorted(others))}",
                 f"write numbers as 0.5, empty other cells ({_LEAVES_OUT}), or --problem_type "
@@ -267,10 +267,14 @@ def _infer_problem_type(
     return kind
 
 
-def _quantity(item: object) -> float | None:
-    """Return the number that a cell spells, also as 0,5 or 50%; None if it spells none."""
-    text = str(item).strip().removesuffix("%").replace(",", ".")
-    return float(text) if not isinstance(item, bool) and is_number(text) else None
+def _quantities(items: Iterable[object]) -> list[float]:
+    """Return the numbers that cells spell, also as 0,5 or 50%."""
+    numbers = []
+    for item in items:
+        text = str(item).strip().removesuffix("%").replace(",", ".")
+        if not isinstance(item, bool) and is_number(text):
+            numbers.append(float(text))
+    return numbers
 
 
 def _indicator_width(lists: Sequence[list[object]], num_names: int) -> int:
@@ -300,13 +304,18 @@ def _learnt_names(kind: str, values: Sequence[object], width: int) -> tuple[str,
         items = range(width)
     elif kind == MULTI_LABEL:
         items = chain.from_iterable(value for value in values if isinstance(value, list))
-    elif any(isinstance(value, dict | list) for value in values):
+    elif _are_soft(kind, values):
         items = _classes_with_a_share(values)
     names = {class_name(item) for item in items if isinstance(item, str | int | float)}
     in_order = sorted(names)
     if all(map(NUMBER.fullmatch, names)):
         in_order.sort(key=lambda name: (float(name), name))
     return tuple(in_order)
+
+
+def _are_soft(kind: str, values: Iterable[object]) -> bool:
+    """Return whether labels of a single-label problem give classes a probability."""
+    return kind == SINGLE_LABEL and any(isinstance(value, dict | list) for value in values)
 
 
 def _classes_with_a_share(values: Iterable[object]) -> Iterator[object]:
