@@ -24,11 +24,13 @@ Panels = Mapping[str, Lines]
 
 def curves_figure(curves: Mapping[str, Any]) -> Figure:
     """Draw the `curves` of `measure_faithfulness`, a line for each ranking of the words."""
-    panels: dict[str, dict[str, Any]] = {}
+    percents = curves["percents"]
+    panels: dict[str, Lines] = {}
     for direction, title in (("deletion", "Words taken out"), ("insertion", "Words put in")):
         lines = {}
         for name, probabilities in sorted(curves[direction].items()):
-            lines[name.replace("_", " ")] = curves["percents"], probabilities
+            words = name.replace("_", " ")
+            lines[words] = percents, probabilities
         panels[f"{title}, those ranked highest first"] = lines
     y_label = "mean probability of the predicted class"
     figure = line_panels(panels, "words, in % of the text", y_label, sharey=True)
@@ -43,7 +45,7 @@ def lines_figure(lines: Lines, x_label: str, y_label: str) -> Figure:
 
 def statistics_figure(statistics: Mapping[str, Mapping[str, Any]]) -> Figure:
     """Draw median entropy and cosine of each hop, a line for each result of `measure_attention`."""
-    panels: dict[str, dict[str, Any]] = {}
+    panels: dict[str, Lines] = {}
     for statistic, title in (("entropy", "entropy, as a share of log T"), ("cosine", "cosine")):
         lines = {}
         for name, measured in statistics.items():
@@ -57,7 +59,8 @@ def statistics_figure(statistics: Mapping[str, Mapping[str, Any]]) -> Figure:
 def line_panels(panels: Panels, x_label: str, y_label: str, sharey: bool = False) -> Figure:
     """Draw panels side by side; lines with the same name have the same colour in all of them."""
     figure = new_figure(4.5 * len(panels), 4.2)
-    row: Sequence[Axes] = figure.subplots(1, len(panels), squeeze=False, sharey=sharey)[0]
+    grid = figure.subplots(1, len(panels), squeeze=False, sharey=sharey)
+    row: Sequence[Axes] = grid[0]
     for axes, (title, lines) in zip(row, panels.items(), strict=True):
         for number, (x, y) in enumerate(lines.values()):
             colour = COLOURS[number % len(COLOURS)]
