@@ -62,16 +62,25 @@ def test_weights_are_counted_as_in_the_paper() -> None:
     assert found == ["54,003,000", "15,000", f"{lstm + attention:,}"]
 
 
-def test_records_that_the_tables_cannot_show_are_refused(tmp_path: Path) -> None:
-    records = {name: record(settings_sha="a") for name in ("cnn-seed42", "cnn-seed43", "linear")}
-    assert {name: len(seeds) for name, seeds in by_recipe(records).items()} == {
-        "cnn": 2,
-        "linear": 1,
-    }
+SEEDS = {name: record(settings_sha="a") for name in ("cnn-seed42", "cnn-seed43", "linear")}
+
+
+def test_records_of_a_recipe_are_those_of_its_seeds() -> None:
+    counts = {name: len(seeds) for name, seeds in by_recipe(SEEDS).items()}
+    assert counts == {"cnn": 2, "linear": 1}
+
+
+def test_records_of_seeds_with_different_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="the seeds of cnn have different settings"):
-        by_recipe({**records, "cnn-seed44": record(settings_sha="b")})
+        by_recipe({**SEEDS, "cnn-seed44": record(settings_sha="b")})
+
+
+def test_records_of_another_split_are_refused() -> None:
     with pytest.raises(ValueError, match="cnn-seed42 was measured on validation rows, but the tab"):
-        by_recipe(records, "test")
+        by_recipe(SEEDS, "test")
+
+
+def test_folder_without_records_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="there are no records in nowhere"):
         study.main(["render", "--records=nowhere", f"--output={tmp_path}"])
 
