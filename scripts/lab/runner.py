@@ -55,7 +55,8 @@ class Run(ABC):
 
 def state_of(run: Run) -> str:
     """Return how far a run is: done, unfinished, missing, or changed since its record."""
-    record, sha = read_records(run.records).get(run.name), settings_sha(run.settings)
+    record = read_records(run.records).get(run.name)
+    sha = settings_sha(run.settings)
     if record is not None and record["settings_sha"] == sha:
         name = next(name for name in RESULTS if name in record["metrics"])
         return f"done, {name} {record['metrics'][name]:.4f}"
@@ -87,8 +88,8 @@ def _complete(run: Run) -> bool:
                     status = f"failed with status {error.returncode}; see {log.name}"
                     print(f"{run.name}: {status}", flush=True)
                     return False
-                own = {"run": run.name, "settings_sha": settings_sha(run.settings)}
-                replace_record(run.records, {**record, **own})
+                address = {"run": run.name, "settings_sha": settings_sha(run.settings)}
+                replace_record(run.records, {**record, **address})
     for checkpoint in list_checkpoints(run.folder):  # a kill may have left them beside a record
         shutil.rmtree(checkpoint, ignore_errors=True)
     print(f"{run.name}: {state_of(run)}", flush=True)
@@ -97,9 +98,14 @@ def _complete(run: Run) -> bool:
 
 def call(words: Sequence[str], log: IO[bytes]) -> None:
     """Run Python with these words on one thread, with its output in the log."""
-    threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
-    environment = {**os.environ, **dict.fromkeys(threads, "1"), "TOKENIZERS_PARALLELISM": "false"}
-    environment["PYTHONPATH"] = os.pathsep.join(sys.path[1:])
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "RAYON_NUM_THREADS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "PYTHONPATH": os.pathsep.join(sys.path[1:]),
+    }
     subprocess.run([sys.executable, *words], check=True, stdout=log, stderr=log, env=environment)
 
 
@@ -107,7 +113,8 @@ def call(words: Sequence[str], log: IO[bytes]) -> None:
 def _locked_log(run: Run) -> Iterator[IO[bytes]]:
     """Open the log of a run when no other process measures it.
 
-    The script that trains shares the lock with its log, and outlives a kill of this process.
+    The script that trains shares the lock with its log, and outlives a kill of this process. So it
+    is no lock of filelock, which no child shares.
     """
     path = run.runs / f"{run.name}.log"
     path.parent.mkdir(parents=True, exist_ok=True)

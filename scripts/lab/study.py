@@ -156,12 +156,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         elif flags.command == "status":
             runs = list(collect_runs(flags))
             width = max(len(run.name) for run in runs)
-            took = []
+            hours = []
             for run in runs:
-                print(f"{run.name:{width}}  {(state := state_of(run))}")
+                state = state_of(run)
+                print(f"{run.name:{width}}  {state}")
                 if state.startswith("done"):
-                    took.append(read_records(run.records)[run.name].get("wall_seconds", 0) / 3600)
-            print(f"{len(took)} of {len(runs)} runs done; they took {sum(took):.1f} hours")
+                    record = read_records(run.records)[run.name]
+                    hours.append(record.get("wall_seconds", 0) / 3600)
+            print(f"{len(hours)} of {len(runs)} runs done; they took {sum(hours):.1f} hours")
         else:
             runs = list(collect_runs(flags))
             for run in runs:  # an error in a recipe ends the study here
@@ -191,9 +193,9 @@ def build_parser() -> argparse.ArgumentParser:
     drawn = "numbers of rows drawn from each training file (default: all)"
     leaderboard.add_argument("--rows", nargs="+", type=positive_int, help=drawn)
     for command, folder in ((run, "study"), (status, "study"), (leaderboard, "leaderboard")):
-        add, runs = command.add_argument, Path("runs", folder)
+        add = command.add_argument
         add("--seeds", nargs="+", type=int, default=[42], help="of each run (default: 42)")
-        add("--runs", type=Path, default=runs, help="folder for models and logs")
+        add("--runs", type=Path, default=Path("runs", folder), help="folder for models and logs")
     for command in (run, status, leaderboard, rendering):
         files = "folder of the JSON Lines files"
         command.add_argument("--records", type=Path, default=RECORDS, help=files)
