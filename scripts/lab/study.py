@@ -41,6 +41,7 @@ from sase_hf.tasks import LabelTask, RetrievalTask, TranslationTask
 from sase_hf.training import Task
 from sase_hf.training.command_line import parse_arguments, read_recipe
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
+from sase_hf.utils.errors import refusal
 from sase_hf.utils.files import write_text
 from sase_hf.visualization import save_figure
 
@@ -109,7 +110,9 @@ def collect_runs(flags: argparse.Namespace) -> Iterator[Training]:
 
 def _addresses(path: str) -> Iterator[str]:
     """Yield FILE#VARIANT for each variant of a recipe, or of all recipes in a folder."""
-    files = sorted(map(str, Path(path).glob("*.yaml"))) if Path(path).is_dir() else [path]
+    files = [path]
+    if Path(path).is_dir():
+        files = sorted(map(str, Path(path).glob("*.yaml")))
     if not files:
         raise ValueError(f"folder {path} contains no recipe; recipes of a study end in .yaml")
     for file in files:
@@ -118,8 +121,9 @@ def _addresses(path: str) -> Iterator[str]:
             continue
         content = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
         if "variants" not in content:
-            way_out = "a study needs them to name its records"
-            raise ValueError(f"recipe {file} has no variants; {way_out}")
+            raise refusal(
+                f"recipe {file} has no variants", "a study needs them to name its records"
+            )
         yield from (f"{file}#{variant}" for variant in content["variants"])
 
 

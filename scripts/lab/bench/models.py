@@ -147,21 +147,24 @@ def check_same_results(settings: Sequence[Settings], fields: Fields, flags: Name
     texts = draw_texts([5, 17, 1, 9], fields["vocab_size"], PAPER["num_labels"])
     (sample,) = batches_of(texts, len(texts), device=flags.device)
     expected: dict[str, Any] = {}
-    for one in settings:
-        if one.focused or one.recommended or one.bf16_weights:
+    for way in settings:
+        if way.focused or way.recommended or way.bf16_weights:
             continue
-        model = build_model(one, fields, flags).train()
+        model = build_model(way, fields, flags).train()
         # cuDNN may use TF32 for float32, which would hide a difference.
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
             result = model(**sample)
             result.loss.backward()
         weights = {plain_name(name): weight for name, weight in model.named_parameters()}
-        found: dict[str, Any] = {"logits": result.logits.detach()}
-        found |= {f"gradients of {name}": x.grad for name, x in weights.items() if x.requires_grad}
-        expected = expected or found
+        values: dict[str, Any] = {"logits": result.logits.detach()}
+        for name, weight in weights.items():
+            if weight.requires_grad:
+                values[f"gradients of {name}"] = weight.grad
+        expected = expected or values
         for name, right in expected.items():
-            difference = ((found[name] - right).abs().max() / right.abs().max()).item()
+            difference = ((values[name] - right).abs().max() / right.abs().max()).item()
             if not difference <= TOLERANCE:
-                fault = f"differ from the baseline's by {difference:.2g} of the largest value"
-                way_out = f"allowed is {TOLERANCE}; correct the model"
-                raise RuntimeError(f"{one.name}: {name} {fault}, {way_out}")
+                raise RuntimeError(
+                    f"{way.name}: {name} differ from the baseline's by {difference:.2g} of the "
+                    f"largest value, allowed is {TOLERANCE}; correct the model"
+                )

@@ -84,7 +84,8 @@ def attributions(
     answers = answers_of(dataset.model.config)
     if not answers.has_one_label:
         raise ValueError(f"the model answers {answers.kind}; it must be {SINGLE_LABEL}")
-    if (steps := integrated_gradients_steps) < 0:
+    steps = integrated_gradients_steps
+    if steps < 0:
         raise ValueError(f"--integrated_gradients_steps is {steps}; it must be 0 or more")
     if random_orders < 1:
         raise ValueError(f"--random_orders is {random_orders}; it must be 1 or more")
@@ -96,7 +97,7 @@ def attributions(
         size = (batch["input_ids"].shape[1], random_orders)
         drawn = np.stack([generator.random(size) for generator in generators])
         every = [*scores.values(), *torch.as_tensor(drawn, device=classes.device).unbind(-1)]
-        if not all(own.isfinite().all() for own in every):
+        if not all(score.isfinite().all() for score in every):
             raise ValueError(f"{dataset.model.name_or_path} gives scores that are not finite")
         yield Attributions(numbers, batch, classes, [*scores], every, seconds, errors)
 
@@ -122,7 +123,9 @@ def _of_batch(
     for names, way in ways.items():
         start = time.process_time()
         scores |= zip(names, way(model, batch, classes), strict=True)
-        seconds |= dict.fromkeys(names, time.process_time() - start)
+        spent = time.process_time() - start
+        for name in names:
+            seconds[name] = spent
     return classes, scores, seconds
 
 
@@ -146,7 +149,7 @@ def contributions(model: PreTrainedModel, batch: Batch, classes: Tensor) -> tupl
 def gradient_times_input(model: PreTrainedModel, batch: Batch, classes: Tensor) -> tuple[Tensor]:
     """Return the gradient of the probability, times the word vectors, shape (B, T)."""
     embeds = model.get_input_embeddings()(batch["input_ids"]).detach().requires_grad_()
-    others = {name: part for name, part in batch.items() if name != "input_ids"}
+    others = {name: values for name, values in batch.items() if name != "input_ids"}
     with backward_in_evaluation_mode(embeds.device):
         chosen = probability(model, {"inputs_embeds": embeds, **others}, classes)
         [slope] = torch.autograd.grad(chosen.sum(), embeds)
@@ -161,9 +164,9 @@ def leaving_out(model: PreTrainedModel, batch: Batch, classes: Tensor) -> tuple[
     fallen = torch.zeros(real.shape, device=real.device)
     for place in real.any(0).nonzero()[:, 0].tolist():
         has = real[:, place].nonzero()[:, 0]
-        part = {name: values[has] for name, values in batch.items()}
-        part["attention_mask"][:, place] = 0
-        fallen[has, place] = whole[has] - probability(model, part, classes[has])
+        without = {name: values[has] for name, values in batch.items()}
+        without["attention_mask"][:, place] = 0
+        fallen[has, place] = whole[has] - probability(model, without, classes[has])
     return (fallen,)
 
 
