@@ -5,7 +5,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
-from transformers import PrinterCallback, ProgressCallback, TrainerCallback
+from transformers import (
+    PrinterCallback,
+    ProgressCallback,
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 from transformers.trainer_utils import IntervalStrategy
 
 # Of an evaluation, these numbers are about its speed.
@@ -26,39 +34,58 @@ class EpochLines(TrainerCallback):
         self.is_training = False
         self.loss: float | None = None  # the last one that was logged and not yet written
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Begin to write lines."""
         self.is_training = True
 
-    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Write no line for the evaluations after the training, whose results are a table."""
         self.is_training = False
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: Mapping[str, float] | None = None,
+        **kwargs: Any,
+    ) -> None:
         """Keep the loss of training for the next line, or write it where none follows."""
-        if "loss" not in logs:
+        if logs is None or "loss" not in logs:
             return
         self.loss = logs["loss"]
         if args.eval_strategy == IntervalStrategy.NO:
             self._write(state, {})
 
     def on_evaluate(
-        self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        metrics: Mapping[str, float] | None = None,
+        **kwargs: Any,
     ) -> None:
         """Write a line for an evaluation."""
-        if self.is_training:
+        if self.is_training and metrics is not None:
             self._write(state, metrics)
 
-    def _write(self, state: Any, metrics: Mapping[str, float]) -> None:
-        numbers = {} if self.loss is None else {"loss": self.loss}
+    def _write(self, state: TrainerState, metrics: Mapping[str, float]) -> None:
+        numbers = []
+        if self.loss is not None:
+            numbers.append(f"loss {self.loss:.4g}")
         self.loss = None  # that of earlier updates says nothing about the next line
-        numbers |= {name: x for name, x in metrics.items() if name.startswith("eval_")}
-        shown = [f"{name} {x:.4g}" for name, x in numbers.items() if not name.endswith(SPEED)]
+        for name, value in metrics.items():
+            if name.startswith("eval_") and not name.endswith(SPEED):
+                numbers.append(f"{name} {value:.4g}")
         if state.is_world_process_zero:
-            tqdm.write(f"epoch {state.epoch:g}: {', '.join(shown)}", file=sys.stderr)
+            tqdm.write(f"epoch {state.epoch:g}: {', '.join(numbers)}", file=sys.stderr)
 
 
-def write_lines(trainer: Any) -> None:
+def write_lines(trainer: Trainer) -> None:
     """Let a trainer write such lines in place of the dictionaries that it logs."""
     trainer.remove_callback(PrinterCallback)
     if trainer.pop_callback(ProgressCallback) is not None:

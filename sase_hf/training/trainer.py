@@ -1,14 +1,14 @@
 """`SelfAttentiveTrainer`: the stock `Trainer` with the additions of this package.
 
 The loss and the gradient are the stock ones. This class adds logged outputs such as `penalty`, the
-exact evaluation loss, a limit on the tokens in memory, batches of similar lengths in an order that
-a resumed run draws again, and an end before an update that would spoil the weights.
+exact evaluation loss, and a limit on the tokens in memory. It groups batches by length in a
+reproducible order, and stops before a non-finite update.
 """
 
 from collections.abc import Mapping
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +17,8 @@ from accelerate.utils import recursively_apply
 from datasets import Dataset
 from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
-from torch.utils.data import IterableDataset, SequentialSampler
+from torch.utils.data import DataLoader, IterableDataset, Sampler, SequentialSampler
+from transformers import PreTrainedModel, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_pt_utils import nested_concat
 from transformers.trainer_utils import EvalLoopOutput, PredictionOutput
@@ -29,9 +30,9 @@ from ..models.checked_files import record_tokenizer
 from .checkpoints import list_checkpoints
 from .resume import ResumableTrainer
 
-# A schedule whose largest rate, at so many steps, is below this share of the learning rate trains
-# nothing.
-LEAST_SHARE, NUM_TRIED_STEPS = 0.01, 1000
+# A schedule trains nothing if its largest rate is below this share of the learning rate.
+LEAST_SHARE = 0.01
+NUM_TRIED_STEPS = 1000  # of the schedule, at which its rate is looked at
 
 
 class SelfAttentiveTrainer(ResumableTrainer):
@@ -51,8 +52,8 @@ class SelfAttentiveTrainer(ResumableTrainer):
 
     def __init__(
         self,
-        model: nn.Module | None = None,
-        args: Any = None,
+        model: PreTrainedModel | nn.Module | None = None,
+        args: TrainingArguments | None = None,
         max_batch_tokens: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -75,11 +76,11 @@ class SelfAttentiveTrainer(ResumableTrainer):
         self._eval_sums = torch.zeros_like(self.output_sums)
         self._batch_outputs: Tensor | None = None  # the terms of these sums, a row for each example
 
-    def _groups(self, dataset: Any) -> bool:
+    def _groups(self, dataset: object) -> bool:
         by_length = self.args.train_sampling_strategy == "group_by_length"
         return by_length and isinstance(dataset, Dataset)
 
-    def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+    def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[int] | None:
         self.called.add("_get_train_sampler")
         if self._groups(train_dataset):
             return SequentialSampler(train_dataset)
@@ -92,10 +93,15 @@ class SelfAttentiveTrainer(ResumableTrainer):
         if self._groups(self.train_dataset):
             seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
             rows_per_update = self.args.train_batch_size * self.args.gradient_accumulation_steps
-            counts, together = token_counts(self.train_dataset), self.batches_sorted_together
+            order = LengthGroupedOrder(
+                token_counts(self.train_dataset),
+                rows_per_update,
+                seed,
+                self.batches_sorted_together,
+            )
             # The sampler is set only here: a loader that begins with one has no epoch when several
             # processes resume.
-            loader.set_sampler(LengthGroupedOrder(counts, rows_per_update, seed, together))
+            loader.set_sampler(order)
         return loader
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
@@ -118,22 +124,24 @@ class SelfAttentiveTrainer(ResumableTrainer):
                 )
         return schedule
 
-    def evaluation_order(self, dataset: Any) -> list[int] | None:
+    def evaluation_order(self, dataset: object) -> list[int] | None:
         """Return the order in which rows are evaluated; None for that of the dataset."""
-        return longest_first(dataset) if self._groups(dataset) else None
+        if isinstance(dataset, Dataset) and self._groups(dataset):
+            return longest_first(dataset)
+        return None
 
-    def _check_sampler_of(self, loader: Any, method: str) -> None:
+    def _check_sampler_of(self, loader: DataLoader[Any], method: str) -> None:
         """Raise RuntimeError if `Trainer` did not ask for a sampler; a stream has none."""
         if not isinstance(loader.dataset, IterableDataset):
             self.check_called(method)
 
-    def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader[Any]:
         """Return the loader of the validation rows, in the order of `evaluation_order`."""
         loader = super().get_eval_dataloader(eval_dataset)
         self._check_sampler_of(loader, "_get_eval_sampler")
         return loader
 
-    def get_test_dataloader(self, test_dataset: Any) -> Any:
+    def get_test_dataloader(self, test_dataset: Any) -> DataLoader[Any]:
         """Return the loader of the test rows, in the order of `evaluation_order`."""
         loader = super().get_test_dataloader(test_dataset)
         self._check_sampler_of(loader, "_get_eval_sampler")
@@ -141,20 +149,30 @@ class SelfAttentiveTrainer(ResumableTrainer):
 
     def _get_eval_sampler(self, eval_dataset: Any) -> Any:
         self.called.add("_get_eval_sampler")
-        return self.evaluation_order(eval_dataset) or SequentialSampler(eval_dataset)
+        order = self.evaluation_order(eval_dataset)
+        return SequentialSampler(eval_dataset) if order is None else order
 
     def predict(self, test_dataset: Any, *args: Any, **kwargs: Any) -> PredictionOutput:
         """Predict, in the order of the rows even where batches are sorted by length."""
         output = super().predict(test_dataset, *args, **kwargs)
-        if (order := self.evaluation_order(test_dataset)) is None:
+        order = self.evaluation_order(test_dataset)
+        if order is None:
             return output
-        back, is_array = np.argsort(order), lambda value: isinstance(value, np.ndarray)
-        rows = (output.predictions, output.label_ids)
-        predictions, labels = recursively_apply(lambda part: part[back], rows, test_type=is_array)
+        places = np.argsort(order)
+        predictions, labels = recursively_apply(
+            lambda values: values[places],
+            (output.predictions, output.label_ids),
+            test_type=lambda values: isinstance(values, np.ndarray),
+        )
         return PredictionOutput(predictions, labels, output.metrics)
 
     def compute_loss(
-        self, model: Any, inputs: Any, return_outputs: bool = False, *args: Any, **kwargs: Any
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        *args: Any,
+        **kwargs: Any,
     ) -> Any:
         """Compute the loss as `Trainer` does and keep the logged outputs."""
         labels = inputs.get("labels")  # `Trainer` removes them for another loss than the model's
@@ -165,11 +183,14 @@ class SelfAttentiveTrainer(ResumableTrainer):
         else:
             counted = labels != IGNORED_LABEL
             weight = counted.reshape(len(counted), -1).sum(1)  # (B,): as the loss weighs a row
-        cost, marks = torch.zeros_like(weight), torch.zeros_like(weight)
+        cost = torch.zeros_like(weight)
+        marks = torch.zeros_like(weight)
         if "rationale_cost" in outputs:
-            cost, marks = weight * outputs["rationale_cost"].detach(), inputs["rationale"]
-            marks = F.pad(marks, (0, 1)).amax(1)  # 0 for a batch of texts without tokens
-        batch = torch.stack([cost, weight * marks, *(weight * x for x in logged), weight], dim=1)
+            cost = weight * outputs["rationale_cost"].detach()
+            # 0 for a batch of texts without tokens
+            marks = weight * F.pad(inputs["rationale"], (0, 1)).amax(1)
+        weighted = [weight * output for output in logged]
+        batch = torch.stack([cost, marks, *weighted, weight], dim=1)
         if model.training:
             self.output_sums += batch.sum(0)
         else:
@@ -178,9 +199,17 @@ class SelfAttentiveTrainer(ResumableTrainer):
 
     def _means(self, sums: Tensor) -> dict[str, float]:
         cost, marks, *totals, weight = sums.tolist()
-        means = (total / max(weight, 1) for total in totals)
-        logged = dict(zip(self.family.logged_outputs, means, strict=True))
-        return logged | ({"rationale_cost": cost / marks} if marks else {})
+        means = {}
+        for name, total in zip(self.family.logged_outputs, totals, strict=True):
+            means[name] = total / max(weight, 1)
+        if marks:
+            means["rationale_cost"] = cost / marks
+        return means
+
+    def eval_total(self, logged_output: str) -> float:
+        """Return the sum of a logged output over the last evaluation, weighted as in the loss."""
+        _, _, *totals, _ = self._eval_sums.tolist()
+        return float(totals[self.family.logged_outputs.index(logged_output)])
 
     def push_to_hub(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse to push: `Trainer` uploads all of output_dir, also a pickle with the Hub token."""
@@ -189,7 +218,8 @@ class SelfAttentiveTrainer(ResumableTrainer):
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log, with the means of the logged outputs beside every mean loss of training."""
         if "loss" in logs:
-            logs |= self._means(self.accelerator.reduce(self.output_sums, reduction="sum"))
+            sums = self.accelerator.reduce(self.output_sums, reduction="sum")
+            logs.update(self._means(sums))
             self.output_sums.zero_()
         super().log(logs, start_time)
 
@@ -197,27 +227,33 @@ class SelfAttentiveTrainer(ResumableTrainer):
         self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
     ) -> Any:
         """Predict a batch as `Trainer` does and gather its logged outputs."""
-        results: list[Any] = []
-        kept: list[Tensor] = []
-        for part in parts_of_batch(inputs, self.max_batch_tokens):
+        predictions: list[_Prediction] = []
+        batch_outputs: list[Tensor] = []
+        for rows in parts_of_batch(inputs, self.max_batch_tokens):
             self._batch_outputs = None  # stays None for rows without labels
-            results.append(super().prediction_step(model, part, *args, **kwargs))
+            predictions.append(_Prediction(*super().prediction_step(model, rows, *args, **kwargs)))
             if self._batch_outputs is not None:
-                kept.append(self._batch_outputs)
-        if kept:
-            self._eval_sums += self.accelerator.gather_for_metrics(torch.cat(kept)).sum(0)
-        if len(results) == 1:
-            return results[0]
-        losses, logits, labels = zip(*results, strict=True)
-        mean = None
-        if kept:
-            weights = torch.stack([part[:, -1].sum() for part in kept])
-            mean = (torch.stack(losses) * weights).sum() / weights.sum().clamp(min=1)
-        joined = [None if p[0] is None else reduce(nested_concat, p) for p in (logits, labels)]
-        return mean, *joined
+                batch_outputs.append(self._batch_outputs)
+        if batch_outputs:
+            gathered = self.accelerator.gather_for_metrics(torch.cat(batch_outputs))
+            self._eval_sums += gathered.sum(0)
+        if len(predictions) == 1:
+            return predictions[0]
+        mean_loss = None
+        if batch_outputs:
+            losses = torch.stack([prediction.loss for prediction in predictions])
+            weights = torch.stack([outputs[:, -1].sum() for outputs in batch_outputs])
+            mean_loss = (losses * weights).sum() / weights.sum().clamp(min=1)
+        logits = _joined([prediction.logits for prediction in predictions])
+        labels = _joined([prediction.labels for prediction in predictions])
+        return mean_loss, logits, labels
 
     def evaluation_loop(
-        self, dataloader: Any, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
+        self,
+        dataloader: DataLoader[Any],
+        *args: Any,
+        metric_key_prefix: str = "eval",
+        **kwargs: Any,
     ) -> EvalLoopOutput:
         """Evaluate, add the logged outputs, and leave the random state of training as it was.
 
@@ -231,7 +267,8 @@ class SelfAttentiveTrainer(ResumableTrainer):
         if output.metrics is None or not self._eval_sums[-1]:
             return output
         means = self._means(self._eval_sums)
-        output.metrics.update({f"{metric_key_prefix}_{name}": mean for name, mean in means.items()})
+        for name, mean in means.items():
+            output.metrics[f"{metric_key_prefix}_{name}"] = mean
         is_model_loss = self.label_smoother is None and self.compute_loss_func is None
         are_logits = self.preprocess_logits_for_metrics is None and not kwargs.get("ignore_keys")
         has_logits = are_logits and isinstance(output.predictions, np.ndarray)
@@ -239,13 +276,18 @@ class SelfAttentiveTrainer(ResumableTrainer):
             output.metrics[f"{metric_key_prefix}_loss"] = self.family_loss(output, means)
         return output
 
-    def family_loss(self, output: Any, means: Mapping[str, float]) -> float:
+    def family_loss(
+        self, output: EvalLoopOutput | PredictionOutput, means: Mapping[str, float]
+    ) -> float:
         """Return the model's loss of evaluated rows, with these means of the logged outputs."""
-        logits, labels = map(torch.from_numpy, (output.predictions, output.label_ids))
-        names = self.family.logged_outputs
-        outputs = {name: torch.full((len(logits),), means[name]) for name in names}
-        loss: Any = self.family.loss
-        return float(loss(logits, labels, config=self.model.config, **outputs).item())
+        assert self.family.loss is not None
+        logits = torch.from_numpy(output.predictions)
+        labels = torch.from_numpy(output.label_ids)
+        outputs = {
+            name: torch.full((len(logits),), means[name]) for name in self.family.logged_outputs
+        }
+        loss = self.family.loss(logits, labels, config=self.model.config, **outputs)
+        return float(loss.item())
 
     def training_step(
         self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
@@ -263,7 +305,9 @@ class SelfAttentiveTrainer(ResumableTrainer):
         self.loss_sum += loss
         return loss
 
-    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_pre_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Raise FloatingPointError before an update that would make every weight NaN."""
         if not self.loss_sum.isfinite():
             raise divergence(f"loss is {self.loss_sum.item()}", args, state)
@@ -287,6 +331,21 @@ class SelfAttentiveTrainer(ResumableTrainer):
             record_tokenizer(folder)
 
 
+class _Prediction(NamedTuple):
+    """What `Trainer.prediction_step` returns: tensors, or nested ones, or None."""
+
+    loss: Any
+    logits: Any
+    labels: Any
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Return the rows of all parts of a batch; None if the parts have none."""
+    if parts[0] is None:
+        return None
+    return reduce(nested_concat, parts)
+
+
 def no_push() -> ValueError:
     """Return the error of a trainer that is to push."""
     return ValueError(
@@ -295,12 +354,13 @@ def no_push() -> ValueError:
     )
 
 
-def divergence(fault: str, args: Any, state: Any) -> FloatingPointError:
+def divergence(fault: str, args: TrainingArguments, state: TrainerState) -> FloatingPointError:
     """Return the error that ends training; it names the newest checkpoint and the way out."""
-    saved = list_checkpoints(args.output_dir)
+    checkpoints = list_checkpoints(str(args.output_dir))
+    newest = checkpoints[0] if checkpoints else "none yet"
     return FloatingPointError(
         f"the {fault} after {state.global_step} updates; training stops here. Newest checkpoint: "
-        f"{saved[0] if saved else 'none yet'}. Try a lower --learning_rate (now "
+        f"{newest}. Try a lower --learning_rate (now "
         f"{args.learning_rate:g}) or --max_grad_norm (now {args.max_grad_norm:g}), and check the "
         "word vectors and labels"
     )
