@@ -24,7 +24,8 @@ from ..data.sources import TEXT_COLUMNS
 from ..models.answers import answers_of
 from ..models.pipeline_self_attentive import warn_of_truncation
 from ..models.text_limit import encode_within_limit
-from ..training.predictions import flat_row, json_line, predicted_labels, write_csv
+from ..tasks.labels.predictions import predicted_labels
+from ..training.predictions import flat_row, json_line, write_csv
 from ..utils.cli import errors_in_one_line, make_parser, positive_int
 from ..utils.files import check_not_stdout
 from ..utils.loading import load_checkpoint

@@ -27,7 +27,7 @@ import torch
 from ..data.arguments import SPLITS
 from ..data.splits import Rows
 from ..tasks import LabelTask
-from ..training import Task, run
+from ..training import AnyTask, run
 from ..training.command_line import flag_names, parse_arguments
 from ..utils.cli import errors_in_one_line, make_parser
 from ..utils.files import is_inside
@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"heatmap     {os.path.relpath(heatmap)}")
 
 
-def check_inputs(task: Task, folder: Path, corpus: Path) -> None:
+def check_inputs(task: AnyTask, folder: Path, corpus: Path) -> None:
     """Raise ValueError if a file that a flag names would be deleted with an earlier quickstart."""
     for name, values in task.inputs().items():
         for value in values:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ..evaluation.records import NO_RESULTS
-from ..training import Task, run
+from ..tasks.labels.report_page import REPORT_NAME
+from ..training import AnyTask, run
 from ..training.command_line import parse_arguments
-from ..training.report import REPORT_NAME
 from ..utils.cli import errors_in_one_line
 from ..utils.text import one_line, table_lines
 
@@ -23,14 +23,14 @@ LESS_MEMORY = (
 
 
 def run_script(
-    script: str, description: str | None, argv: Sequence[str] | None, task_class: type[Task]
+    script: str, description: str | None, argv: Sequence[str] | None, task_class: type[AnyTask]
 ) -> None:
     """Run the steps of a task that the command line names, and print the results."""
     with errors_in_one_line(script, on_out_of_memory=LESS_MEMORY):
         logging.basicConfig(format="%(message)s")
         logging.getLogger("sase_hf.training.command_line").setLevel(logging.INFO)
         task = parse_arguments(task_class, argv, description)
-        training_args = task.run_args
+        training_args = task.arguments.run
         is_first_process = training_args.process_index == 0
         if is_first_process:
             logging.getLogger("sase_hf.training.run").setLevel(logging.INFO)
@@ -55,8 +55,8 @@ def run_script(
         if file is not None:
             print(f"{name:<32}{file}")
     if outcome["report"]:
-        model = folder if training_args.do_train else task.model_args.model_name_or_path
-        commands = next_commands(model, outcome, task.data_args)
+        model = folder if training_args.do_train else task.arguments.model.model_name_or_path
+        commands = next_commands(model, outcome, task.arguments.data)
         print("\nNext:", *map(one_line, commands), sep="\n  ")
 
 

@@ -1,1 +1,1 @@
-"""Measuring a model: metrics, reports beside simple models, calibration, records."""
+"""Measuring a model: metrics, simple models beside it, calibration, records."""

@@ -1,4 +1,4 @@
-"""The tasks of a model, a file for each: labels, ranking and translation.
+"""The tasks of a model: labels (a folder), ranking and translation.
 
 May import everything but `serving` and `embedding`; `training` knows no task by name.
 """

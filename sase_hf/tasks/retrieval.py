@@ -1,12 +1,15 @@
 """Ranking: each query of a batch learns to find its own document."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 from datasets import DatasetDict
-from transformers import PreTrainedModel, TokenizersBackend
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+from transformers import PreTrainedConfig, PreTrainedModel, TokenizersBackend
 from transformers.trainer_utils import EvalLoopOutput
 
 from ..data.arguments import PairArguments
@@ -16,9 +19,10 @@ from ..models.answers import REGRESSION
 from ..models.checked_config import flag
 from ..retrieval.ranking import ranking_metrics, ranks_of_own, recall_by_length
 from ..training.arguments import EncoderArguments, RunArguments, with_config_flags
-from ..training.task import EncoderTask, NewModel, TrainingSetup
+from ..training.task import NewModel, TrainingSetup
 from ..training.trainer import SelfAttentiveTrainer
 from ..utils.loading import retrieval_head
+from .encoder import EncoderTask
 
 # Fields of the config that only the heads with labels read.
 LABEL_FIELDS = (
@@ -61,62 +65,79 @@ class RetrievalTrainer(SelfAttentiveTrainer):
     batches and grows with their size.
     """
 
-    ranks: torch.Tensor | None = None
+    ranks: Tensor | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.can_return_loss = True  # or the stock Trainer evaluates no loss without labels
 
-    def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def compute_loss(
+        self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
         """Compute the loss, which the model leaves out in evaluation unless it is asked for."""
         return super().compute_loss(model, {**inputs, "return_loss": True}, *args, **kwargs)
 
     def evaluation_loop(
-        self, dataloader: Any, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
+        self,
+        dataloader: DataLoader[Any],
+        *args: Any,
+        metric_key_prefix: str = "eval",
+        **kwargs: Any,
     ) -> EvalLoopOutput:
         """Evaluate, and add recall and mean reciprocal rank."""
-        kwargs |= {"prediction_loss_only": False, "metric_key_prefix": metric_key_prefix}
-        output = super().evaluation_loop(dataloader, *args, **kwargs)
-        found: Any = output.metrics
-        _, *sides = map(torch.from_numpy, output.predictions)
-        queries, documents = (unit_rows(side, self.model.config) for side in sides)
-        ranks = ranks_of_own(queries, documents)
+        kwargs["prediction_loss_only"] = False
+        output = super().evaluation_loop(
+            dataloader, *args, metric_key_prefix=metric_key_prefix, **kwargs
+        )
+        assert output.metrics is not None
+        _, queries, documents = map(torch.from_numpy, output.predictions)
+        config = self.model.config
+        ranks = ranks_of_own(unit_rows(queries, config), unit_rows(documents, config))
         for name, value in ranking_metrics(ranks).items():
-            found[f"{metric_key_prefix}_{name}"] = value
+            output.metrics[f"{metric_key_prefix}_{name}"] = value
         order = self.evaluation_order(dataloader.dataset)
         self.ranks = ranks[np.argsort(order)] if isinstance(order, list) else ranks
         return output
 
 
-class RetrievalTask(EncoderTask):
+class RetrievalTask(EncoderTask[PairArguments, RankerArguments, RetrievalRunArguments]):
     """Ranking of documents for queries, from pairs without labels."""
 
-    arguments = (PairArguments, RankerArguments, RetrievalRunArguments)
+    argument_groups = (PairArguments, RankerArguments, RetrievalRunArguments)
     trainer = RetrievalTrainer
     folder_suffix = "-ranker"
 
-    def load_rows(self, config: Any = None) -> Rows:
+    def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
         """Load the pairs."""
         checkpoint = None if config is None else config.name_or_path
-        return load_pairs(self.data_args, RETRIEVAL, checkpoint=checkpoint)
+        return load_pairs(self.arguments.data, RETRIEVAL, checkpoint=checkpoint)
 
-    def choose_head(self, data: Rows, config: Any) -> type[PreTrainedModel]:
+    def choose_head(self, rows: Rows, config: PreTrainedConfig | None) -> type[PreTrainedModel]:
         """Return the ranker; a checkpoint may be that of another head, or of a base model."""
         if config is not None:
-            return retrieval_head(config.name_or_path, config)
-        return next(f.heads[RETRIEVAL] for f in FAMILIES.values() if RETRIEVAL in f.heads)
+            return retrieval_head(str(config.name_or_path), config)
+        return next(
+            family.heads[RETRIEVAL] for family in FAMILIES.values() if RETRIEVAL in family.heads
+        )
 
-    def build(self, head: type[PreTrainedModel], data: Rows) -> NewModel:
+    def build(self, head: type[PreTrainedModel], rows: Rows) -> NewModel:
         """Return a new ranker; its only label is the score of a pair."""
-        labels = {"id2label": {0: "score"}, "label2id": {"score": 0}}
-        return self.new_model(head, data, {"problem_type": REGRESSION, **labels})
+        fields = {
+            "problem_type": REGRESSION,
+            "id2label": {0: "score"},
+            "label2id": {"score": 0},
+        }
+        return self.new_model(head, rows, fields)
 
-    def encode(self, data: Rows, tokenizer: TokenizersBackend) -> DatasetDict:
+    def encode(self, rows: Rows, tokenizer: TokenizersBackend) -> DatasetDict:
         """Return the rows as tokens; a tokenizer with marks reads each text as in `Embedder`."""
-        return encode_rows(data, tokenizer, apart=tokenizer.num_special_tokens_to_add() > 0)
+        return encode_rows(rows, tokenizer, apart=tokenizer.num_special_tokens_to_add() > 0)
 
-    def details(self, trainer: RetrievalTrainer, setup: TrainingSetup) -> dict[str, Any]:
+    def details(
+        self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]
+    ) -> dict[str, Any]:
         """Return the recall of the last evaluation by the length of the document."""
+        assert isinstance(trainer, RetrievalTrainer)
         if trainer.ranks is None:
             return {}
         words = [len(text.split()) for text in setup.rows.splits["validation"]["text_pair"]]

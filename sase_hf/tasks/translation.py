@@ -8,12 +8,17 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from datasets import DatasetDict
+from evaluate import EvaluationModule
+from torch import nn
+from torch.utils.data import DataLoader
 from transformers import (
     DataCollatorForSeq2Seq,
+    PreTrainedConfig,
     PreTrainedModel,
     Seq2SeqTrainer,
     Seq2SeqTrainingArguments,
     TokenizersBackend,
+    TrainingArguments,
 )
 from transformers.trainer_utils import EvalLoopOutput
 
@@ -24,9 +29,9 @@ from ..evaluation.metrics import DEFAULT_METRICS, bleu_signature, load_metrics
 from ..models import FAMILIES
 from ..models.checked_config import flag
 from ..training.arguments import ModelSource, RunArguments, with_config_flags
-from ..training.task import NewModel, Task, TrainingSetup
+from ..training.task import NewModel, Predictions, Task, TrainingSetup, new_config
 from ..training.trainer import SelfAttentiveTrainer
-from ..utils.loading import reraise_as_value_error
+from ..utils.errors import refusal
 
 FAMILY = next(family for family in FAMILIES.values() if family.objective == TRANSLATION)
 
@@ -89,77 +94,99 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
     `metrics` modules that compare translated texts with them.
     """
 
+    batches_sorted_together = 20  # as in the paper, appendix B.2
+
     def __init__(
         self,
-        model: Any,
+        model: PreTrainedModel,
         args: TranslationRunArguments,
         *,
         references: Mapping[str, Sequence[str]],
-        metrics: Sequence[Any] = (),
+        metrics: Sequence[EvaluationModule] = (),
         **kwargs: Any,
     ) -> None:
+        assert model.generation_config is not None  # as `from_config` and `from_pretrained` give
         model.generation_config.max_length = args.generation_max_length
         super().__init__(model, args, **kwargs)
-        self.references, self.metrics = references, metrics
-        self.batches_sorted_together = 20  # as in the paper, appendix B.2
+        self.references = references
+        self.metrics = metrics
 
     @staticmethod
-    def get_optimizer_cls_and_kwargs(args: Any, model: Any = None) -> tuple[Any, Any]:
+    def get_optimizer_cls_and_kwargs(
+        args: TrainingArguments, model: PreTrainedModel | None = None
+    ) -> tuple[Any, Any]:
         """Return the paper's Adadelta if it was asked for."""
-        if args.adadelta:
+        if getattr(args, "adadelta", False):
             return torch.optim.Adadelta, {"lr": args.learning_rate, "rho": 0.95, "eps": 1e-6}
         return Seq2SeqTrainer.get_optimizer_cls_and_kwargs(args, model)
 
     def prediction_step(
-        self, model: Any, inputs: Any, prediction_loss_only: bool, *args: Any, **kwargs: Any
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        prediction_loss_only: bool,
+        *args: Any,
+        **kwargs: Any,
     ) -> Any:
         """Return the loss of a batch, its translations (B, L) unless told not to, and None."""
-        loss, words = None, None
+        loss = None
+        translations = None
         if inputs.get("labels") is not None:  # the collator gives None to rows without a target
             # With True, Seq2SeqTrainer calls `compute_loss`; when it generates, it does not.
             loss, _, _ = super().prediction_step(model, inputs, True, *args, **kwargs)
         if not prediction_loss_only:
             source = {name: inputs[name] for name in ("input_ids", "attention_mask")}
             source = self._prepare_inputs(source)
-            words = self.model.generate(**source, **self._gen_kwargs)[:, 1:]
-        return loss, words, None
+            translations = self.model.generate(**source, **self._gen_kwargs)[:, 1:]
+        return loss, translations, None
 
     def evaluation_loop(
-        self, dataloader: Any, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
+        self,
+        dataloader: DataLoader[Any],
+        *args: Any,
+        metric_key_prefix: str = "eval",
+        **kwargs: Any,
     ) -> EvalLoopOutput:
         """Evaluate; add the loss over all words and the metrics of the translations."""
         generates = bool(getattr(self.args, "predict_with_generate", False))
         # Seq2SeqTrainer would keep the rows that fill up the last batch of several processes.
         self.gather_function = self.accelerator.gather_for_metrics
-        kwargs |= {"prediction_loss_only": not generates, "metric_key_prefix": metric_key_prefix}
-        output = super().evaluation_loop(dataloader, *args, **kwargs)
-        found: Any = output.metrics
-        if (nll := found.get(f"{metric_key_prefix}_nll")) is not None:
-            found[f"{metric_key_prefix}_loss"] = nll
-            total = self._eval_sums[-2].item()
-            found[f"{metric_key_prefix}_nats_per_sentence"] = total / (output.num_samples or 1)
+        kwargs["prediction_loss_only"] = not generates
+        output = super().evaluation_loop(
+            dataloader, *args, metric_key_prefix=metric_key_prefix, **kwargs
+        )
+        assert output.metrics is not None
+        added: dict[str, float] = {}
+        nll = output.metrics.get(f"{metric_key_prefix}_nll")
+        if nll is not None:
+            added["loss"] = nll
+            total = self.eval_total("nll")
+            added["nats_per_sentence"] = total / (output.num_samples or 1)
         references = self.references.get(metric_key_prefix)
         if generates and references is not None:
-            texts = self.texts_of(output.predictions)
             order = self.evaluation_order(dataloader.dataset)
             if isinstance(order, list):
                 references = [references[row] for row in order]
+            texts = self.texts_of(output.predictions)
             for module in self.metrics:
-                results = module.compute(predictions=texts, references=references)
-                found |= {f"{metric_key_prefix}_{name}": float(x) for name, x in results.items()}
+                results = module.compute(predictions=texts, references=references) or {}
+                added.update({name: float(value) for name, value in results.items()})
+        for name, value in added.items():
+            output.metrics[f"{metric_key_prefix}_{name}"] = value
         return output
 
-    def texts_of(self, predictions: Any) -> list[str]:
+    def texts_of(self, predictions: Predictions) -> list[str]:
         """Return translations as texts, from ids (B, L) with -100 on padding."""
-        tokenizer: Any = self.processing_class
+        tokenizer = self.processing_class
+        assert isinstance(tokenizer, TokenizersBackend)
         ids = np.where(predictions < 0, tokenizer.pad_token_id, predictions)
         return list(tokenizer.batch_decode(ids, skip_special_tokens=True))
 
 
-class TranslationTask(Task):
+class TranslationTask(Task[TranslationPairArguments, TranslatorArguments, TranslationRunArguments]):
     """Translation of texts by RNNsearch, or by RNNencdec without attention."""
 
-    arguments = (TranslationPairArguments, TranslatorArguments, TranslationRunArguments)
+    argument_groups = (TranslationPairArguments, TranslatorArguments, TranslationRunArguments)
     trainer = TranslationTrainer
     folder_suffix = "-translator"
 
@@ -168,56 +195,73 @@ class TranslationTask(Task):
         """Choose sizes for a new model."""
         return "new_translation" if given.model_name_or_path is None else "pairs"
 
-    def load_rows(self, config: Any = None) -> Rows:
+    def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
         """Load the pairs."""
-        args = self.data_args
-        checkpoint = None if config is None else config.name_or_path
-        options = (args.max_train_words, args.both_directions, checkpoint)
-        return load_pairs(args, TRANSLATION, *options)
+        data = self.arguments.data
+        return load_pairs(
+            data,
+            TRANSLATION,
+            data.max_train_words,
+            data.both_directions,
+            checkpoint=None if config is None else config.name_or_path,
+        )
 
-    def choose_head(self, data: Rows, config: Any) -> type[PreTrainedModel]:
+    def choose_head(self, rows: Rows, config: PreTrainedConfig | None) -> type[PreTrainedModel]:
         """Return the translation model; refuse a checkpoint of another family."""
         if config is not None and FAMILIES[config.model_type] is not FAMILY:
-            raise ValueError(f"a {config.model_type} does not translate; use scripts/train.py")
+            raise refusal(f"a {config.model_type} does not translate", "use scripts/train.py")
         return FAMILY.heads[TRANSLATION]
 
-    def build(self, head: type[PreTrainedModel], data: Rows) -> NewModel:
+    def build(self, head: type[PreTrainedModel], rows: Rows) -> NewModel:
         """Return a new model and its tokenizer of both languages."""
-        tokenizer = self.new_tokenizer(data, build_translation_tokenizer)
-        config_class: Any = head.config_class
-        with reraise_as_value_error():
-            config = config_class(
-                vocab_size=len(tokenizer),
-                pad_token_id=tokenizer.pad_token_id,
-                eos_token_id=tokenizer.eos_token_id,
-                decoder_start_token_id=tokenizer.pad_token_id,
-                **self.model_args.given(self.model_args.config_fields),
-            )
-        return head(config), tokenizer, {}
+        tokenizer = self.new_tokenizer(rows, build_translation_tokenizer)
+        model = self.arguments.model
+        config = new_config(
+            head,
+            vocab_size=len(tokenizer),
+            pad_token_id=tokenizer.pad_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            decoder_start_token_id=tokenizer.pad_token_id,
+            **model.given(model.config_fields),
+        )
+        return NewModel(head(config), tokenizer)
 
-    def encode(self, data: Rows, tokenizer: TokenizersBackend) -> DatasetDict:
+    def encode(self, rows: Rows, tokenizer: TokenizersBackend) -> DatasetDict:
         """Return the pairs as tokens, the target as labels."""
-        return encode_pairs(data, tokenizer)
+        return encode_pairs(rows, tokenizer)
+
+    def ways_to_know_words(self) -> list[str]:
+        """Return also the parts of words, where they are not asked for."""
+        ways = super().ways_to_know_words()
+        if not self.arguments.model.subwords:
+            ways.append("--subwords")
+        return ways
 
     def trainer_options(self, setup: TrainingSetup) -> dict[str, Any]:
         """Return the targets, and the metrics that were asked for, by default BLEU."""
-        splits = setup.rows.splits
-        references = {
-            prefix: splits[name]["text_pair"][:]
-            for prefix, name in (("eval", "validation"), ("test", "test"))
-            if name in splits and "text_pair" in splits[name].column_names
-        }
+        references = {}
+        for prefix, split in (("eval", "validation"), ("test", "test")):
+            rows = setup.rows.splits.get(split)
+            if rows is not None and "text_pair" in rows.column_names:
+                references[prefix] = rows["text_pair"][:]
         return {
             "references": references,
-            "metrics": load_metrics(self.run_args.metric_name, TRANSLATION),
+            "metrics": load_metrics(self.arguments.run.metric_name, TRANSLATION),
             "data_collator": DataCollatorForSeq2Seq(setup.tokenizer),
         }
 
-    def columns(self, trainer: Any, setup: TrainingSetup, predictions: Any) -> list[dict[str, Any]]:
+    def columns(
+        self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, predictions: Predictions
+    ) -> list[dict[str, Any]]:
         """Return the translations."""
+        assert isinstance(trainer, TranslationTrainer)
         return [{"translation": text} for text in trainer.texts_of(predictions)]
 
-    def details(self, trainer: Any, setup: TrainingSetup) -> dict[str, Any]:
+    def details(
+        self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]
+    ) -> dict[str, Any]:
         """Return how BLEU was computed, if it was."""
-        is_measured = "bleu" in (self.run_args.metric_name or DEFAULT_METRICS[TRANSLATION])
-        return {"signatures": {"bleu": bleu_signature()}} if is_measured else {}
+        measured = self.arguments.run.metric_name or DEFAULT_METRICS[TRANSLATION]
+        if "bleu" not in measured:
+            return {}
+        return {"signatures": {"bleu": bleu_signature()}}

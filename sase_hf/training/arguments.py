@@ -8,12 +8,13 @@ import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import Field, dataclass, field, fields, make_dataclass
 from enum import Enum
-from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
 
 import torch
 from transformers import TrainingArguments
 from transformers.trainer_utils import SaveStrategy
 
+from ..data.arguments import SourceArguments
 from ..evaluation.metrics import METRICS
 from ..models import FAMILIES
 from ..models.checked_config import flag
@@ -282,6 +283,20 @@ class RunArguments(TrainingArguments):
         if self.bf16 is None:
             may_be = self.do_train and not self.fp16
             self.bf16 = may_be and is_fast_in_bfloat16(self.use_cpu)
+
+
+SourceT = TypeVar("SourceT", bound=SourceArguments)
+ModelT = TypeVar("ModelT", bound=ModelSource)
+RunT = TypeVar("RunT", bound=RunArguments)
+
+
+@dataclass(frozen=True)
+class Arguments(Generic[SourceT, ModelT, RunT]):
+    """The arguments of a run, by what they are about."""
+
+    data: SourceT
+    model: ModelT
+    run: RunT
 
 
 def check_numbers(args: TrainingArguments) -> None:

@@ -25,8 +25,8 @@ from transformers.utils import CONFIG_NAME
 from ..data.arguments import SPLITS
 from ..data.rows import ENDINGS
 from ..utils.cli import add_version
-from .arguments import RunArguments
-from .task import Task
+from .arguments import Arguments, RunArguments
+from .task import AnyTask
 
 logger = logging.getLogger(__name__)
 
@@ -59,15 +59,15 @@ COMMON_FLAGS = {
 
 
 def parse_arguments(
-    task: type[Task], argv: Sequence[str] | None = None, description: str | None = None
-) -> Task:
+    task: type[AnyTask], argv: Sequence[str] | None = None, description: str | None = None
+) -> AnyTask:
     """Return a task with the arguments of a command line, which may begin with a recipe file.
 
     By default it is that of this process. `--help` begins with the `description`. Raises
     ValueError for unknown flags and contradictions, SystemExit for a value of another kind.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    parser = _build_parser(description, task.arguments, shows_all=HELP_ALL_FLAG in words)
+    parser = _build_parser(description, task.argument_groups, shows_all=HELP_ALL_FLAG in words)
     if HELP_ALL_FLAG in words or not words:
         parser.print_help()
         parser.exit()
@@ -84,14 +84,12 @@ def parse_arguments(
     is_stepwise = any(getattr(given, step, False) for step in STEPS)
     presets = [] if is_stepwise else [PRESETS / f"{name}.yaml" for name in names]
     words = [*flag_words(_implied(task, given, presets, is_stepwise)), *words]
-    data_args, model_args, run_args = parser.parse_args_into_dataclasses(
-        words, look_for_args_file=False
-    )
-    if presets and run_args.process_index == 0:
+    arguments = Arguments(*parser.parse_args_into_dataclasses(words, look_for_args_file=False))
+    if presets and arguments.run.process_index == 0:
         logger.info(f"preset: {', '.join(map(str, presets))}")
-    if getattr(model_args, "word_vectors", None) == [None]:
-        model_args.word_vectors = None
-    made = task(model_args, data_args, run_args)
+    if getattr(arguments.model, "word_vectors", None) == [None]:
+        arguments.model.word_vectors = None
+    made = task(arguments)
     if recipe is not None:
         made.recipes = recipe.files
         made.origins = {name: path for name, path in recipe.origins.items() if name not in typed}
@@ -242,7 +240,7 @@ def _build_parser(
 
 
 def _implied(
-    task: type[Task], given: argparse.Namespace, presets: Sequence[Path], is_stepwise: bool
+    task: type[AnyTask], given: argparse.Namespace, presets: Sequence[Path], is_stepwise: bool
 ) -> dict[str, Any]:
     """Return the entries of the presets, and the settings that follow from the given flags."""
     implied: dict[str, Any] = {}
@@ -261,7 +259,7 @@ def _implied(
     return implied
 
 
-def _output_folder(task: type[Task], given: argparse.Namespace, is_trained: bool) -> str | None:
+def _output_folder(task: type[AnyTask], given: argparse.Namespace, is_trained: bool) -> str | None:
     """Return the folder that a run is named, by its rows and, if nothing is trained, its model."""
     rows = given.train_file or given.dataset_name or given.validation_file
     rows = rows or getattr(given, "test_file", None)

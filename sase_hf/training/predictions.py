@@ -11,12 +11,10 @@ from typing import Any, TextIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from torch import Tensor
 
 from ..data.arguments import SourceArguments
 from ..data.rows import CsvForm, read_rows, wrap_read_errors
 from ..data.splits import Rows
-from ..models.answers import Answers
 from ..utils.files import atomic_write
 
 Row = Mapping[str, Any]
@@ -25,7 +23,7 @@ _HALVES = re.compile("[\ud800-\udfff]")  # lone surrogates
 
 
 def write_predictions(
-    added: Sequence[Row], task: Rows, arguments: SourceArguments, output_dir: str
+    added: Sequence[Row], rows: Rows, arguments: SourceArguments, output_dir: str
 ) -> Path:
     """Write the test rows with the added columns: `predictions` with the ending of `test_file`.
 
@@ -44,14 +42,14 @@ def write_predictions(
         if source is not None and ending == ".parquet":
             _write_parquet(draft, pq.read_table(source), added)
             return target
-        names = (name for row in _test_rows(source, task, len(added)) for name in row)
+        names = (name for row in _test_rows(source, rows, len(added)) for name in row)
         added = _renamed(added, names)
-        test_rows = _test_rows(source, task, len(added))
-        rows = ({**row, **columns} for row, columns in zip(test_rows, added, strict=True))
+        test_rows = _test_rows(source, rows, len(added))
+        joined = ({**row, **columns} for row, columns in zip(test_rows, added, strict=True))
         form = None
         if source is not None and ending.startswith((".csv", ".tsv")):
             form = CsvForm.of(source)
-        _write_text(draft, ending, rows, form)
+        _write_text(draft, ending, joined, form)
     return target
 
 
@@ -63,10 +61,10 @@ def _ending(file: str) -> str:
     return "".join(suffixes[-1:])
 
 
-def _test_rows(source: str | None, task: Rows, count: int) -> Iterator[Row]:
+def _test_rows(source: str | None, rows: Rows, count: int) -> Iterator[Row]:
     """Yield the first `count` rows of the file; without a file, the rows of the test split."""
     if source is None:
-        yield from task.splits["test"].to_list()
+        yield from rows.splits["test"].to_list()
         return
     with wrap_read_errors(source):
         yield from islice(read_rows(source), count)
@@ -93,16 +91,6 @@ def _write_text(draft: Path, ending: str, rows: Iterable[Row], form: CsvForm | N
         else:
             objects = ",\n".join(map(json_line, rows))
             file.write(f"[\n{objects}\n]\n")
-
-
-def predicted_labels(logits: Tensor, answers: Answers) -> list[dict[str, Any]]:
-    """Return the columns of predictions for rows with these logits (B, C).
-
-    One label: `predicted_label`, `confidence` (its probability), the probability of every label in
-    `scores`, and with a threshold `answer_set`, the labels that may be right. Several labels:
-    `predicted_labels` and `scores`. Numbers: `predicted_` and the name of each.
-    """
-    return [answers.columns(scores) for scores in answers.scores(logits.float()).tolist()]
 
 
 def flat_row(row: Row) -> dict[str, Any]:

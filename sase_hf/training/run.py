@@ -18,11 +18,11 @@ from transformers.trainer_utils import HubStrategy, IntervalStrategy
 
 from ..data.arguments import SPLITS
 from ..data.batching import share_of_token, token_counts
-from ..data.rationales import count_marked
 from ..evaluation.metrics import DEFAULT_METRICS
 from ..evaluation.records import measured_record, results_of, write_record
 from ..hub import create_repository, push, write_model_card
 from ..models import FAMILIES
+from ..utils.errors import refusal
 from ..utils.files import (
     FilePath,
     check_output,
@@ -38,7 +38,7 @@ from ..utils.process import (
     trains_lstm_in_bfloat16,
 )
 from ..utils.text import Table, one_line
-from .arguments import LOWER_IS_BETTER, changed_arguments
+from .arguments import LOWER_IS_BETTER, RunArguments, changed_arguments
 from .checkpoints import (
     check_same_rows,
     check_unused,
@@ -48,7 +48,8 @@ from .checkpoints import (
     why_incomplete,
 )
 from .predictions import write_predictions
-from .task import Task, TrainingSetup
+from .task import AnyTask, TrainingSetup
+from .trainer import SelfAttentiveTrainer
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ RESULTS = re.compile(r"predictions\..+|report\.html|(all|train|eval|test)_result
 MANY_UNKNOWN = 0.2  # of the tokens of a split
 
 
-def run(task: Task) -> dict[str, Any]:
+def run(task: AnyTask) -> dict[str, Any]:
     """Do the steps that the arguments of a task name: train, evaluate, predict.
 
     A trained model is in `output_dir` afterwards with its tokenizer, its code and a README.md, and
@@ -72,8 +73,9 @@ def run(task: Task) -> dict[str, Any]:
     if a run to resume has no complete checkpoint or a file cannot be written; FloatingPointError if
     loss, gradient or weights cease to be finite.
     """
-    args, steps = task.run_args, _Run(task)
+    args = task.arguments.run
     check_arguments(task)
+    steps = _Run(task)
     output_dir = str(args.output_dir)
     with locked(output_dir, args.process_index):
         if not args.do_train:
@@ -95,12 +97,23 @@ def _num_updates(folder: FilePath) -> int:
 
 
 class _Run:
-    """The steps of a run, and their common state."""
+    """The steps of a run, and their common state.
 
-    def __init__(self, task: Task) -> None:
+    given: the arguments that differ from their defaults, by name, for the record.
+    repo_id: the repository on the Hub for the card and, with `must_push`, for the model.
+    """
+
+    setup: TrainingSetup
+    trainer: SelfAttentiveTrainer
+
+    def __init__(self, task: AnyTask) -> None:
         self.start = time.perf_counter()
-        self.task, self.args = task, task.run_args
+        self.task = task
+        self.args = task.arguments.run
         self.output_dir = str(self.args.output_dir)
+        self.given = changed_arguments(task.arguments.model, task.arguments.data, self.args)
+        self.must_push = self.args.push_to_hub
+        self.repo_id = self.args.hub_model_id
         self.metrics: dict[str, float] = {}
         self.history: dict[str, Any] = {}
         self.tables: list[Table] = []
@@ -114,7 +127,7 @@ class _Run:
         if self.args.do_eval:
             evaluated, self.tables = self.task.evaluate(self.trainer, self.setup, self.metrics)
             self.trainer.save_metrics("eval", evaluated)
-            self.metrics |= evaluated
+            self.metrics.update(evaluated)
         if self.args.do_predict:
             self.predict()
         record = self.record()
@@ -133,42 +146,40 @@ class _Run:
 
     def prepare(self, checkpoint: Path | None) -> None:
         """Load rows and model, complete the arguments, and log the plan of the training."""
-        task, args = self.task, self.args
-        self.given = changed_arguments(task.model_args, task.data_args, args)
-        self.must_push, args.push_to_hub = args.push_to_hub, False
-        self.repo_id = args.hub_model_id
-        self.setup, chosen = assemble(task, checkpoint)
-        self.given |= chosen
+        args = self.args
+        args.push_to_hub = False  # a run pushes once, after training, and not as `Trainer` does
+        self.setup, chosen = assemble(self.task, checkpoint)
+        self.given.update(chosen)
         if args.do_train:
-            data, seed = self.setup.rows, task.data_args.shuffle_seed
-            rows = {**data.sources["train"], "text_column_names": data.text_columns}
-            rows |= {"label_column_name": data.label_columns, "shuffle_seed": seed}
-            rows["rationale_column_name"] = getattr(task.data_args, "rationale_column_name", None)
-            check_same_rows(self.output_dir, rows, args.process_index)
+            read = self.task.what_is_read(self.setup.rows)
+            check_same_rows(self.output_dir, read, args.process_index)
         if self.must_push and args.process_index == 0:  # now, and not after hours of training
             self.repo_id = create_repository(
                 self.repo_id or Path(self.output_dir).resolve().name,
                 private=bool(args.hub_private_repo),
                 token=args.hub_token,
             )
-        self.trainer = task.make_trainer(self.setup)
+        self.trainer = self.task.make_trainer(self.setup)
 
     def train(self, checkpoint: Path | None) -> None:
         """Train, and save the model."""
         trainer = self.trainer
         with first_termination(trainer.stop):
-            result = trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint))
+            result = trainer.train(None if checkpoint is None else str(checkpoint))
         if trainer.state.global_step == 0:
             raise ValueError("no update was made, so nothing was learnt; train on more rows")
-        self.metrics |= self.task.after_training(trainer, self.setup)
+        self.metrics.update(self.task.after_training(trainer, self.setup))
         trainer.save_model()
         trainer.save_state()
         trainer.save_metrics("train", result.metrics)
-        self.metrics |= result.metrics
+        self.metrics.update(result.metrics)
         # The history is read here, because the final evaluation would add a second entry for the
         # last epoch.
-        log = [entry for entry in trainer.state.log_history if "eval_loss" in entry]
-        self.history["history"] = [{"epoch": x["epoch"], **results_of(x, "eval_")} for x in log]
+        self.history["history"] = [
+            {"epoch": entry["epoch"], **results_of(entry, "eval_")}
+            for entry in trainer.state.log_history
+            if "eval_loss" in entry
+        ]
 
     def predict(self) -> None:
         """Predict the test rows into a copy of their file; measure those with labels."""
@@ -177,17 +188,18 @@ class _Run:
         if self.trainer.is_world_process_zero():
             added = self.task.columns(self.trainer, self.setup, output.predictions)
             self.predictions = write_predictions(
-                added, self.setup.rows, self.task.data_args, self.output_dir
+                added, self.setup.rows, self.task.arguments.data, self.output_dir
             )
         if "labels" in rows.column_names:
-            self.trainer.save_metrics("test", output.metrics)
-            self.metrics |= output.metrics
+            metrics = output.metrics or {}
+            self.trainer.save_metrics("test", metrics)
+            self.metrics.update(metrics)
 
     def record(self) -> dict[str, Any]:
         """Describe the measurement: on the test, else the validation, else the train split."""
         prefixes = {"test": "test_", "validation": "eval_", "train": "train_"}
-        measured = (s for s, prefix in prefixes.items() if f"{prefix}loss" in self.metrics)
-        split = next(measured, "test")
+        measured = [name for name, prefix in prefixes.items() if f"{prefix}loss" in self.metrics]
+        split = measured[0] if measured else "test"
         record = measured_record(
             name=self.args.run_name or Path(self.output_dir).name,
             metrics=results_of(self.metrics, prefixes[split]),
@@ -199,9 +211,9 @@ class _Run:
             num_parameters=self.setup.model.num_parameters(),
             wall_seconds=time.perf_counter() - self.start,
         )
-        record["temperature"] = self.metrics.get("temperature")
         record["rows_per_second"] = self.metrics.get(f"{prefixes[split]}samples_per_second")
-        return record | self.history | self.task.details(self.trainer, self.setup)
+        details = self.task.details(self.trainer, self.setup, self.metrics)
+        return {**record, **self.history, **details}
 
     def publish(self, record: dict[str, Any]) -> None:
         """Write the card of a trained model and the record, and push the model."""
@@ -209,7 +221,7 @@ class _Run:
         if args.do_train:
             # The model answers without autocast and on the CPU, as a reader would load it.
             model = self.trainer.accelerator.unwrap_model(self.setup.model, keep_fp32_wrapper=False)
-            loaded = model.cpu().eval(), self.setup.tokenizer
+            loaded = (model.cpu().eval(), self.setup.tokenizer)
             write_model_card(self.output_dir, record, self.repo_id, loaded=loaded)
         if args.record is not None:
             write_record(record, args.record)
@@ -225,76 +237,80 @@ class _Run:
             )
 
 
-def check_arguments(task: Task) -> None:
+def check_arguments(task: AnyTask) -> None:
     """Raise ValueError or OSError, before anything is loaded, if arguments must fail later."""
     check_steps(task)
-    if (seed := task.data_args.shuffle_seed or 0) < 0:
-        raise ValueError(f"--shuffle_seed is {seed}; it must be 0 or more")
+    seed = task.arguments.data.shuffle_seed
+    if seed is not None and seed < 0:
+        raise refusal(f"--shuffle_seed is {seed}", "it must be 0 or more")
     check_smoothing(task)
     check_files(task)
-    check_reporting(task.run_args)
-    check_push(task.run_args)
+    check_reporting(task.arguments.run)
+    check_push(task.arguments.run)
     check_outputs(task)
 
 
-def check_steps(task: Task) -> None:
+def check_steps(task: AnyTask) -> None:
     """Raise ValueError if there is no step, or a step lacks a model or its evaluations."""
-    args = task.run_args
+    args = task.arguments.run
     if not (args.do_train or args.do_eval or args.do_predict):
         raise ValueError("nothing to do; give --train_file, --validation_file or --test_file")
-    if not args.do_train and task.model_args.model_name_or_path is None:
+    if not args.do_train and task.arguments.model.model_name_or_path is None:
         raise ValueError("without --do_train, --model_name_or_path must name a checkpoint")
     has_best = args.load_best_model_at_end and args.eval_strategy != IntervalStrategy.NO
     if args.early_stopping_patience is not None and not has_best:
-        raise ValueError(
-            "--early_stopping_patience needs evaluations and the best model; add --eval_strategy "
-            "epoch --load_best_model_at_end"
+        raise refusal(
+            "--early_stopping_patience needs evaluations and the best model",
+            "add --eval_strategy epoch --load_best_model_at_end",
         )
 
 
-def check_smoothing(task: Task) -> None:
+def check_smoothing(task: AnyTask) -> None:
     """Raise ValueError for the smoothing of transformers, whose loss is another."""
-    factor = task.run_args.label_smoothing_factor
+    factor = task.arguments.run.label_smoothing_factor
     if not factor:
         return
-    way_out = "leave it out"
-    if "label_smoothing" in task.model_args.config_fields:
-        way_out = f"give --label_smoothing {factor}"
-    raise ValueError(f"--label_smoothing_factor is {factor}; {way_out}")
+    has_own_smoothing = "label_smoothing" in task.arguments.model.config_fields
+    raise refusal(
+        f"--label_smoothing_factor is {factor}",
+        f"give --label_smoothing {factor}" if has_own_smoothing else "leave it out",
+    )
 
 
-def check_reporting(args: Any) -> None:
+def check_reporting(args: RunArguments) -> None:
     """Raise ValueError if a service that the logs go to is unknown or not installed."""
     installed = get_available_reporting_integrations()
-    for name in args.report_to:
+    for name in args.report_to or ():
         if name not in installed:
-            raise ValueError(
-                f"--report_to is {name}, which is unknown or not installed; installed are "
-                f"{', '.join(installed) or 'none'}"
+            raise refusal(
+                f"--report_to is {name}, which is unknown or not installed",
+                f"installed are {', '.join(installed) or 'none'}",
             )
 
 
-def check_push(args: Any) -> None:
+def check_push(args: RunArguments) -> None:
     """Raise ValueError if the model cannot be pushed as the flags ask."""
     if not args.push_to_hub:
         return
     if not args.do_train:
         raise ValueError("--push_to_hub pushes a trained model; add --do_train, or use push.py")
     if args.hub_strategy not in (HubStrategy.END, HubStrategy.EVERY_SAVE):
-        raise ValueError(f"leave out --hub_strategy {args.hub_strategy.value}; a run pushes once")
+        raise ValueError(
+            f"leave out --hub_strategy {HubStrategy(args.hub_strategy).value}; a run pushes once"
+        )
 
 
-def check_files(task: Task) -> None:
+def check_files(task: AnyTask) -> None:
     """Raise FileNotFoundError if a file of rows is not there."""
     for split in SPLITS:
-        path = task.data_args.file_of(split)
+        path = task.arguments.data.file_of(split)
         if path is not None and not os.path.exists(path):
             name = f"{split}_file"
             raise FileNotFoundError(f"--{name}: there is no file {path}; {task.way_out(name)}")
 
 
 @contextmanager
-def naming_flags(task: Task) -> Iterator[None]:
+def naming_flags(task: AnyTask) -> Iterator[None]:
     """Put the flag, or the entry of a recipe, into an OSError about what it names."""
     try:
         yield
@@ -311,24 +327,28 @@ def _is_named(name: str, message: str) -> bool:
     return re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w/-])", message) is not None
 
 
-def check_outputs(task: Task) -> None:
+def check_outputs(task: AnyTask) -> None:
     """Raise OSError if a file cannot be written, or would replace one that the run reads."""
-    args = task.run_args
+    args = task.arguments.run
     inputs = [*map(str, task.recipes), *chain.from_iterable(task.inputs().values())]
     folder = Path(args.output_dir).absolute()  # not there yet
     check_record(args.record, folder, inputs)
-    dataset = task.data_args.dataset_name
+    dataset = task.arguments.data.dataset_name
     if dataset is not None and is_same_file(dataset, folder):
         # Also a name on the Hub: `datasets` would read the new folder in its place.
         raise FileExistsError(
             f"--output_dir {args.output_dir} is --dataset_name, too: the run would read its own "
             "folder; choose another --output_dir"
         )
-    for path in folder.iterdir() if folder.is_dir() else ():
+    if not folder.is_dir():
+        return
+    for path in folder.iterdir():
         is_written = RESULTS.fullmatch(path.name) or (args.do_train and is_checkpoint_file(path))
         if is_written and any(is_same_file(path, source) for source in inputs):
-            raise FileExistsError(
-                f"the run reads {path} and would replace it; choose another --output_dir"
+            raise refusal(
+                f"the run reads {path} and would replace it",
+                "choose another --output_dir",
+                FileExistsError,
             )
 
 
@@ -347,81 +367,85 @@ def check_record(record: str | None, output_dir: Path, inputs: Sequence[str]) ->
         )
 
 
-def assemble(task: Task, checkpoint: Path | None = None) -> tuple[TrainingSetup, dict[str, Any]]:
+def assemble(task: AnyTask, checkpoint: Path | None = None) -> tuple[TrainingSetup, dict[str, Any]]:
     """Load rows and model, and log them; return also the arguments that the rows decided."""
     keep_freed_memory()
     limit_compiled_code()
-    args = task.run_args
-    (enable_full_determinism if args.full_determinism else set_seed)(args.seed)
+    args = task.arguments.run
+    if args.full_determinism:
+        enable_full_determinism(args.seed)
+    else:
+        set_seed(args.seed)
     with naming_flags(task):
         setup = task.assemble(checkpoint)
     chosen = complete_arguments(task, setup)
     check_setup(args, setup)
+    task.check(setup)
     log_summary(task, setup)
     return setup, chosen
 
 
-def complete_arguments(task: Task, setup: TrainingSetup) -> dict[str, Any]:
+def complete_arguments(task: AnyTask, setup: TrainingSetup) -> dict[str, Any]:
     """Set the arguments that the rows decide; return them by name."""
-    run_args, chosen = task.run_args, dict[str, Any]()
-    if run_args.num_train_epochs == 0:
-        # Early stopping ends earlier where rows are few; where they are many, a third pass learns
-        # them by heart. Word vectors know before training what other models must learn: of 6,000
-        # rows, they give the better model while the rate falls to 0 within three passes.
-        updates = 650 if getattr(task.model_args, "word_vectors", None) else 1500
-        rows = setup.tokens["train"].num_rows if "train" in setup.tokens else 1
-        per_update = run_args.per_device_train_batch_size * run_args.world_size
-        per_update *= run_args.gradient_accumulation_steps
-        chosen["num_train_epochs"] = min(max(round(updates * per_update / rows), 2), 30)
-    if run_args.metric_for_best_model == "auto":
-        chosen["metric_for_best_model"] = name = task.best_metric(setup.rows.kind)
-        chosen["greater_is_better"] = name not in LOWER_IS_BETTER
+    args = task.arguments.run
+    chosen: dict[str, Any] = {}
+    if args.num_train_epochs == 0:
+        num_rows = setup.tokens["train"].num_rows if "train" in setup.tokens else 1
+        chosen["num_train_epochs"] = num_epochs(task.num_updates(), args, num_rows)
+    if args.metric_for_best_model == "auto":
+        metric = task.best_metric(setup.rows.kind)
+        chosen["metric_for_best_model"] = metric
+        chosen["greater_is_better"] = metric not in LOWER_IS_BETTER
     for name, value in chosen.items():
-        setattr(run_args, name, value)
+        setattr(args, name, value)
     return chosen
 
 
-def check_setup(run_args: Any, setup: TrainingSetup) -> None:
-    """Raise ValueError if a step lacks its rows, or the model cannot do what a flag asks."""
+def num_epochs(num_updates: int, args: RunArguments, num_rows: int) -> int:
+    """Return the epochs that make about so many updates, from 2 to 30.
+
+    Measured: on large sets a third epoch overfits. On few rows early stopping ends earlier.
+    """
+    rows_per_update = args.per_device_train_batch_size * args.world_size
+    rows_per_update *= args.gradient_accumulation_steps
+    return min(max(round(num_updates * rows_per_update / num_rows), 2), 30)
+
+
+def check_setup(args: RunArguments, setup: TrainingSetup) -> None:
+    """Raise ValueError if a step lacks its rows, or the machine cannot do what a flag asks."""
     for split, step, way_out in (
         ("train", "do_train", "--train_file"),
         ("validation", "do_eval", "--validation_file or --validation_fraction 0.1"),
         ("test", "do_predict", "--test_file"),
     ):
-        if getattr(run_args, step) and split not in setup.rows.splits:
-            raise ValueError(f"--{step} needs a {split} split; give {way_out}")
-    name = run_args.metric_for_best_model
+        if getattr(args, step) and split not in setup.rows.splits:
+            raise refusal(f"--{step} needs a {split} split", f"give {way_out}")
+    name = args.metric_for_best_model
     logged = FAMILIES[setup.model.config.model_type].logged_outputs
     measured = ("loss", *logged, *DEFAULT_METRICS[setup.rows.kind])
     is_known = name is None or name.removeprefix("eval_") in measured
-    if run_args.metric_name is None and not is_known:
-        raise ValueError(
-            f"--metric_for_best_model is {name}; choose {', '.join(measured)}, or measure another "
-            "metric with --metric_name"
+    if args.metric_name is None and not is_known:
+        raise refusal(
+            f"--metric_for_best_model is {name}",
+            f"choose {', '.join(measured)}, or measure another metric with --metric_name",
         )
-    if run_args.do_train:
+    if args.do_train:
         check_words(setup)
-    is_marked = run_args.do_train and count_marked(setup.tokens["train"])
-    if is_marked and not setup.model.config.has_attention:
-        raise ValueError(
-            f"--pooling is {setup.model.config.pooling}, which has no attention to learn from "
-            "marks; choose --pooling self_attention, or give --rationale_column_name ''"
-        )
     has_lstm = any(isinstance(module, nn.LSTM) for module in setup.model.modules())
-    in_bfloat16 = run_args.bf16 and run_args.device.type == "cpu"
+    in_bfloat16 = args.bf16 and args.device.type == "cpu"
     if in_bfloat16 and has_lstm and not trains_lstm_in_bfloat16():
-        raise ValueError(
-            "--bf16 is true, but this processor trains no LSTM in bfloat16; leave --bf16 out, or "
-            "set it to false, to train in float32"
+        raise refusal(
+            "--bf16 is true, but this processor trains no LSTM in bfloat16",
+            "leave --bf16 out, or set it to false, to train in float32",
         )
 
 
 def check_words(setup: TrainingSetup) -> None:
     """Raise ValueError if the tokenizer knows no word of the training rows."""
     if share_of_token(setup.tokens["train"], setup.tokenizer.unk_token_id) == 1:
-        raise ValueError(
-            "the tokenizer knows no word of the training rows, so nothing can be learnt; lower "
-            "--min_frequency, raise --vocab_size, or name another --tokenizer_name"
+        raise refusal(
+            "the tokenizer knows no word of the training rows, so nothing can be learnt",
+            "lower --min_frequency, raise --vocab_size, or name another --tokenizer_name",
         )
 
 
@@ -436,8 +460,11 @@ def saying_how_to_go_on(output_dir: str) -> Iterator[None]:
     except Exception as error:
         if not is_write_error(error):
             raise
-        fault = f"a file could not be written: {error}. Make room"
-        raise OSError(f"{fault}; {_how_to_go_on(output_dir)}") from error
+        raise refusal(
+            f"a file could not be written: {error}. Make room",
+            _how_to_go_on(output_dir),
+            OSError,
+        ) from error
 
 
 def _how_to_go_on(output_dir: str) -> str:
@@ -448,45 +475,52 @@ def _how_to_go_on(output_dir: str) -> str:
     return "the same command begins anew"
 
 
-def log_summary(task: Task, setup: TrainingSetup) -> None:
+def log_summary(task: AnyTask, setup: TrainingSetup) -> None:
     """Log rows, words, sizes and the device before training."""
     for line in task.describe(setup):
         logger.info(one_line(line))
-    unknown, split = max(
-        (share_of_token(rows, setup.tokenizer.unk_token_id), name)
-        for name, rows in setup.tokens.items()
-    )
-    logger.info(f"vocabulary: {len(setup.tokenizer):,} words, {unknown:.1%} of the tokens unknown")
-    if unknown > MANY_UNKNOWN:
-        logger.warning(
-            f"{unknown:.0%} of the tokens of the {split} rows are words that the tokenizer does "
-            f"not know. {_way_to_know_words(task.model_args)}"
-        )
+    _log_words(task, setup)
     limit = setup.tokenizer.model_max_length
-    cut = sum(length >= limit for split in setup.tokens.values() for length in token_counts(split))
-    if cut:
-        logger.info(f"length: {cut:,} rows reach the limit of {limit:,} tokens (--max_seq_length)")
+    num_cut = 0
+    for rows in setup.tokens.values():
+        num_cut += sum(length >= limit for length in token_counts(rows))
+    if num_cut:
+        logger.info(
+            f"length: {num_cut:,} rows reach the limit of {limit:,} tokens (--max_seq_length)"
+        )
     for path, share in setup.vectors_found.items():
         logger.info(f"word vectors: {os.path.basename(path)}, for {share:.1%} of the vocabulary")
-    model, args = setup.model, task.run_args
+    model = setup.model
     logger.info(f"model: {type(model).__name__}, {model.num_parameters():,} parameters")
-    precision = "bfloat16" if args.bf16 else "float16" if args.fp16 else "float32"
-    logger.info(f"device: {args.device} in {precision}, processes: {args.world_size}")
-    if args.do_train:
-        updates, epochs = args.max_steps, args.num_train_epochs
-        logger.info(f"updates: {updates:,}" if updates > 0 else f"epochs: {epochs:g}")
+    args = task.arguments.run
+    logger.info(f"device: {args.device} in {_precision(args)}, processes: {args.world_size}")
+    if not args.do_train:
+        return
+    if args.max_steps > 0:
+        logger.info(f"updates: {args.max_steps:,}")
+    else:
+        logger.info(f"epochs: {args.num_train_epochs:g}")
 
 
-def _way_to_know_words(args: Any) -> str:
-    """Return what the flags of a model leave to be done about unknown words."""
-    ways = []
-    if args.vocab_size is not None:
-        ways.append("a larger --vocab_size")
-    if not getattr(args, "word_vectors", True):
-        ways.append("--word_vectors")
-    if getattr(args, "level", "character") != "character":
-        ways.append("--level character")
-    if not getattr(args, "subwords", True):
-        ways.append("--subwords")
-    more = "Train on more texts of the same language"
-    return f"{more}, or a new model with {' or '.join(ways)}" if ways else more
+def _precision(args: RunArguments) -> str:
+    if args.bf16:
+        return "bfloat16"
+    return "float16" if args.fp16 else "float32"
+
+
+def _log_words(task: AnyTask, setup: TrainingSetup) -> None:
+    """Log the size of the vocabulary; warn of a split with many unknown words."""
+    unknown_token = setup.tokenizer.unk_token_id
+    shares = {name: share_of_token(rows, unknown_token) for name, rows in setup.tokens.items()}
+    split = max(shares, key=lambda name: (shares[name], name))
+    unknown = shares[split]
+    logger.info(f"vocabulary: {len(setup.tokenizer):,} words, {unknown:.1%} of the tokens unknown")
+    if unknown > MANY_UNKNOWN:
+        ways = ["Train on more texts of the same language"]
+        of_new_model = task.ways_to_know_words()
+        if of_new_model:
+            ways.append(f"a new model with {' or '.join(of_new_model)}")
+        logger.warning(
+            f"{unknown:.0%} of the tokens of the {split} rows are words that the tokenizer does "
+            f"not know. {', or '.join(ways)}"
+        )

@@ -49,19 +49,20 @@ def measure_labels(words: Sequence[str], model: Path, word_list: Path | None) ->
     A model of characters has no `lift`, which needs a word list.
     """
     task = parse_arguments(LabelTask, words)
-    validation_only = replace(task.data_args, test_file=None, rationale_column_name="")
+    validation_only = replace(task.arguments.data, test_file=None, rationale_column_name="")
     if validation_only.validation_file is not None:
         validation_only = replace(validation_only, train_file=None)  # spares tokenizing it
     trained = ModelArguments(model_name_or_path=str(model))
-    parts = LabelTask(trained, validation_only).assemble()
+    parts = LabelTask(replace(task.arguments, data=validation_only, model=trained)).assemble()
     if "validation" not in parts.tokens:
         return {}
     rows = parts.tokens["validation"]
-    sample = EvaluationDataset(parts.model.eval(), parts.tokenizer, rows, parts.rows.sources)
-    batch_size = task.run_args.per_device_eval_batch_size
+    trained_model: Any = parts.model
+    sample = EvaluationDataset(trained_model.eval(), parts.tokenizer, rows, parts.rows.sources)
+    batch_size = task.arguments.run.per_device_eval_batch_size
     measured: dict[str, Any] = {}
     if parts.model.config.has_attention:
-        reads_words = task.model_args.level != "character"
+        reads_words = task.arguments.model.level != "character"
         listed = read_word_list(word_list) if word_list is not None and reads_words else {}
         statistics = measure_attention(sample, batch_size, listed)
         kinds = (kind for kind in (*DISTRIBUTIONS, "lift") if kind in statistics)
@@ -83,7 +84,7 @@ def measure_explanation(words: Sequence[str], model: Path, word_list: Path | Non
     each word takes a pass for each.
     """
     task = parse_arguments(LabelTask, words)
-    validation, seed = Path(task.data_args.validation_file or ""), task.run_args.seed
+    validation, seed = Path(task.arguments.data.validation_file or ""), task.arguments.run.seed
     name = validation.name.partition(".")[0]
     load = partial(load_evaluation_dataset, str(model), max_seq_length=MAX_EXPLAINED, seed=seed)
     if not (validation.parent / "marks").is_dir():
@@ -124,13 +125,14 @@ def accuracy_by_length(correct: Tensor, lengths: Tensor) -> list[dict[str, float
 def measure_translation(words: Sequence[str], model: Path, _: Path | None) -> Record:
     """Measure a trained model, in two beams, on the validation pairs of its recipe."""
     task = parse_arguments(TranslationTask, words)
-    rows = load_pairs(replace(task.data_args, train_file=None)).splits["validation"]
+    rows = load_pairs(replace(task.arguments.data, train_file=None)).splits["validation"]
     translator, tokenizer = load_checkpoint(str(model))
     pairs = list(zip(rows["text"][:], rows["text_pair"][:], strict=True))
-    options: Any = {"batch_size": task.run_args.per_device_eval_batch_size, "num_beams": (1, 12)}
+    batch_size = task.arguments.run.per_device_eval_batch_size
+    options: Any = {"batch_size": batch_size, "num_beams": (1, 12)}
     measured = measure_pairs(translator, tokenizer, pairs, **options)
     if translator.config.has_attention:
-        example = EXAMPLES[task.data_args.text_column_names[0]]
+        example = EXAMPLES[task.arguments.data.text_column_names[0]]
         measured["example"] = load_pipeline(str(model))(example, num_beams=12)
     return {"translation": measured}
 

@@ -38,7 +38,7 @@ from runner import LAB, SCRIPTS, Run, call, complete, state_of
 from study_pages import Pages, by_recipe, render_card
 
 from sase_hf.tasks import LabelTask, RetrievalTask, TranslationTask
-from sase_hf.training import Task
+from sase_hf.training import AnyTask
 from sase_hf.training.command_line import parse_arguments, read_recipe
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.errors import refusal
@@ -47,7 +47,7 @@ from sase_hf.visualization import save_figure
 
 Measure = Callable[[Sequence[str], Path, Path | None], Record]
 # Name of a recipe file -> its script, its task, and the measurement afterwards.
-KINDS: dict[str, tuple[str, type[Task], Measure]] = {
+KINDS: dict[str, tuple[str, type[AnyTask], Measure]] = {
     "translation": ("train_translation.py", TranslationTask, measure_translation),
     "retrieval": ("train_retrieval.py", RetrievalTask, lambda *_: {}),
     "explanation": ("train.py", LabelTask, measure_explanation),
@@ -61,7 +61,7 @@ class Training(Run):
     recipe: str
     word_list: Path | None
     script: str = "train.py"
-    task: type[Task] = LabelTask
+    task: type[AnyTask] = LabelTask
     measure_model: Measure = measure_labels
 
     @property

@@ -96,11 +96,12 @@ def test_train_flags_are_those_of_train_py(tmp_path: Path) -> None:
     settings = {**SYSTEMS["bilstm_max"], "system": "bilstm_max"}
     run = Comparison("name", 7, settings, tmp_path, tmp_path, columns, tmp_path / "sick")
     task = parse_arguments(LabelTask, run.flags(tmp_path / "model"))
-    model_args, data_args, training_args = task.model_args, task.data_args, task.run_args
-    assert (model_args.pooling, training_args.seed) == ("max", 7)
-    assert [Path(path).name[:6] for path in model_args.word_vectors or ()] == ["words.", "potion"]
-    assert data_args.text_column_names == columns
-    assert data_args.test_file == str(tmp_path / "sick.dev.jsonl.gz")
+    model = task.arguments.model
+    data = task.arguments.data
+    assert (model.pooling, task.arguments.run.seed) == ("max", 7)
+    assert [Path(path).name[:6] for path in model.word_vectors or ()] == ["words.", "potion"]
+    assert data.text_column_names == columns
+    assert data.test_file == str(tmp_path / "sick.dev.jsonl.gz")
 
 
 def test_leaderboard_goes_on_without_what_is_not_installed(

@@ -68,7 +68,7 @@ def test_setup_joins_the_vectors_and_words_of_several_files(
 
 
 def test_report_advises_no_vectors_where_the_run_has_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sase_hf.tasks.labels.write_report", lambda *arguments: arguments[-2])
+    monkeypatch.setattr("sase_hf.tasks.labels.task.write_report", lambda *arguments: arguments[-2])
     config = SimpleNamespace(class_weights=None)
     setup = SimpleNamespace(model=SimpleNamespace(config=config))
     for words in ([], ["--word_vectors=v.txt"], ["--model_name_or_path=runs/reviews"]):
@@ -87,7 +87,7 @@ def test_report_advises_no_vectors_where_the_run_has_some(monkeypatch: pytest.Mo
 )
 def test_drop_unlabelled_needs_no_value(words: str, expected: bool | None) -> None:
     task = parse_arguments(LabelTask, ["--do_eval", *words.split()])
-    assert task.data_args.drop_unlabelled is expected
+    assert task.arguments.data.drop_unlabelled is expected
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_drop_unlabelled_needs_no_value(words: str, expected: bool | None) -> No
 def test_report_advises_nothing_that_the_run_has_done(
     words: str, more: str, rare: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sase_hf.tasks.labels.write_report", lambda *arguments: arguments[-2:])
+    monkeypatch.setattr("sase_hf.tasks.labels.task.write_report", lambda *arguments: arguments[-2:])
     weights = [1.0, 2.0] if "class_weights" in words else None
     setup = SimpleNamespace(model=SimpleNamespace(config=SimpleNamespace(class_weights=weights)))
     task: Any = parse_arguments(LabelTask, ["--do_eval", "--report", *words.split()])
@@ -142,8 +142,8 @@ def test_balanced_weights_choose_the_epoch_by_macro_f1(words: str, expected: str
     data = SimpleNamespace(kind="single_label_classification")
     setup: Any = SimpleNamespace(tokens={"train": SimpleNamespace(num_rows=9)}, rows=data)
     complete_arguments(task, setup)
-    assert task.run_args.metric_for_best_model == expected
-    assert task.run_args.greater_is_better is (expected != "loss")
+    assert task.arguments.run.metric_for_best_model == expected
+    assert task.arguments.run.greater_is_better is (expected != "loss")
 
 
 def test_setup_drops_no_words_of_pairs_to_label_unless_asked_to(

@@ -7,8 +7,8 @@ import pytest
 from datasets import Dataset
 
 from sase_hf.evaluation.metrics import load_metrics, metrics_function
-from sase_hf.evaluation.report import Report, measure_report, remarks, report_tables
 from sase_hf.models.answers import answers_of_kind
+from sase_hf.tasks.labels.report import Report, measure_report, remarks, report_tables
 from sase_hf.utils.text import table_lines
 
 NAMES = ("cold", "mild", "hot")
@@ -140,7 +140,7 @@ def test_remarks_compare_with_the_best_simple_model(
 def test_report_says_where_it_leaves_the_linear_model_out(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sase_hf.evaluation.report.MAX_WEIGHTS", 11)
+    monkeypatch.setattr("sase_hf.tasks.labels.report.MAX_WEIGHTS", 11)
     found = make_report([[3, 0, 0]], [0], "single_label_classification", NAMES)
     assert "linear model" not in found.systems
     assert "4 words times 3 labels exceed the limit of 11 weights" in caplog.text

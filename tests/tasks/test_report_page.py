@@ -13,7 +13,7 @@ from sase_hf import build_tokenizer
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.splits import encode_rows, load_rows
 from sase_hf.evaluation.metrics import load_metrics, metrics_function
-from sase_hf.training.report import write_report
+from sase_hf.tasks.labels.report_page import write_report
 
 
 @pytest.mark.parametrize(

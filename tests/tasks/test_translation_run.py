@@ -153,8 +153,8 @@ def test_translation_resumes_where_it_stopped(tmp_path: Path) -> None:
 def test_bleu_is_recorded_where_it_was_measured_alone(tmp_path: Path) -> None:
     """Another metric needs no sacrebleu. Without a folder, the file of rows names it."""
     task = parse_arguments(TranslationTask, words_for(tmp_path, metric_name="x", output_dir=None))
-    assert task.details(None, task.assemble()) == {}
-    assert task.run_args.output_dir == "runs/train-translator"
+    assert task.details(None, task.assemble(), {}) == {}
+    assert task.arguments.run.output_dir == "runs/train-translator"
 
 
 def test_adadelta_is_that_of_the_paper(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_file_of_pairs_alone_is_enough(tmp_path: Path, monkeypatch: pytest.Monke
     write_csv(tmp_path / "pairs.csv", rows)
     task = parse_arguments(TranslationTask, ["--train_file=pairs.csv", "--both_directions"])
     ranker = parse_arguments(RetrievalTask, ["--train_file=pairs.csv"])
-    folders = [one.run_args.output_dir for one in (task, ranker)]
+    folders = [one.arguments.run.output_dir for one in (task, ranker)]
     assert folders == ["runs/pairs-translator", "runs/pairs-ranker"]
     setup = task.assemble()
     assert setup.rows.text_columns == ("french", "en")

@@ -42,7 +42,7 @@ def test_recipe_values_have_the_types_of_their_flags_which_override_them(recipe:
     )
     words = ["--num_hops", "7", "--do_train", "false", "--metric_name", "a", "b"]
     task = parse_arguments(LabelTask, [path, *words])
-    model, data, training = task.model_args, task.data_args, task.run_args
+    model, data, training = task.arguments.model, task.arguments.data, task.arguments.run
     assert training.learning_rate == 1e-3
     assert data.label_names == ["no", "yes", "3"]
     assert data.validation_file is None
@@ -71,7 +71,7 @@ def test_recipe_and_its_variants_build_on_one_another_and_on_recipes(
     top = recipe("base: recipe.yaml#small\nseed: 9\n", "top.yaml")
     assert read_recipe(top) == {**base, "num_hops": "2", "seed": "9"}
     task = parse_arguments(LabelTask, [f"{path}#wide", "--seed", "4"])
-    assert (task.model_args.num_hops, task.run_args.seed) == (2, 4)
+    assert (task.arguments.model.num_hops, task.arguments.run.seed) == (2, 4)
     for wrong in (path, f"{path}#tall"):
         with pytest.raises(
             ValueError, match=r"no variant .*; name one .*: plain, small, wide, other"
@@ -116,8 +116,7 @@ def test_command_that_names_no_step_is_read_as_with_the_preset_that_it_logs(
     with caplog.at_level("INFO", "sase_hf.training.command_line"):
         chosen = parse_arguments(LabelTask, words.split())
         by_recipe = parse_arguments(LabelTask, [preset, *words.split()])
-        for group in ("model_args", "data_args", "run_args"):
-            assert getattr(chosen, group) == getattr(by_recipe, group)
+        assert chosen.arguments == by_recipe.arguments
     assert caplog.messages == [f"preset: {preset}"], "a recipe that names its steps has none"
 
 
@@ -138,16 +137,16 @@ def test_results_of_one_model_replace_no_results_of_another(
 ) -> None:
     monkeypatch.setattr(os, "getcwd", lambda: "/top/above/here")
     task = parse_arguments(LabelTask, [f"--model_name_or_path={model}", f"--test_file={rows}"])
-    assert task.run_args.output_dir == folder
+    assert task.arguments.run.output_dir == folder
 
 
 def test_command_without_validation_rows_trains_on_all_rows_and_evaluates_nothing() -> None:
     words = ["--train_file=a.csv", "--validation_fraction=0"]
     task = parse_arguments(LabelTask, words)
-    data, training = task.data_args, task.run_args
+    data, training = task.arguments.data, task.arguments.run
     assert (training.do_train, training.do_eval, training.report) == (True, False, False)
     assert (training.eval_strategy, data.validation_fraction) == ("no", 0)
-    validated = parse_arguments(LabelTask, [*words, "--validation_file=b.csv"]).run_args
+    validated = parse_arguments(LabelTask, [*words, "--validation_file=b.csv"]).arguments.run
     assert (validated.do_eval, validated.eval_strategy) == (True, "epoch")
 
 
@@ -188,7 +187,7 @@ def test_parse_arguments_help_all_lists_more_flags_than_help(
 def test_command_saves_every_save_steps_and_evaluates_whenever_it_saves(
     words: str, expected: tuple[str, float, str]
 ) -> None:
-    run = parse_arguments(LabelTask, ["--train_file=rows.csv", *words.split()]).run_args
+    run = parse_arguments(LabelTask, ["--train_file=rows.csv", *words.split()]).arguments.run
     assert (run.save_strategy, run.save_steps, run.eval_strategy) == expected
     assert run.eval_steps in (None, run.save_steps)
 
@@ -221,7 +220,7 @@ def test_changed_arguments_hold_no_defaults_and_no_tokens(tmp_path: Path) -> Non
 def test_recipe_of_the_project_is_complete(path: Path) -> None:
     """A recipe states a published run in full: where it goes, its seed, its sizes, its length."""
     task = parse_arguments(LabelTask, [str(path), "--use_cpu"])
-    data, training = task.data_args, task.run_args
+    data, training = task.arguments.data, task.arguments.run
     stated = read_recipe(path)
     assert {"output_dir", "seed", "num_hops", "num_train_epochs"} <= stated.keys()
     assert (training.do_train, training.do_eval) == (True, True)
@@ -233,15 +232,15 @@ def test_recipe_without_rows_has_the_settings_of_the_paper_and_the_steps_of_a_pr
     task = parse_arguments(LabelTask, [str(WITHOUT_ROWS), "--train_file=my/reviews.csv"])
     sizes = {"lstm_hidden_size": 300, "attention_size": 350, "num_hops": 30}
     sizes["classifier_hidden_size"] = 2000
-    assert {name: getattr(task.model_args, name) for name in sizes} == sizes
+    assert {name: getattr(task.arguments.model, name) for name in sizes} == sizes
     alone = {"base", "train_file", "validation_file", "output_dir", "classifier_hidden_size"}
     of_yelp = read_recipe(FOLDER / "paper_yelp.yaml")
     stated = read_recipe(WITHOUT_ROWS)
     assert {name: of_yelp[name] for name in stated.keys() - alone} == {
         name: value for name, value in stated.items() if name not in alone
     }
-    assert (task.run_args.do_train, task.run_args.do_eval) == (True, True)
-    assert task.run_args.output_dir == "runs/reviews"
+    assert (task.arguments.run.do_train, task.arguments.run.do_eval) == (True, True)
+    assert task.arguments.run.output_dir == "runs/reviews"
 
 
 @pytest.mark.parametrize("text", ["seed: 1\nseed: 2", '{"seed": "1", "seed": "1"}'])
@@ -254,7 +253,7 @@ def test_parse_arguments_warns_of_a_file_of_rows_that_is_given_twice(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     task = parse_arguments(LabelTask, ["--train_file", "a.csv", "--train-file=b.csv"])
-    assert task.data_args.train_file == "b.csv"
+    assert task.arguments.data.train_file == "b.csv"
     assert "--train_file is given twice, and only the last file is read" in caplog.text
 
 
@@ -267,7 +266,7 @@ def test_parse_arguments_reads_a_tilde_as_the_home_folder(
     monkeypatch.setenv("HOME", "/home/me")
     for words in ([f"--{name}=~/a"], [recipe(f"{name}: ~/a")]):
         task = parse_arguments(LabelTask, [*words, "--do_train"])
-        groups = (task.data_args, task.model_args, task.run_args)
+        groups = (task.arguments.data, task.arguments.model, task.arguments.run)
         [value] = [getattr(group, name) for group in groups if hasattr(group, name)]
         assert value in ("/home/me/a", ["/home/me/a"])
 

@@ -15,7 +15,8 @@ from sase_hf.data.arguments import DataArguments
 from sase_hf.data.rows import read_rows
 from sase_hf.data.splits import load_rows
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, answers_of_kind
-from sase_hf.training.predictions import predicted_labels, write_predictions
+from sase_hf.tasks.labels.predictions import predicted_labels
+from sase_hf.training.predictions import write_predictions
 
 ROWS = [
     {"text": "cold, they said", "id": "7", "confidence": "x"},

@@ -377,7 +377,7 @@ def test_run_plans_fewer_epochs_for_more_rows_and_with_word_vectors(
         data = SimpleNamespace(kind="single_label_classification")
         setup: Any = SimpleNamespace(tokens=splits, rows=data)
         assert complete_arguments(task, setup)["num_train_epochs"] == epochs
-        assert task.run_args.num_train_epochs == epochs
+        assert task.arguments.run.num_train_epochs == epochs
 
 
 @pytest.mark.slow

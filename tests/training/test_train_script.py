@@ -34,8 +34,9 @@ from runs import (
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from sase_hf.models.answers import answers_of_kind
+from sase_hf.tasks.labels.calibration import calibrate
+from sase_hf.tasks.labels.report_page import write_report
 from sase_hf.training.checkpoints import list_checkpoints, why_incomplete
-from sase_hf.training.report import calibrate, write_report
 from sase_hf.training.trainer import SelfAttentiveTrainer
 from sase_hf.utils.process import trains_lstm_in_bfloat16
 
@@ -155,10 +156,10 @@ def test_calibration_that_would_lie_leaves_the_logits(labels: list[int], repeats
     logits = np.array(([[2.0, 0]] * 8 + [[4.0, 0]] * 2) * repeats)
     output = torch.nn.Linear(1, 2)
     before = output.weight.tolist()
-    task = SimpleNamespace(answers=answers_of_kind("single_label_classification"))
-    config = SimpleNamespace(answer_error=0.05)
-    model = SimpleNamespace(classifier=SimpleNamespace(output=output), config=config)
-    setup: Any = SimpleNamespace(rows=task, tokens={"validation": {"labels": labels}}, model=model)
+    rows = SimpleNamespace(answers=answers_of_kind("single_label_classification"))
+    model: Any = torch.nn.ModuleDict({"classifier": torch.nn.ModuleDict({"output": output})})
+    model.config = SimpleNamespace(answer_error=0.05)
+    setup: Any = SimpleNamespace(rows=rows, tokens={"validation": {"labels": labels}}, model=model)
     trainer: Any = SimpleNamespace(predict=lambda *_, **__: SimpleNamespace(predictions=logits))
     found = calibrate(trainer, setup)
     assert (found["temperature"], output.weight.tolist()) == (1, before)

@@ -15,9 +15,9 @@ from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 from torch import Tensor
 from transformers import EvalPrediction
 
-from ..models.answers import Answers
-from ..utils.text import Table
-from .baselines import MAX_WEIGHTS, labels_of, linear_model, most_frequent
+from ...evaluation.baselines import MAX_WEIGHTS, labels_of, linear_model, most_frequent
+from ...models.answers import Answers
+from ...utils.text import Table
 
 logger = logging.getLogger(__name__)
 

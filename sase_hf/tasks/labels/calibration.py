@@ -1,0 +1,69 @@
+"""Calibration after training: probabilities that fit the validation rows, and answer sets."""
+
+import logging
+
+import torch
+
+from ...evaluation.calibration import (
+    expected_calibration_error,
+    fit_temperature,
+    fit_threshold,
+)
+from ...training.task import TrainingSetup
+from ...training.trainer import SelfAttentiveTrainer
+from .report import FEW_ROWS
+
+logger = logging.getLogger(__name__)
+
+# Bounds of the temperature: a few rows that are all right would ask for boundless confidence,
+# random rows for none.
+LEAST = 0.25
+MOST = 10.0
+UNCHANGED = 1.0
+
+
+def calibrate(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, float]:
+    """Fit the probabilities, and the threshold of answer sets, to the validation rows.
+
+    The logits are divided by the temperature that makes the labels most likely (Guo et al., 2017).
+    The last layer is divided, so that the saved model, its export and its pipelines need no more.
+    No prediction changes. Only for one label per row. The temperature stays 1 if no other lowers
+    the calibration error, and below `FEW_ROWS` rows.
+
+    Returns `temperature`, and the calibration error without it and with it; `answer_threshold` and,
+    if there is one, the mean number of labels in an answer set.
+    """
+    if not setup.rows.answers.has_one_label:
+        return {}
+    rows = setup.tokens["validation"]
+    logits = torch.from_numpy(trainer.predict(rows, metric_key_prefix="eval").predictions).float()
+    labels = torch.tensor(rows["labels"][:])
+    temperature = min(max(fit_temperature(logits, labels), LEAST), MOST)
+    error_before = expected_calibration_error(logits.softmax(-1), labels)
+    error_after = expected_calibration_error((logits / temperature).softmax(-1), labels)
+    are_all_right = bool((logits.argmax(-1) == labels).all())
+    if error_after >= error_before or are_all_right or len(labels) < FEW_ROWS:
+        temperature = UNCHANGED
+        error_after = error_before
+    with torch.no_grad():
+        for parameter in setup.model.get_submodule("classifier.output").parameters():
+            parameter.div_(temperature)
+    measured = {
+        "temperature": temperature,
+        "eval_calibration_error_before": error_before,
+        "eval_calibration_error": error_after,
+    }
+    config = setup.model.config
+    probabilities = (logits / temperature).softmax(-1)
+    threshold = fit_threshold(probabilities, labels, config.answer_error)
+    config.answer_threshold = threshold
+    if threshold is None:
+        logger.warning(
+            f"no answer sets: {len(labels):,} validation rows are too few for --answer_error "
+            f"{config.answer_error:g}"
+        )
+        return measured
+    sizes = (probabilities >= threshold).sum(-1).clamp(min=1)  # the best label is in every set
+    measured["answer_threshold"] = threshold
+    measured["answer_set_size"] = sizes.double().mean().item()
+    return measured
