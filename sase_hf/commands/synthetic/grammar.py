@@ -24,6 +24,11 @@ def read_grammar(name: str) -> dict[str, dict[str, Alternatives]]:
     }
 
 
+def sentence(words: str) -> str:
+    """Return words as a sentence: with a capital and a full stop."""
+    return words[0].upper() + words[1:] + "."
+
+
 class Draw:
     """Choices in a fixed order for a seed; two seeds give two unrelated sequences.
 

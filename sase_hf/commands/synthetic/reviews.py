@@ -15,56 +15,77 @@ How the stars follow from the text:
 
 import re
 
-from .grammar import Alternatives, Draw, read_grammar
+from .grammar import Alternatives, Draw, read_grammar, sentence
 
 STARS = (1, 2, 3, 4, 5)
 SYMBOL = re.compile(r"\{(\w+)\}")
 
 _SECTIONS = read_grammar("reviews.ini")
-_OPPOSITES = {name: opposite for name, (opposite,) in _SECTIONS["opposites"].items()}
-_OPPOSITES |= {opposite: name for name, opposite in _OPPOSITES.items()}
+_OPPOSITES: dict[str, str] = {}  # in both directions
+for _name, (_opposite,) in _SECTIONS["opposites"].items():
+    _OPPOSITES[_name] = _opposite
+    _OPPOSITES[_opposite] = _name
 # Stars -> phenomenon of the main sentence -> templates; those of 2 and 1 stars are mirrored.
 TEMPLATES = {stars: _SECTIONS[f"{stars} stars"] for stars in (5, 4, 3)}
 
 
 def mirrored(template: str) -> str:
     """Return the template with every symbol that has an opposite replaced by it."""
-    return SYMBOL.sub(lambda symbol: f"{{{_OPPOSITES.get(symbol[1], symbol[1])}}}", template)
+
+    def opposite(symbol: re.Match[str]) -> str:
+        name = symbol[1]
+        return "{" + _OPPOSITES.get(name, name) + "}"
+
+    return SYMBOL.sub(opposite, template)
 
 
-_GRAMMAR: dict[str, Alternatives] = {
-    **{
-        _OPPOSITES.get(name, name): tuple(map(mirrored, phrases))
-        for name, phrases in _SECTIONS["phrases"].items()
-    },
-    **_SECTIONS["phrases"],
-    **_SECTIONS["words"],
-}
+_GRAMMAR: dict[str, Alternatives] = {}
+for _name, _phrases in _SECTIONS["phrases"].items():
+    _GRAMMAR[_OPPOSITES.get(_name, _name)] = tuple(map(mirrored, _phrases))
+# A symbol with phrases of its own keeps them.
+_GRAMMAR.update(_SECTIONS["phrases"])
+_GRAMMAR.update(_SECTIONS["words"])
 
 
 def draw_review(draw: Draw, stars: int) -> dict[str, str]:
     """Make up a review of 1 to 5 stars; `phenomenon` selects the main sentence."""
-    templates = TEMPLATES[max(stars, 6 - stars)]
+    mirrored_stars = 6 - stars
+    templates = TEMPLATES[max(stars, mirrored_stars)]
     phenomenon = draw.pick(list(templates))
     template = draw.pick(templates[phenomenon])
-    if stars < 3 or (stars == 3 and draw.chance(0.5)):
+    is_mirrored = stars < mirrored_stars
+    if stars == mirrored_stars:
+        is_mirrored = draw.chance(0.5)
+    if is_mirrored:
         template = mirrored(template)
-    thing = draw.pick(list(_SECTIONS["parts"]))
-    left = _GRAMMAR | {"thing": (thing,), "part": _SECTIONS["parts"][thing]}
-    sentences = [_expand(draw, template, left)]
+    parts_of_things = _SECTIONS["parts"]
+    thing = draw.pick(list(parts_of_things))
+    left = {
+        **_GRAMMAR,
+        "thing": (thing,),
+        "part": parts_of_things[thing],
+    }
+    sentences = [sentence(_expand(draw, template, left))]
     if draw.chance(0.5):
-        sentences.insert(draw.pick((0, 1)), _expand(draw, "{aside}", left))
-    text = " ".join(sentence[0].upper() + sentence[1:] + "." for sentence in sentences)
-    return {"text": text, "label": f"{stars} star{'s' * (stars > 1)}", "phenomenon": phenomenon}
+        place = draw.pick((0, 1))
+        sentences.insert(place, sentence(_expand(draw, "{aside}", left)))
+    noun = "star" if stars == 1 else "stars"
+    return {
+        "text": " ".join(sentences),
+        "label": f"{stars} {noun}",
+        "phenomenon": phenomenon,
+    }
 
 
 def _expand(draw: Draw, template: str, left: dict[str, Alternatives]) -> str:
     """Replace every symbol; an alternative is not drawn again while others are left."""
 
     def fill(symbol: re.Match[str]) -> str:
-        phrase = draw.pick(left[symbol[1]])
-        others = tuple(other for other in left[symbol[1]] if other != phrase)
-        left[symbol[1]] = others or (phrase,)
+        name = symbol[1]
+        phrases = left[name]
+        phrase = draw.pick(phrases)
+        others = [other for other in phrases if other != phrase]
+        left[name] = tuple(others) or (phrase,)
         return _expand(draw, phrase, left)
 
     return SYMBOL.sub(fill, template)
