@@ -18,6 +18,7 @@ from threading import Thread
 from typing import Any
 
 import torch
+from transformers import BatchEncoding
 
 from ..data.rows import ENDINGS, CsvForm, text_lines, wrap_read_errors
 from ..data.sources import TEXT_COLUMNS
@@ -61,7 +62,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         rows = predict(model, tokenizer, parts)
         try:
             if flags.format == "csv":
-                form = CsvForm(",", "\n", "utf-8", "", None)
+                form = CsvForm(
+                    separator=",", line_end="\n", encoding="utf-8", above="", text_quotes=None
+                )
                 write_csv(sys.stdout, map(flat_row, rows), form)
             for row in rows:
                 print(json_line(row))
@@ -90,19 +93,20 @@ def arriving(lines: Iterable[str], size: int) -> Iterator[list[str]]:
         queue.put(None)
 
     Thread(target=read, daemon=True).start()
-    part: list[str] = []
+    waiting: list[str] = []
     while True:
         try:
-            arrived = queue.get(timeout=PAUSE if part else None)
+            arrived = queue.get(timeout=PAUSE if waiting else None)
         except Empty:
-            yield part
-            part = []
+            yield waiting
+            waiting = []
             continue
+        is_line = isinstance(arrived, str)
         if isinstance(arrived, str):
-            part.append(arrived)
-        if part and (len(part) == size or not isinstance(arrived, str)):
-            yield part
-            part = []
+            waiting.append(arrived)
+        if waiting and (len(waiting) == size or not is_line):
+            yield waiting
+            waiting = []
         if arrived is None:
             return
         if isinstance(arrived, BaseException):
@@ -115,27 +119,46 @@ def predict(model: Any, tokenizer: Any, parts: Iterable[list[str]]) -> Iterator[
 
     `truncated` counts the tokens after the limit of the training, which the model does not read.
     """
-    has_warned_of_truncation = has_warned_of_nothing = False
+    warnings = _Warnings()
     for lines in parts:
         rows = [texts_of(line, model) for line in lines]
-        encoded = [encode_within_limit(tokenizer, texts, truncation=True) for texts in rows]
-        num_cut = [sum(counts) for _, counts in encoded]
-        if any(num_cut) and not has_warned_of_truncation:
-            has_warned_of_truncation = True
-            first = next(row for row, count in enumerate(num_cut) if count)
-            warn_of_truncation(num_cut[first], len(encoded[first][0]["input_ids"]))
-        has_nothing = not all(any(text.strip() for text in texts) for texts in rows)
-        if has_nothing and not has_warned_of_nothing:
-            has_warned_of_nothing = True
-            logger.warning("A line is empty: its answer rests on no word.")
+        encodings = []
+        nums_cut = []
+        for texts in rows:
+            encoding, counts = encode_within_limit(tokenizer, texts, truncation=True)
+            encodings.append(encoding)
+            nums_cut.append(sum(counts))
+            warnings.look_at(texts, encoding, nums_cut[-1])
         if model.can_generate():
             translations = translate(model, tokenizer, lines, batch_size=len(lines))
-            answers: Any = [{"translation": text} for text in translations]
+            answers = [{"translation": text} for text in translations]
         else:
-            answers = classify(model, tokenizer, [encoding for encoding, _ in encoded])
-        for texts, answer, count in zip(rows, answers, num_cut, strict=True):
-            yield dict(zip(TEXT_COLUMNS, texts, strict=False)) | answer | {"truncated": count}
+            answers = classify(model, tokenizer, encodings)
+        for texts, answer, num_cut in zip(rows, answers, nums_cut, strict=True):
+            yield {
+                **dict(zip(TEXT_COLUMNS, texts, strict=False)),
+                **answer,
+                "truncated": num_cut,
+            }
         sys.stdout.flush()
+
+
+class _Warnings:
+    """Warns once of a text that is cut, and once of a line without a word."""
+
+    def __init__(self) -> None:
+        self._has_warned_of_truncation = False
+        self._has_warned_of_nothing = False
+
+    def look_at(self, texts: Sequence[str], encoding: BatchEncoding, num_cut: int) -> None:
+        """Warn of a row of one or two texts, of whose tokens so many were cut."""
+        if num_cut and not self._has_warned_of_truncation:
+            self._has_warned_of_truncation = True
+            warn_of_truncation(num_cut, len(encoding["input_ids"]))
+        has_words = any(text.strip() for text in texts)
+        if not has_words and not self._has_warned_of_nothing:
+            self._has_warned_of_nothing = True
+            logger.warning("A line is empty: its answer rests on no word.")
 
 
 def texts_of(line: str, model: Any) -> list[str]:

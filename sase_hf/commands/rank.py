@@ -17,16 +17,16 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from textwrap import indent
-from typing import Any
 
 from ..embedding.corpus import read_texts
 from ..retrieval.documents import DocumentRanker, Ranking
 from ..utils.cli import errors_in_one_line, make_parser, positive_int
+from ..utils.errors import refusal
 from ..utils.files import check_output, write_text
 from ..utils.loading import load_checkpoint
 from ..utils.translate import translate
 from ..visualization import attention_html, attention_text, visible
-from ..visualization.attended_text import shortened
+from ..visualization.attended_text import Result, shortened
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -49,9 +49,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         check_output(flags.output, inputs)
         ranker = DocumentRanker(flags.checkpoint, flags.documents, flags.score_mode)
         queries = read_texts(flags.queries, flags.text_column_names)
-        originals: list[str | None] = [None] * len(queries)
+        originals: list[str | None] = [None for _ in queries]
         if flags.translate_with is not None:
-            originals, queries = [*queries], translate_queries(flags.translate_with, queries)
+            originals = list(queries)
+            queries = translate_queries(flags.translate_with, queries)
         rankings = ranker.rank(queries, flags.top_k)
         if flags.output is None:
             for ranking, original in zip(rankings, originals, strict=True):
@@ -70,28 +71,40 @@ def translate_queries(checkpoint: str, queries: Sequence[str]) -> list[str]:
     """Translate queries by a checkpoint of sase_hf train_translation, with 5 beams."""
     model, tokenizer = load_checkpoint(checkpoint)
     if not model.can_generate():
-        raise ValueError(
-            f"--translate_with {checkpoint} holds a {type(model).__name__}; name a checkpoint of "
-            "sase_hf train_translation"
+        raise refusal(
+            f"--translate_with {checkpoint} holds a {type(model).__name__}",
+            "name a checkpoint of sase_hf train_translation",
         )
     return translate(model, tokenizer, queries, batch_size=64, num_beams=5)
 
 
 def terminal_lines(ranker: DocumentRanker, ranking: Ranking, original: str | None) -> Iterator[str]:
     """Yield a query, and its documents with the words that match."""
-    yield from (f'"{visible(text)}"' for text in (original, ranking.query) if text is not None)
-    can_explain = ranking.texts is not None and ranker.model.config.has_attention
-    results: Iterator[Any] = ranker.explain(ranking) if can_explain else iter(())
-    for n, (place, score) in enumerate(zip(ranking.documents, ranking.scores, strict=True)):
-        text = "" if ranking.texts is None else f"  {shortened(ranking.texts[n])}"
-        yield visible(f"{n + 1:>3}  {score:.3f}  document {place}{text}")
-        if (result := next(results, None)) is not None:
-            yield indent(attention_text(result), " " * 5)
+    if original is not None:
+        yield f'"{visible(original)}"'
+    yield f'"{visible(ranking.query)}"'
+    explanations: Iterator[Result] = iter(())
+    if ranking.texts is not None and ranker.model.config.has_attention:
+        explanations = ranker.explain(ranking)
+    scored = zip(ranking.documents, ranking.scores, strict=True)
+    for index, (document, score) in enumerate(scored):
+        line = f"{index + 1:>3}  {score:.3f}  document {document}"
+        if ranking.texts is not None:
+            line += f"  {shortened(ranking.texts[index])}"
+        yield visible(line)
+        explanation = next(explanations, None)
+        if explanation is not None:
+            yield indent(attention_text(explanation), " " * 5)
     yield ""
 
 
 def json_line(ranking: Ranking, original: str | None) -> str:
     """Return a ranking as a line of JSON, with the query before its translation if it had one."""
-    kept = {name: getattr(ranking, name) for name in ("query", "documents", "scores")}
-    kept |= {} if original is None else {"original": original}
-    return json.dumps(kept, ensure_ascii=False) + "\n"
+    line = {
+        "query": ranking.query,
+        "documents": ranking.documents,
+        "scores": ranking.scores,
+    }
+    if original is not None:
+        line["original"] = original
+    return json.dumps(line, ensure_ascii=False) + "\n"

@@ -19,6 +19,7 @@ from .. import visualization
 from ..data.rows_for_model import rows_for_model
 from ..models import TRANSLATION_TASK
 from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser, positive_int
+from ..utils.errors import refusal
 from ..utils.files import check_output, write_text
 from ..utils.loading import load_pipeline, name_checkpoints
 from ..visualization.figures import FIGURE_ENDINGS
@@ -59,7 +60,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 if reader.model.reads_pairs:
                     raise ValueError(f"{name} compares two texts; give --text_pair for each --text")
         translates = any(reader.task == TRANSLATION_TASK for reader in readers.values())
-        shown = (show_alignment if translates else show_attention)(readers, flags, ending)
+        show = show_alignment if translates else show_attention
+        shown = show(readers, flags, ending)
         if not ending:
             print(shown)
             return
@@ -75,7 +77,8 @@ def check(flags: Namespace) -> str:
     ending = "" if flags.output is None else flags.output.suffix.lower()
     if (flags.text is None) == (flags.file is None):
         raise ValueError("give either --text, once or several times, or --file")
-    num_texts, num_pairs = len(flags.text or []), len(flags.text_pair or [])
+    num_texts = len(flags.text or [])
+    num_pairs = len(flags.text_pair or [])
     if num_pairs not in (0, num_texts):
         raise ValueError(f"{num_pairs} --text_pair for {num_texts} --text; give one for each")
     check_output(flags.output, [flags.file, flags.checkpoint, *flags.compare])
@@ -94,8 +97,9 @@ def check(flags: Namespace) -> str:
 
 def show_alignment(readers: dict[str, Any], flags: Namespace, ending: str) -> Any:
     """Translate the texts; return the alignments as a page, a figure or text for the terminal."""
-    refused = (flags.text_pair, flags.pairs or None, flags.max_seq_length, flags.target)
-    if len(readers) > 1 or flags.text is None or any(flag is not None for flag in refused):
+    values = (flags.text_pair, flags.max_seq_length, flags.target)
+    has_other_flags = flags.pairs or any(value is not None for value in values)
+    if len(readers) > 1 or flags.text is None or has_other_flags:
         raise ValueError(
             "alignments are shown for one checkpoint and --text, once or several times, "
             "without --text_pair, --pairs, --max_seq_length and --target"
@@ -112,17 +116,16 @@ def show_alignment(readers: dict[str, Any], flags: Namespace, ending: str) -> An
 def show_attention(readers: dict[str, Any], flags: Namespace, ending: str) -> Any:
     """Read the texts with each checkpoint; return the attention as `show_alignment` does."""
     check_labels(readers)
-    first = next(iter(readers.values()))
-    size = (flags.per_device_eval_batch_size, flags.max_seq_length)
-    rows = given_rows(flags) if flags.file is None else file_rows(first.model, flags)
-    if flags.file is not None:
-        check_select(flags.select, first.model, rows, flags.file)
-        drawn_by = (flags.select, flags.per_label, flags.min_score, flags.seed)
-        drawn = visualization.select_predictions(read_rows(first, rows, *size), *drawn_by)
-        rows = [rows[place] for place in drawn]
-    names = list(readers) if len(readers) > 1 else [""]
-    read = [read_rows(reader, rows, *size, flags.target) for reader in readers.values()]
-    results = dict(zip(names, read, strict=True))
+    batch_size = flags.per_device_eval_batch_size
+    limit = flags.max_seq_length
+    if flags.file is None:
+        rows = given_rows(flags)
+    else:
+        rows = drawn_rows(next(iter(readers.values())), flags)
+    results = {}
+    for name, reader in readers.items():
+        shown_name = name if len(readers) > 1 else ""
+        results[shown_name] = read_rows(reader, rows, batch_size, limit, flags.target)
     if ending in PAGE_ENDINGS and len(readers) == 1:
         return visualization.attention_html(results[""], flags.title or "Attention")
     if ending in PAGE_ENDINGS:
@@ -130,21 +133,34 @@ def show_attention(readers: dict[str, Any], flags: Namespace, ending: str) -> An
     if flags.pairs:
         return visualization.pair_figure(results[""][0], flags.title or "")
     if ending in FIGURE_ENDINGS:
-        first_of = {name: own[0] for name, own in results.items()}
-        return visualization.comparison_figure(first_of, flags.title or "")
+        first_results = {name: of_reader[0] for name, of_reader in results.items()}
+        return visualization.comparison_figure(first_results, flags.title or "")
     return visualization.comparison_text(results)
+
+
+def drawn_rows(reader: Any, flags: Namespace) -> list[Row]:
+    """Return the rows of the file that `--select` draws, by what the reader predicts for them."""
+    rows = file_rows(reader.model, flags)
+    check_select(flags.select, reader.model, rows, flags.file)
+    results = read_rows(reader, rows, flags.per_device_eval_batch_size, flags.max_seq_length)
+    drawn = visualization.select_predictions(
+        results, flags.select, flags.per_label, flags.min_score, flags.seed
+    )
+    return [rows[place] for place in drawn]
 
 
 def check_labels(readers: dict[str, Any]) -> None:
     """Raise ValueError if checkpoints have different labels."""
-    labels = {name: [*reader.model.config.id2label.values()] for name, reader in readers.items()}
+    labels = {name: list(reader.model.config.id2label.values()) for name, reader in readers.items()}
     first, *others = labels
     for other in others:
         if set(labels[other]) != set(labels[first]):
-            mine, its = (", ".join(labels[name]) for name in (first, other))
-            raise ValueError(
-                f"the labels of {first} are {mine:.200}, and those of {other} are {its:.200}; "
-                "compare checkpoints with the same labels, or write a page for each"
+            labels_of_first = ", ".join(labels[first])
+            labels_of_other = ", ".join(labels[other])
+            raise refusal(
+                f"the labels of {first} are {labels_of_first:.200}, and those of {other} are "
+                f"{labels_of_other:.200}",
+                "compare checkpoints with the same labels, or write a page for each",
             )
 
 
@@ -158,11 +174,12 @@ def given_rows(flags: Namespace) -> list[Row]:
 
 def file_rows(model: Any, flags: Namespace) -> list[Row]:
     """Return the texts or pairs of a file, the shortest first, with the true labels they have."""
-    columns = flags.text_column_names, flags.label_column_name
-    task = rows_for_model(flags.checkpoint, model, flags.file, *columns)
+    read = rows_for_model(
+        flags.checkpoint, model, flags.file, flags.text_column_names, flags.label_column_name
+    )
     rows: list[Row] = []
-    for row in task.splits["test"].to_list():
+    for row in read.splits["test"].to_list():
         label = row.pop("label", None)
-        known = {} if label is None else {"true_label": task.labels.decode(label)}
+        known = {} if label is None else {"true_label": read.labels.decode(label)}
         rows.append((row if len(row) > 1 else row["text"], known))
     return sorted(rows, key=lambda row: len(str(row[0])))

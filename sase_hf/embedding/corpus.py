@@ -21,6 +21,7 @@ from datasets import load_dataset
 from ..data.rows import read_parts, wrap_read_errors
 from ..data.sources import commit_of, origin_of
 from ..data.tokenizer import text_fault
+from ..utils.errors import refusal
 
 ROWS_PER_CHUNK = 10_000  # rows of a text file that are Python objects at the same time
 _FOOTER_TAIL = 8  # a Parquet file ends with the size of its footer, 4 bytes, and "PAR1"
@@ -57,9 +58,11 @@ class Corpus:
         names = self.schema.names
         for column in (text_column, *kept):
             if column not in names:
-                fault = f"the input has no column {column!r}; it has {', '.join(map(repr, names))}"
-                flags = "--text_column_names" + " and --keep_columns" * bool(kept)
-                raise ValueError(f"{fault}. Choose with {flags}")
+                flags = "--text_column_names and --keep_columns" if kept else "--text_column_names"
+                raise ValueError(
+                    f"the input has no column {column!r}; it has {', '.join(map(repr, names))}. "
+                    f"Choose with {flags}"
+                )
         kind = self.schema.field(text_column).type
         values = kind.value_type if pa.types.is_dictionary(kind) else kind
         if values not in (pa.string(), pa.large_string(), pa.string_view()):
@@ -77,8 +80,9 @@ class Corpus:
         try:
             pq.write_table(schema.empty_table(), pa.BufferOutputStream())
         except pa.ArrowException as reason:
-            fault = f"Parquet cannot hold a column: {reason}"
-            raise ValueError(f"{fault}; leave it out with --keep_columns") from reason
+            raise refusal(
+                f"Parquet cannot hold a column: {reason}", "leave it out with --keep_columns"
+            ) from reason
 
 
 def open_files(
