@@ -53,7 +53,8 @@ class Answers:
         Numbers that are no further off than the median row are right.
         """
         distances = (logits - labels).abs().sum(-1)
-        return distances.where(distances > distances.median(), 0.0)
+        is_far = distances > distances.median()
+        return distances.where(is_far, 0.0)
 
     def predicted(self, scores: Sequence[float]) -> Any:
         """Return the label, the list of labels or the list of numbers that C scores predict."""
@@ -67,8 +68,13 @@ class Answers:
         """Return the fields of a pipeline's result, as `SelfAttentionPipeline` lists them."""
         by_name = self._by_name(scores)
         best = max(by_name, key=by_name.__getitem__)
-        fields = {"kind": self.kind, "label": best, "score": by_name[best], "scores": by_name}
-        return fields | self.answer_set(by_name)
+        return {
+            "kind": self.kind,
+            "label": best,
+            "score": by_name[best],
+            "scores": by_name,
+            **self.answer_set(by_name),
+        }
 
     def answer_set(self, scores: Mapping[str, float]) -> dict[str, list[str]]:
         """Return the `answer_set`: the best label, and all from the threshold on, best first.
@@ -150,8 +156,12 @@ class SingleLabel(_Labels):
         """Return the label, its probability, those of all labels, and the answer set."""
         by_name = self._by_name(scores)
         label = self.predicted(scores)
-        row = {"predicted_label": label, "confidence": by_name[label], "scores": by_name}
-        return row | self.answer_set(by_name)
+        return {
+            "predicted_label": label,
+            "confidence": by_name[label],
+            "scores": by_name,
+            **self.answer_set(by_name),
+        }
 
     def is_right(self, true_label: Any, result: Mapping[str, Any]) -> bool | None:
         """Return whether the label is the true one; None if there are several true ones."""
@@ -183,7 +193,8 @@ class MultiLabel(_Labels):
 
     def errors(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return how many labels are wrong, (B,)."""
-        return ((logits > 0) != (labels > 0)).sum(-1).float()
+        is_wrong = (logits > 0) != (labels > 0)
+        return is_wrong.sum(-1).float()
 
     def predicted(self, scores: Sequence[float]) -> list[str]:
         """Return the labels that apply."""
@@ -203,7 +214,8 @@ class MultiLabel(_Labels):
     def is_right(self, true_label: Any, result: Mapping[str, Any]) -> bool:
         """Return whether the labels that apply are the true ones."""
         true_labels = true_label if isinstance(true_label, list | tuple) else [true_label]
-        return set(map(str, true_labels)) == set(map(str, result["labels"]))
+        predicted_labels = result["labels"]
+        return set(map(str, true_labels)) == set(map(str, predicted_labels))
 
 
 _KINDS: dict[str, type[Answers]] = {

@@ -16,47 +16,59 @@ MAX_COSINES = 2**24  # between rows, in memory at once: 64 MiB
 
 def best_documents(queries: Tensor, documents: Tensor, top_k: int) -> tuple[Tensor, Tensor]:
     """Return scores and numbers (Q, min(top_k, D)) of the documents, the best of a query first."""
-    scores = queries.new_empty(len(queries), 0)
-    places = torch.empty(len(queries), 0, dtype=torch.long)
+    num_queries = len(queries)
+    best_scores = queries.new_empty(num_queries, 0)
+    best_numbers = torch.empty(num_queries, 0, dtype=torch.long)
     for start, block in _blocks(queries, documents):
-        numbers = torch.arange(start, start + block.shape[1]).expand(len(queries), -1)
-        scores, order = torch.cat([scores, block], 1).sort(dim=1, descending=True, stable=True)
-        places = torch.cat([places, numbers], 1).gather(1, order)
-        scores, places = scores[:, :top_k], places[:, :top_k]
-    return scores, places
+        block_numbers = torch.arange(start, start + block.shape[1])
+        block_numbers = block_numbers.expand(num_queries, -1)
+        scores = torch.cat([best_scores, block], 1)
+        numbers = torch.cat([best_numbers, block_numbers], 1)
+        scores, order = scores.sort(dim=1, descending=True, stable=True)
+        best_scores = scores[:, :top_k]
+        best_numbers = numbers.gather(1, order[:, :top_k])
+    return best_scores, best_numbers
 
 
 def ranks_of_own(queries: Tensor, documents: Tensor, block: int = 256) -> Tensor:
     """Return the rank, from 1, of document i among all documents for query i, shape (Q,)."""
     ranks = []
     for start in range(0, len(queries), block):
-        parts = _blocks(queries[start : start + block], documents)
-        ranks.append(ranks_in_scores(torch.cat([part for _, part in parts], 1), start))
+        some_queries = queries[start : start + block]
+        blocks = [scores for _, scores in _blocks(some_queries, documents)]
+        all_scores = torch.cat(blocks, 1)
+        ranks.append(ranks_in_scores(all_scores, start))
     return torch.cat(ranks)
 
 
 def _blocks(queries: Tensor, documents: Tensor) -> Iterator[tuple[int, Tensor]]:
     """Yield the first document of each block and the scores (Q, block) of all queries."""
-    rows = len(queries) * queries.shape[1] * documents.shape[1]
-    size = max(MAX_COSINES // rows, 1)
+    cosines_per_document = len(queries) * queries.shape[1] * documents.shape[1]
+    size = max(MAX_COSINES // cosines_per_document, 1)
     for start in range(0, len(documents), size):
         yield start, row_scores(queries, documents[start : start + size])
 
 
 def ranks_in_scores(scores: Tensor, first: int = 0) -> Tensor:
     """Return the rank of document first + i in row i of scores (Q, D), shape (Q,)."""
-    numbers = torch.arange(first, first + len(scores)).unsqueeze(1)
-    own = scores.gather(1, numbers)
-    is_before = torch.arange(scores.shape[1]) < numbers
-    return 1 + ((scores > own) | ((scores == own) & is_before)).sum(1)
+    num_queries, num_documents = scores.shape
+    numbers = torch.arange(first, first + num_queries).unsqueeze(1)
+    own_scores = scores.gather(1, numbers)
+    is_earlier = torch.arange(num_documents) < numbers
+    is_equal = scores == own_scores
+    is_better = scores > own_scores
+    is_ahead = is_better | (is_equal & is_earlier)
+    return 1 + is_ahead.sum(1)
 
 
 def ranking_metrics(ranks: Tensor) -> dict[str, float]:
     """Return the mean reciprocal rank and the share of queries with a rank up to 1 and up to 10."""
-    return {
-        "mrr": (1 / ranks.double()).mean().item(),
-        **{f"recall_at_{k}": (ranks <= k).double().mean().item() for k in (1, 10)},
-    }
+    reciprocal_ranks = 1 / ranks.double()
+    metrics = {"mrr": reciprocal_ranks.mean().item()}
+    for k in (1, 10):
+        is_found = ranks <= k
+        metrics[f"recall_at_{k}"] = is_found.double().mean().item()
+    return metrics
 
 
 def recall_by_length(
@@ -67,9 +79,11 @@ def recall_by_length(
     The groups are of equal size, the shortest first, with the mean `words` and the `rows` of each.
     """
     order = torch.tensor(lengths).argsort(stable=True)
-    return [
-        {"words": sum(lengths[i] for i in group) / len(group), "rows": len(group)}
-        | ranking_metrics(ranks[group])
-        for group in order.tensor_split(bins)
-        if len(group)
-    ]
+    groups: list[dict[str, float | int]] = []
+    for queries in order.tensor_split(bins):
+        num_queries = len(queries)
+        if num_queries:
+            mean_words = sum(lengths[query] for query in queries) / num_queries
+            metrics = ranking_metrics(ranks[queries])
+            groups.append({"words": mean_words, "rows": num_queries, **metrics})
+    return groups

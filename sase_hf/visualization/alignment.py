@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..utils.errors import refusal
 from ..utils.text import visible
 from .attended_text import Result
 from .figures import MAX_TOKENS, Grid, grid_figure
@@ -43,29 +44,39 @@ def alignment_text(result: Result, top: int = 3) -> str:
     width = max(map(len, words), default=0)
     lines = []
     for word, row in zip(words, weights, strict=True):
-        best = sorted(range(len(row)), key=lambda place: -row[place])[:top]
-        named = ", ".join(f"{source[place]} {row[place]:.0%}" for place in best)
-        lines.append(f"{word:{width}}  {named}")
+        weighed = sorted(zip(source, row, strict=True), key=lambda pair: -pair[1])
+        strongest = [f"{source_word} {weight:.0%}" for source_word, weight in weighed[:top]]
+        lines.append(f"{word:{width}}  {', '.join(strongest)}")
     return "\n".join([visible(result["translation_text"]), *lines])
 
 
 def parse_alignment(result: Result) -> Grid:
     """Return the weights, shape (L, T), the L target words and the T source words."""
     if not isinstance(result, Mapping) or not all(field in result for field in FIELDS):
-        fault = "the result is not from the aligned-translation pipeline"
-        raise ValueError(f"{fault}; it must have {', '.join(FIELDS)}")
-    weights: Any = result["alignment"]
+        raise refusal(
+            "the result is not from the aligned-translation pipeline",
+            f"it must have {', '.join(FIELDS)}",
+        )
+    weights = result["alignment"]
     if weights is None:
         raise ValueError("the model has no attention, so there is no alignment to show")
-    words, source = (
-        [visible(token.replace(SPACE, "") or SPACE) for token in result[name][:MAX_TOKENS]]
-        for name in ("tokens", "source_tokens")
-    )
-    return [list(row[:MAX_TOKENS]) for row in weights[:MAX_TOKENS]], words, source
+    shown_weights = [list(row[:MAX_TOKENS]) for row in weights[:MAX_TOKENS]]
+    return shown_weights, _words(result["tokens"]), _words(result["source_tokens"])
+
+
+def _words(tokens: Sequence[str]) -> list[str]:
+    """Return the first tokens as they are shown, a space as `SPACE`."""
+    return [visible(token.replace(SPACE, "") or SPACE) for token in tokens[:MAX_TOKENS]]
 
 
 def _render(results: Result | Sequence[Result], layout: str, prefix: str, **values: Any) -> str:
-    several = [results] if isinstance(results, Mapping) else results
-    shown = [(result, parse_alignment(result)) for result in several]
-    shared = {"layout": layout, "prefix": prefix, "max_tokens": MAX_TOKENS}
-    return render("alignment.html", shown=shown, **shared, **values)
+    if isinstance(results, Mapping):
+        results = [results]
+    return render(
+        "alignment.html",
+        shown=[(result, parse_alignment(result)) for result in results],
+        layout=layout,
+        prefix=prefix,
+        max_tokens=MAX_TOKENS,
+        **values,
+    )

@@ -22,8 +22,11 @@ def heatmap_svg(result: Result) -> str:
     if "alignment" in result:
         weights, names, words = parse_alignment(result)
         return render("heatmap.svg", grids=[_grid(words, names, weights)], letter=LETTER)
-    lines = [wrapped(text, math.inf, "")[0] for text in parse_result(result)]
-    grids = [_grid(line.words, line.names, [*zip(*line.strengths, strict=True)]) for line in lines]
+    grids = []
+    for text in parse_result(result):
+        line = wrapped(text, math.inf, "")[0]
+        strengths_by_hop = list(zip(*line.strengths, strict=True))
+        grids.append(_grid(line.words, line.names, strengths_by_hop))
     return render("heatmap.svg", grids=grids, letter=LETTER)
 
 
@@ -31,9 +34,13 @@ def _grid(
     words: Sequence[str], names: Sequence[str], strengths: Sequence[Sequence[float]]
 ) -> dict[str, Any]:
     """Return columns of words with their start and width in letters, and rows with their names."""
-    words, names = ([plain(name, MAX_WORD_LENGTH) for name in side] for side in (words, names))
-    widths = [num_cells(word) + 1 for word in words]
-    columns = list(zip(accumulate(widths, initial=0), widths, words, strict=False))
-    rows = list(zip(names, strengths, strict=bool(words)))
-    name_width = max(map(num_cells, names), default=0)
-    return {"columns": columns, "rows": rows, "width": sum(widths), "name_width": name_width}
+    shown_words = [plain(word, MAX_WORD_LENGTH) for word in words]
+    shown_names = [plain(name, MAX_WORD_LENGTH) for name in names]
+    widths = [num_cells(word) + 1 for word in shown_words]
+    starts = accumulate(widths, initial=0)
+    return {
+        "columns": list(zip(starts, widths, shown_words, strict=False)),
+        "rows": list(zip(shown_names, strengths, strict=bool(words))),
+        "width": sum(widths),
+        "name_width": max(map(num_cells, shown_names), default=0),
+    }

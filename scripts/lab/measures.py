@@ -84,7 +84,8 @@ def measure_explanation(words: Sequence[str], model: Path, word_list: Path | Non
     each word takes a pass for each.
     """
     task = parse_arguments(LabelTask, words)
-    validation, seed = Path(task.arguments.data.validation_file or ""), task.arguments.run.seed
+    validation = Path(task.arguments.data.validation_file or "")
+    seed = task.arguments.run.seed
     name = validation.name.partition(".")[0]
     load = partial(load_evaluation_dataset, str(model), max_seq_length=MAX_EXPLAINED, seed=seed)
     if not (validation.parent / "marks").is_dir():
@@ -108,18 +109,24 @@ def accuracy_by_length(correct: Tensor, lengths: Tensor) -> list[dict[str, float
     A group ends at a share `GROUP_ENDS` of the rows; rows of one length are in one group. `correct`
     and `lengths`, in tokens, have shape (B,).
     """
-    ends = lengths.sort().values[[int(share * (len(lengths) - 1)) for share in GROUP_ENDS]]
-    places = torch.bucketize(lengths, ends)
-    return [
-        {
-            "from": lengths[is_member].min().item(),
-            "to": lengths[is_member].max().item(),
-            "tokens": lengths[is_member].double().mean().item(),
-            "rows": int(is_member.sum()),
-            "accuracy": correct[is_member].double().mean().item(),
-        }
-        for is_member in (places == place for place in torch.unique(places))
-    ]
+    last_row = len(lengths) - 1
+    last_of_groups = [int(share * last_row) for share in GROUP_ENDS]
+    ends = lengths.sort().values[last_of_groups]
+    group_of_row = torch.bucketize(lengths, ends)
+    groups: list[dict[str, float | int]] = []
+    for group in torch.unique(group_of_row):
+        is_member = group_of_row == group
+        group_lengths = lengths[is_member]
+        groups.append(
+            {
+                "from": group_lengths.min().item(),
+                "to": group_lengths.max().item(),
+                "tokens": group_lengths.double().mean().item(),
+                "rows": len(group_lengths),
+                "accuracy": correct[is_member].double().mean().item(),
+            }
+        )
+    return groups
 
 
 def measure_translation(words: Sequence[str], model: Path, _: Path | None) -> Record:
