@@ -25,8 +25,9 @@ def best_documents(queries: Tensor, documents: Tensor, top_k: int) -> tuple[Tens
         scores = torch.cat([best_scores, block], 1)
         numbers = torch.cat([best_numbers, block_numbers], 1)
         scores, order = scores.sort(dim=1, descending=True, stable=True)
+        numbers = numbers.gather(1, order)
         best_scores = scores[:, :top_k]
-        best_numbers = numbers.gather(1, order[:, :top_k])
+        best_numbers = numbers[:, :top_k]
     return best_scores, best_numbers
 
 
@@ -81,9 +82,14 @@ def recall_by_length(
     order = torch.tensor(lengths).argsort(stable=True)
     groups: list[dict[str, float | int]] = []
     for queries in order.tensor_split(bins):
-        num_queries = len(queries)
-        if num_queries:
-            mean_words = sum(lengths[query] for query in queries) / num_queries
-            metrics = ranking_metrics(ranks[queries])
-            groups.append({"words": mean_words, "rows": num_queries, **metrics})
+        if len(queries) == 0:
+            continue
+        num_words = sum(lengths[query] for query in queries)
+        groups.append(
+            {
+                "words": num_words / len(queries),
+                "rows": len(queries),
+                **ranking_metrics(ranks[queries]),
+            }
+        )
     return groups
