@@ -10,7 +10,6 @@ network. A model of pairs gets two fields. `--examples` takes examples from a fi
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from ..data.rows_for_model import rows_for_model
 from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser
@@ -35,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         explain = load_pipeline(flags.checkpoint)
         examples = []
         if flags.examples is not None:
-            model: Any = explain.model
+            model = explain.model
             columns = flags.text_column_names
             task = rows_for_model(
                 flags.checkpoint, model, flags.examples, columns, label_column_name=""

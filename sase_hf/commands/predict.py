@@ -18,11 +18,12 @@ from threading import Thread
 from typing import Any
 
 import torch
-from transformers import BatchEncoding
+from transformers import BatchEncoding, TokenizersBackend
 
 from ..data.rows import ENDINGS, CsvForm, text_lines, wrap_read_errors
 from ..data.sources import TEXT_COLUMNS
 from ..models.answers import answers_of
+from ..models.checked_model import CheckedPreTrainedModel
 from ..models.pipeline_self_attentive import warn_of_truncation
 from ..models.text_limit import encode_within_limit
 from ..tasks.labels.predictions import predicted_labels
@@ -114,7 +115,9 @@ def arriving(lines: Iterable[str], size: int) -> Iterator[list[str]]:
 
 
 @torch.inference_mode()
-def predict(model: Any, tokenizer: Any, parts: Iterable[list[str]]) -> Iterator[dict[str, Any]]:
+def predict(
+    model: CheckedPreTrainedModel, tokenizer: TokenizersBackend, parts: Iterable[list[str]]
+) -> Iterator[dict[str, Any]]:
     """Yield the text or texts of each line with the columns of the prediction.
 
     `truncated` counts the tokens after the limit of the training, which the model does not read.
@@ -161,7 +164,7 @@ class _Warnings:
             logger.warning("A line is empty: its answer rests on no word.")
 
 
-def texts_of(line: str, model: Any) -> list[str]:
+def texts_of(line: str, model: CheckedPreTrainedModel) -> list[str]:
     """Return the text of a line, or the two that a tab divides, for a model of pairs."""
     if not model.reads_pairs:
         return [line]
@@ -171,9 +174,11 @@ def texts_of(line: str, model: Any) -> list[str]:
     return texts
 
 
-def classify(model: Any, tokenizer: Any, encodings: list[Any]) -> list[dict[str, Any]]:
+def classify(
+    model: CheckedPreTrainedModel, tokenizer: TokenizersBackend, encodings: list[BatchEncoding]
+) -> list[dict[str, Any]]:
     """Return the columns of the prediction for each tokenized row."""
-    batch = tokenizer.pad([dict(encoding) for encoding in encodings], return_tensors="pt")
+    padded = tokenizer.pad([dict(encoding) for encoding in encodings], return_tensors="pt")
     # Rows without a token come back as floats.
-    batch = {name: tensor.long() for name, tensor in batch.items()}
+    batch = {name: tensor.long() for name, tensor in padded.items()}
     return predicted_labels(model(**batch).logits, answers_of(model.config))

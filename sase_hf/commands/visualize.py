@@ -13,11 +13,14 @@ tokens. Figures need `pip install 'sase_hf[viz]'`.
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+from transformers import Pipeline, PreTrainedModel
 
 from .. import visualization
 from ..data.rows_for_model import rows_for_model
 from ..models import TRANSLATION_TASK
+from ..models.answers import answers_of
 from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser, positive_int
 from ..utils.errors import refusal
 from ..utils.files import check_output, write_text
@@ -25,7 +28,12 @@ from ..utils.loading import load_pipeline, name_checkpoints
 from ..visualization.figures import FIGURE_ENDINGS
 from ..visualization.selection import SELECT, Row, check_select, read_rows
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 PAGE_ENDINGS = (".html", ".htm")
+
+Readers = dict[str, Pipeline]  # by the name of the checkpoint
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -65,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if not ending:
             print(shown)
             return
-        if ending in PAGE_ENDINGS:
+        if isinstance(shown, str):
             write_text(flags.output, shown)
         else:
             visualization.save_figure(shown, flags.output)
@@ -95,7 +103,7 @@ def check(flags: Namespace) -> str:
     return ending
 
 
-def show_alignment(readers: dict[str, Any], flags: Namespace, ending: str) -> Any:
+def show_alignment(readers: Readers, flags: Namespace, ending: str) -> "str | Figure":
     """Translate the texts; return the alignments as a page, a figure or text for the terminal."""
     values = (flags.text_pair, flags.max_seq_length, flags.target)
     has_other_flags = flags.pairs or any(value is not None for value in values)
@@ -113,7 +121,7 @@ def show_alignment(readers: dict[str, Any], flags: Namespace, ending: str) -> An
     return "\n\n".join(map(visualization.alignment_text, results))
 
 
-def show_attention(readers: dict[str, Any], flags: Namespace, ending: str) -> Any:
+def show_attention(readers: Readers, flags: Namespace, ending: str) -> "str | Figure":
     """Read the texts with each checkpoint; return the attention as `show_alignment` does."""
     check_labels(readers)
     batch_size = flags.per_device_eval_batch_size
@@ -138,7 +146,7 @@ def show_attention(readers: dict[str, Any], flags: Namespace, ending: str) -> An
     return visualization.comparison_text(results)
 
 
-def drawn_rows(reader: Any, flags: Namespace) -> list[Row]:
+def drawn_rows(reader: Pipeline, flags: Namespace) -> list[Row]:
     """Return the rows of the file that `--select` draws, by what the reader predicts for them."""
     rows = file_rows(reader.model, flags)
     check_select(flags.select, reader.model, rows, flags.file)
@@ -149,9 +157,9 @@ def drawn_rows(reader: Any, flags: Namespace) -> list[Row]:
     return [rows[place] for place in drawn]
 
 
-def check_labels(readers: dict[str, Any]) -> None:
+def check_labels(readers: Readers) -> None:
     """Raise ValueError if checkpoints have different labels."""
-    labels = {name: list(reader.model.config.id2label.values()) for name, reader in readers.items()}
+    labels = {name: list(answers_of(reader.model.config).names) for name, reader in readers.items()}
     first, *others = labels
     for other in others:
         if set(labels[other]) != set(labels[first]):
@@ -172,7 +180,7 @@ def given_rows(flags: Namespace) -> list[Row]:
     return [({"text": text, "text_pair": pair}, {}) for text, pair in pairs]
 
 
-def file_rows(model: Any, flags: Namespace) -> list[Row]:
+def file_rows(model: PreTrainedModel, flags: Namespace) -> list[Row]:
     """Return the texts or pairs of a file, the shortest first, with the true labels they have."""
     read = rows_for_model(
         flags.checkpoint, model, flags.file, flags.text_column_names, flags.label_column_name

@@ -293,7 +293,7 @@ def prepare(
     for path in folder.iterdir():
         if path.name not in files:
             left_out.append(f"{path.name}/" if path.is_dir() else path.name)
-    return Push(model._auto_class, files, sorted(left_out))
+    return Push(str(model._auto_class), files, sorted(left_out))
 
 
 def _requirements_of_handler() -> str:

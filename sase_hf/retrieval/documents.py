@@ -15,6 +15,7 @@ from ..data.tokenizer import truncation
 from ..embedding import Embedder
 from ..embedding.shards import COLUMN, list_shards, read_manifest
 from ..models import FAMILIES, unit_rows
+from ..models.configuration_self_attentive import SelfAttentiveConfig
 from ..utils.loading import load_ranker
 from .ranking import best_documents
 
@@ -67,7 +68,9 @@ class DocumentRanker:
 
     def _unit_rows(self, embeddings: Any, count: int) -> Tensor:
         """Return embeddings as rows of length 1, shape (count, r, H) or (count, 1, r * H)."""
-        return unit_rows(torch.tensor(embeddings).view(count, -1), self.model.config)
+        config = self.model.config
+        assert isinstance(config, SelfAttentiveConfig)  # as that of every model that ranks
+        return unit_rows(torch.tensor(embeddings).view(count, -1), config)
 
     def rank(self, queries: Sequence[str], top_k: int, block: int = 64) -> list[Ranking]:
         """Return the best `top_k` documents of each query; `block` queries are ranked at once."""

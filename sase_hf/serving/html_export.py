@@ -89,6 +89,7 @@ def live_page(
         if model.config.is_encoder_decoder:
             way_out = "scripts/predict.py translates with it"
         raise refusal(f"{checkpoint} {obstacle}, which a page cannot compute", way_out)
+    assert isinstance(model, Classifier)  # others have an obstacle
     model_of_page = model if float32 else rounded(model)
     vocabulary = tokenizer.get_vocab()
     words = sorted(vocabulary, key=vocabulary.__getitem__)

@@ -1,19 +1,30 @@
 """Checkpoints of any family in `FAMILIES`, loaded and checked; code in them is never run."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
-from transformers import AutoConfig, AutoModel, AutoTokenizer, TokenizersBackend, pipeline
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoTokenizer,
+    Pipeline,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    TokenizersBackend,
+    pipeline,
+)
 from transformers.utils import SAFE_WEIGHTS_NAME
 
 from ..models import FAMILIES, RETRIEVAL
+from ..models.checked_config import CheckedConfig
 from ..models.checked_files import sha256_of
-from ..models.checked_model import is_of_model
+from ..models.checked_model import CheckedPreTrainedModel, is_of_model
 from ..models.configuration_self_attentive import IMPLEMENTATIONS
 from .files import FilePath
 
@@ -26,7 +37,7 @@ _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")  # NAME, or OWNER/NAME
 
 def load_checkpoint(
     checkpoint: str, *, must_attend: bool = False, strict: bool = False
-) -> tuple[Any, TokenizersBackend]:
+) -> tuple[CheckedPreTrainedModel, TokenizersBackend]:
     """Load the model of a folder or a name on the Hub, in evaluation mode and float32.
 
     ValueError: the checkpoint holds another kind of model, or its weights are refused; with
@@ -52,7 +63,9 @@ def load_checkpoint(
     return _load(classes[name], checkpoint, config, strict=strict)
 
 
-def load_encoder(checkpoint: str, revision: str | None = None) -> tuple[Any, TokenizersBackend]:
+def load_encoder(
+    checkpoint: str, revision: str | None = None
+) -> tuple[CheckedPreTrainedModel, TokenizersBackend]:
     """Load the base model of a checkpoint, also of a head; raises as `load_checkpoint` does."""
     if revision is not None and Path(checkpoint).is_dir():
         raise ValueError(f"{checkpoint} is a folder; leave the revision {revision!r} out")
@@ -61,8 +74,11 @@ def load_encoder(checkpoint: str, revision: str | None = None) -> tuple[Any, Tok
 
 
 def build_on_encoder(
-    model_class: Any, encoder_name_or_path: str, hub_options: Any = None, **fields: Any
-) -> Any:
+    model_class: Any,
+    encoder_name_or_path: str,
+    hub_options: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> CheckedPreTrainedModel:
     """Build a model on an encoder of transformers, with its pretrained weights.
 
     A checkpoint of the model holds them whole, and never looks for their source again. The class is
@@ -79,7 +95,7 @@ def build_on_encoder(
         own = {"encoder": "auto_model", "encoder_config": inner_config}
         model_class.config_class(**own)  # refuses an encoder before its weights are fetched
         inner = load_any_model(encoder_name_or_path, **(hub_options or {}))
-        vectors = inner.get_input_embeddings()
+        vectors: Any = inner.get_input_embeddings()
         sizes = dict(zip(("vocab_size", "embedding_size"), vectors.weight.shape, strict=True))
         sizes["pad_token_id"] = inner_config.pad_token_id
         model = model_class(model_class.config_class(**{**sizes, **fields, **own}))
@@ -94,7 +110,7 @@ def build_on_encoder(
     return model
 
 
-def load_any_model(name_or_path: str, **options: Any) -> Any:
+def load_any_model(name_or_path: str, **options: Any) -> PreTrainedModel:
     """Load a base model of transformers in evaluation mode and float32; code in it is not run.
 
     Call it inside `reraise_naming`, as transformers raises errors of any kind for malformed files;
@@ -123,7 +139,7 @@ def load_any_model(name_or_path: str, **options: Any) -> Any:
     return model
 
 
-def retrieval_head(checkpoint: str, config: Any) -> Any:
+def retrieval_head(checkpoint: str, config: PreTrainedConfig) -> type[CheckedPreTrainedModel]:
     """Return the class that ranks by the base model of a checkpoint; ValueError if none does."""
     able = {name: family.heads for name, family in FAMILIES.items() if RETRIEVAL in family.heads}
     if config.model_type not in able:
@@ -132,13 +148,13 @@ def retrieval_head(checkpoint: str, config: Any) -> Any:
     return able[config.model_type][RETRIEVAL]
 
 
-def load_ranker(checkpoint: str) -> tuple[Any, TokenizersBackend]:
+def load_ranker(checkpoint: str) -> tuple[CheckedPreTrainedModel, TokenizersBackend]:
     """Load the base model of a checkpoint, also of another head, as one that ranks documents."""
     config = load_config(checkpoint)
     return _load(retrieval_head(checkpoint, config), checkpoint, config)
 
 
-def load_config(checkpoint: str, **options: Any) -> Any:
+def load_config(checkpoint: str, **options: Any) -> CheckedConfig:
     """Load the config of a checkpoint; raises as `load_checkpoint` does, or for a refused field."""
     if not (Path(checkpoint).is_dir() or may_be_on_the_hub(checkpoint)):
         way_out = "name the folder of a checkpoint, or a model on the Hub as OWNER/NAME"
@@ -157,7 +173,7 @@ def may_be_on_the_hub(name: str) -> bool:
     return bool(_HUB_NAME.fullmatch(name)) and not (Path(name).exists() or is_beside_others)
 
 
-def load_pipeline(checkpoint: str) -> Any:
+def load_pipeline(checkpoint: str) -> Pipeline:
     """Load the pipeline that returns attention; raises as `load_checkpoint` does."""
     model, tokenizer = load_checkpoint(checkpoint, must_attend=True)
     task: Any = FAMILIES[model.config.model_type].pipeline_task
@@ -190,7 +206,7 @@ def reraise_naming(checkpoint: str, part: str = "") -> Iterator[None]:
         raise ValueError(f"cannot load {part}{checkpoint}: {why}") from reason
 
 
-def check_tokenizer(tokenizer: Any, vocab_size: int) -> None:
+def check_tokenizer(tokenizer: PreTrainedTokenizerBase, vocab_size: int) -> None:
     """Raise ValueError for a tokenizer of another model, or one without a length of texts.
 
     The ids of a tokenizer of another model go beyond the word vectors.
@@ -211,19 +227,27 @@ def check_tokenizer(tokenizer: Any, vocab_size: int) -> None:
 
 
 def _load(
-    model_class: Any, checkpoint: str, config: Any, *, strict: bool = False, **options: Any
-) -> tuple[Any, TokenizersBackend]:
+    model_class: Any,
+    checkpoint: str,
+    config: CheckedConfig,
+    *,
+    strict: bool = False,
+    **options: Any,
+) -> tuple[CheckedPreTrainedModel, TokenizersBackend]:
     options["trust_remote_code"] = False
     with reraise_naming(checkpoint):
-        model, loaded = model_class.from_pretrained(
+        model, info = model_class.from_pretrained(
             checkpoint, config=config, dtype=torch.float32, output_loading_info=True, **options
         )
     with reraise_naming(checkpoint, "the tokenizer of "):
         tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint, **options)
         check_tokenizer(tokenizer, model.config.vocab_size)
-    if strict and (names := sorted(loaded["unexpected_keys"])):
-        fault = f"{checkpoint} has weights that the model does not: {', '.join(names[:3])}"
-        raise ValueError(f"{fault}. Load it with sase_hf and save it with save_pretrained")
+    unread = sorted(info["unexpected_keys"])
+    if strict and unread:
+        raise ValueError(
+            f"{checkpoint} has weights that the model does not: {', '.join(unread[:3])}. Load it "
+            "with sase_hf and save it with save_pretrained"
+        )
     return model.eval(), tokenizer
 
 

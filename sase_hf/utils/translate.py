@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from transformers import TokenizersBackend
+from transformers import PreTrainedModel, TokenizersBackend
 from transformers.utils import logging
 
 from ..models.pipeline_rnnsearch import ONE_TRANSLATION
@@ -11,7 +11,7 @@ from ..models.text_limit import needed_texts
 
 
 def translate(
-    model: Any,
+    model: PreTrainedModel,
     tokenizer: TokenizersBackend,
     sources: Sequence[str],
     *,
@@ -23,7 +23,7 @@ def translate(
     A text is cut at the limit of the tokenizer, as in training.
     """
     order = sorted(range(len(sources)), key=lambda row: -len(sources[row]))
-    found = [""] * len(sources)
+    translations = [""] * len(sources)
     for start in logging.tqdm(range(0, len(order), batch_size), desc="Translating", delay=1):
         rows = order[start : start + batch_size]
         needed = [needed_texts(tokenizer, [sources[row]])[0] for row in rows]
@@ -31,8 +31,9 @@ def translate(
         batch = batch.to(model.device)
         longest = 2 * batch["input_ids"].shape[1] + 20
         limits = {"max_new_tokens": longest, "max_length": None}  # a checkpoint may set the latter
-        words = model.generate(**batch, **{**ONE_TRANSLATION, **limits, **options})
+        generate: Any = model.generate
+        words = generate(**batch, **{**ONE_TRANSLATION, **limits, **options})
         texts = tokenizer.batch_decode(words, skip_special_tokens=True)
         for row, text in zip(rows, texts, strict=True):
-            found[row] = text
-    return found
+            translations[row] = text
+    return translations

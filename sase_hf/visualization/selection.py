@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from transformers import Pipeline, PreTrainedModel
 from transformers.utils import logging
 
 from ..models.answers import answers_of
@@ -15,7 +16,7 @@ Row = tuple[Any, dict[str, Any]]  # an input of the pipeline; its `true_label` i
 
 
 def read_rows(
-    reader: Any,
+    reader: Pipeline,
     rows: Sequence[Row],
     batch_size: int,
     max_seq_length: int | None = None,
@@ -35,7 +36,7 @@ def read_rows(
     return [result | known for result, (_, known) in bar]
 
 
-def check_select(select: str, model: Any, rows: Sequence[Row], file: str) -> None:
+def check_select(select: str, model: PreTrainedModel, rows: Sequence[Row], file: str) -> None:
     """Raise ValueError if a model's predictions for the rows of a file cannot be so selected."""
     reason = ""
     if not answers_of(model.config).has_labels and select != "random":
