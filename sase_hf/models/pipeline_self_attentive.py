@@ -22,6 +22,8 @@ from .text_limit import encode_within_limit
 
 logger = logging.get_logger(__name__)
 
+Result = dict[str, Any]  # of one input: its fields are listed at `SelfAttentionPipeline`
+
 TASK = "self-attention"
 MIN_RATIO = 1.5  # least weight of a token in a span, over an even share
 MIN_RANKED = 100  # tokens of a text; its sentences are ranked if it has more
@@ -30,8 +32,13 @@ MAX_NAMED_LABELS = 20  # in an error
 _BREAK = re.compile("\\s+|[\u3002\uff01\uff1f\uff61]+[\u201d\u2019\u300d\u300f\uff09]*")
 # Arguments of the tokenizer that leave each result its form.
 TOKENIZER_ARGUMENTS = (
-    *("truncation", "max_length", "add_special_tokens", "split_special_tokens"),
-    *("padding", "padding_side", "pad_to_multiple_of"),
+    "truncation",
+    "max_length",
+    "add_special_tokens",
+    "split_special_tokens",
+    "padding",
+    "padding_side",
+    "pad_to_multiple_of",
 )
 _MARKS = tuple(".!?\u2026\u061f\u06d4\u0964")  # ... and those of Arabic, Urdu, Hindi
 _CLOSING = "\"'\u201d\u2019\u00bb)]"
@@ -133,17 +140,24 @@ class SelfAttentionPipeline(Pipeline):
                     f"{name} is not an argument of the {TASK} pipeline, whose results have the "
                     f"`scores` of all labels; allowed are batch_size, num_workers, {allowed}"
                 )
-        options: dict[str, Any] = {"match_rows": True} if match_rows else {}
+        options: dict[str, Any] = {}
+        if match_rows:
+            options["match_rows"] = True
         if target is not None:
-            check_explainable(self.model)
-            names = list(self._names.values())
-            if target not in names:
-                shown = names[:MAX_NAMED_LABELS]
-                if len(names) > len(shown):
-                    shown.append(f"... ({len(names):,} in all)")
-                raise ValueError(f"target is {target!r}; the labels are {', '.join(shown)}")
-            options["target"] = next(i for i, name in self._names.items() if name == target)
+            options["target"] = self._id_of(target)
         return tokenizer_kwargs, options, {}
+
+    def _id_of(self, target: str) -> int:
+        """Return the id of the label to explain; ValueError if there is none of this name."""
+        check_explainable(self.model)
+        for label_id, name in self._names.items():
+            if name == target:
+                return label_id
+        names = list(self._names.values())
+        shown = names[:MAX_NAMED_LABELS]
+        if len(names) > len(shown):
+            shown.append(f"... ({len(names):,} in all)")
+        raise ValueError(f"target is {target!r}; the labels are {', '.join(shown)}")
 
     def preprocess(self, input_: Any, **tokenizer_kwargs: Any) -> dict[str, Any]:
         """Tokenize one text or pair, keeping the offsets."""
@@ -169,10 +183,15 @@ class SelfAttentionPipeline(Pipeline):
         names = self.tokenizer.convert_ids_to_tokens(encoded["input_ids"][real].int().tolist())  # type: ignore[union-attr]
         # An empty text comes back as floats of shape (1, 0), which a batch padded on the left
         # cannot take in: give it one token of padding.
-        missing = 0 if encoded["input_ids"].shape[1] else 1
-        tensors = {name: F.pad(tensor.long(), (0, missing)) for name, tensor in encoded.items()}
-        shown = {"texts": texts, "offsets": offsets, "names": names, "truncated": truncated}
-        return {**tensors, **shown}
+        num_added = 0 if encoded["input_ids"].shape[1] else 1
+        tensors = {name: F.pad(tensor.long(), (0, num_added)) for name, tensor in encoded.items()}
+        return {
+            **tensors,
+            "texts": texts,
+            "offsets": offsets,
+            "names": names,
+            "truncated": truncated,
+        }
 
     def _encode(self, texts: list[str], **tokenizer_kwargs: Any) -> tuple[Any, list[int]]:
         """Return the output of the tokenizer for the texts, and how much of each was cut off."""
@@ -185,7 +204,7 @@ class SelfAttentionPipeline(Pipeline):
         }
         readable = [_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text) for text in texts]
         assert self.tokenizer is not None
-        return encode_within_limit(self.tokenizer, readable, **(options | tokenizer_kwargs))
+        return encode_within_limit(self.tokenizer, readable, **{**options, **tokenizer_kwargs})
 
     def _forward(self, input_tensors: dict[str, Any], **options: Any) -> Any:
         fields = ("texts", "offsets", "names", "truncated")
@@ -198,7 +217,8 @@ class SelfAttentionPipeline(Pipeline):
             best = outputs.logits.argmax(-1)
             labels = best if target is None else torch.full_like(best, target)
             # In a pass of its own: with gradients, kernels round the last bit in another way.
-            shown |= explain(self.model, **input_tensors, labels=labels)._asdict()
+            explanation = explain(self.model, **input_tensors, labels=labels)
+            shown.update(explanation._asdict())
         if outputs.get("pair_attentions") is not None:
             shown["pair_attention"] = outputs.pair_attentions
         return {
@@ -209,48 +229,59 @@ class SelfAttentionPipeline(Pipeline):
             "token_type_ids": input_tensors["token_type_ids"],
         }
 
-    def postprocess(self, model_outputs: dict[str, Any], **_: Any) -> dict[str, Any]:
+    def postprocess(self, model_outputs: dict[str, Any], **_: Any) -> Result:
         """Turn the tensors of one input into the result described above."""
         texts = model_outputs["texts"]
-        real = model_outputs["attention_mask"][0].bool()
-        side_of_token = model_outputs["token_type_ids"][0][real]
-        attention = model_outputs["attention"][0].float()[..., real]  # (r, T) or (2, r, T)
-
-        label_names = self._names
-        readings = []
-        for side, text in enumerate(texts):
-            mine = side_of_token == side
-            of_side: Any = side if attention.ndim == 3 else ...  # or both are read as one text
-            own = [place for place, own in enumerate(mine.tolist()) if own]
-            spans, names = (
-                [model_outputs[name][place] for place in own] for name in ("offsets", "names")
-            )
-            reading = {"text": text, **_reading(text, spans, names, attention[of_side][:, mine])}
-            reading["truncated"] = model_outputs["truncated"][side]
-            if "words" in model_outputs:
-                each = model_outputs["contributions"][0][of_side]  # (r, T)
-                hops = model_outputs["hops"][0][:, of_side].tolist()  # K lists of r
-                hop_names = [label_names[i] for i in model_outputs["hop_labels"][0].tolist()]
-                reading |= {
-                    "word_contributions": model_outputs["words"][0][real][mine].tolist(),
-                    "contributions": each[:, real][:, mine].tolist(),
-                    "hop_contributions": dict(zip(hop_names, hops, strict=True)),
-                }
-            reading["sentences"] = ranked_sentences(reading)
-            if "pair_attention" in model_outputs:
-                pairs = model_outputs["pair_attention"][0][of_side].float()[real][:, real]
-                reading["pair_attention"] = pairs[mine][:, mine].tolist()
-            readings.append(reading)
-
+        readings = [self._reading_of_side(side, model_outputs) for side in range(len(texts))]
         answers = answers_of(self.model.config)
         scores = answers.scores(model_outputs["logits"][0].float())
         result = answers.result(scores.tolist())
         if "labels" in model_outputs:
-            result["target"] = label_names[model_outputs["labels"][0].item()]
+            result["target"] = self._names[model_outputs["labels"][0].item()]
         for name in readings[0]:
             values = [reading[name] for reading in readings]
             result[name] = values if len(texts) == 2 else values[0]
         return result
+
+    def _reading_of_side(self, side: int, model_outputs: dict[str, Any]) -> Result:
+        """Return the fields of a result for a text, or for one side of a pair: 0 or 1."""
+        real = model_outputs["attention_mask"][0].bool()
+        is_of_side = model_outputs["token_type_ids"][0][real] == side
+        places = is_of_side.nonzero().flatten().tolist()
+        attention = model_outputs["attention"][0].float()[..., real]
+        # (2, r, T) where each side has an attention, or (r, T): both sides are read as one text.
+        are_apart = attention.ndim == 3
+
+        def hops_of_side(values: Tensor) -> Tensor:
+            return values[side] if are_apart else values
+
+        text = model_outputs["texts"][side]
+        offsets = [model_outputs["offsets"][place] for place in places]
+        names = [model_outputs["names"][place] for place in places]
+        hops = hops_of_side(attention)[:, is_of_side]
+        reading = {"text": text, **_reading(text, offsets, names, hops)}
+        reading["truncated"] = model_outputs["truncated"][side]
+        if "words" in model_outputs:
+            words = model_outputs["words"][0][real]
+            contributions = hops_of_side(model_outputs["contributions"][0])[:, real]  # (r, T)
+            reading["word_contributions"] = words[is_of_side].tolist()
+            reading["contributions"] = contributions[:, is_of_side].tolist()
+            reading["hop_contributions"] = self._hop_contributions(
+                model_outputs["hop_labels"][0].tolist(),
+                [hops_of_side(of_label).tolist() for of_label in model_outputs["hops"][0]],
+            )
+        reading["sentences"] = ranked_sentences(reading)
+        if "pair_attention" in model_outputs:
+            weights = hops_of_side(model_outputs["pair_attention"][0]).float()  # (T, T)
+            weights = weights[real][:, real]
+            reading["pair_attention"] = weights[is_of_side][:, is_of_side].tolist()
+        return reading
+
+    def _hop_contributions(
+        self, label_ids: list[int], hops: list[list[float]]
+    ) -> dict[str, list[float]]:
+        names = [self._names[label_id] for label_id in label_ids]
+        return dict(zip(names, hops, strict=True))
 
     @property
     def _names(self) -> dict[int, str]:
@@ -326,7 +357,7 @@ def warn_of_truncation(num_cut: int, num_read: int) -> None:
     )
 
 
-def _reading(text: str, offsets: list[list[int]], names: list[str], hops: Tensor) -> dict[str, Any]:
+def _reading(text: str, offsets: list[list[int]], names: list[str], hops: Tensor) -> Result:
     """Describe the attention of the hops (r, T) on one text, with the `offsets` of its T tokens."""
     offsets = _with_whole_characters(text, offsets)
     total = hops.sum(0)
@@ -372,7 +403,7 @@ def most_attended(
         range(len(overall)),
         key=lambda place: overall[place] > least and offsets[place][0] < offsets[place][1],
     )
-    spans = [_part(text, offsets, overall, [*run]) for is_strong, run in places if is_strong]
+    spans = [_part(text, offsets, overall, list(run)) for is_strong, run in places if is_strong]
     return sorted(spans, key=lambda span: -span["weight"])
 
 
@@ -380,7 +411,8 @@ def _part(
     text: str, offsets: list[list[int]], overall: list[float], places: list[int]
 ) -> dict[str, Any]:
     """Describe the part of a text with the tokens at these places, and their weight."""
-    start, end = offsets[places[0]][0], offsets[places[-1]][1]
+    start, _ = offsets[places[0]]
+    _, end = offsets[places[-1]]
     weight = sum(overall[place] for place in places)
     return {"text": text[start:end], "start": start, "end": end, "weight": weight}
 
@@ -390,17 +422,23 @@ def ranked_sentences(reading: Mapping[str, Any]) -> list[dict[str, Any]]:
 
     A token counts for the sentence in which it begins; one without characters counts for none.
     """
-    offsets, added = reading["offsets"], reading.get("word_contributions")
+    text = reading["text"]
+    offsets = reading["offsets"]
     if len(offsets) <= MIN_RANKED:
         return []
-    starts, sentences = list(sentence_starts(reading["text"])), []
-    real = [token for token, (start, end) in enumerate(offsets) if start < end]
-    for _, run in groupby(real, key=lambda token: bisect_right(starts, offsets[token][0])):
+    added = reading.get("word_contributions")
+    starts = list(sentence_starts(text))
+    with_characters = [token for token, (start, end) in enumerate(offsets) if start < end]
+    sentences = []
+    for _, run in groupby(
+        with_characters, key=lambda token: bisect_right(starts, offsets[token][0])
+    ):
         tokens = list(run)
-        sentences.append(_part(reading["text"], offsets, reading["overall"], tokens))
+        sentence = _part(text, offsets, reading["overall"], tokens)
         if added is not None:
-            sentences[-1]["added"] = sum(added[token] for token in tokens)
-    return sorted(sentences, key=lambda one: -one.get("added", one["weight"]))
+            sentence["added"] = sum(added[token] for token in tokens)
+        sentences.append(sentence)
+    return sorted(sentences, key=lambda sentence: -sentence.get("added", sentence["weight"]))
 
 
 def sentence_starts(text: str) -> Iterator[int]:
