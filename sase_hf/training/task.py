@@ -13,10 +13,10 @@ import torch
 from datasets import DatasetDict
 from transformers import (
     AutoTokenizer,
-    EarlyStoppingCallback,
     PreTrainedConfig,
     PreTrainedModel,
     TokenizersBackend,
+    TrainerCallback,
 )
 
 from ..data.arguments import SPLITS, SourceArguments
@@ -33,6 +33,7 @@ from ..utils.loading import (
 )
 from ..utils.text import Table
 from .arguments import Arguments, ModelSource, ModelT, RunArguments, RunT, SourceT
+from .best_model import Patience, TieBreak
 from .progress import write_lines
 from .trainer import SelfAttentiveTrainer
 
@@ -222,9 +223,9 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
     def make_trainer(self, setup: TrainingSetup) -> SelfAttentiveTrainer:
         """Return the trainer of a model."""
         run = self.arguments.run
-        callbacks = []
+        callbacks: list[TrainerCallback] = [TieBreak()]
         if run.early_stopping_patience is not None:
-            callbacks.append(EarlyStoppingCallback(run.early_stopping_patience))
+            callbacks.append(Patience(run.early_stopping_patience))
         trainer = self.trainer(
             setup.model,
             run,
