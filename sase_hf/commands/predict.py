@@ -102,10 +102,12 @@ def arriving(lines: Iterable[str], size: int) -> Iterator[list[str]]:
             yield waiting
             waiting = []
             continue
-        is_line = isinstance(arrived, str)
         if isinstance(arrived, str):
             waiting.append(arrived)
-        if waiting and (len(waiting) == size or not is_line):
+            is_full = len(waiting) == size
+        else:
+            is_full = bool(waiting)  # nothing more comes
+        if is_full:
             yield waiting
             waiting = []
         if arrived is None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..data.arguments import DataArguments
 from ..evaluation.records import NO_RESULTS
 from ..tasks.labels.report_page import REPORT_NAME
 from ..training import AnyTask, run
@@ -60,7 +61,7 @@ def run_script(
         print("\nNext:", *map(one_line, commands), sep="\n  ")
 
 
-def next_commands(model: str, outcome: dict[str, Any], data_args: Any) -> Iterator[str]:
+def next_commands(model: str, outcome: dict[str, Any], data: DataArguments) -> Iterator[str]:
     """Yield the commands that look into the model and predict new rows.
 
     The first works as it stands: it shows some of the rows that the run has read, or a sentence if
@@ -72,12 +73,12 @@ def next_commands(model: str, outcome: dict[str, Any], data_args: Any) -> Iterat
         words = ["--text", "The room was small."]
         if outcome["reads_pairs"]:
             words += ["--text_pair", "The room was not large."]
-        rows = data_args.validation_file or data_args.train_file
+        rows = data.validation_file or data.train_file
         if rows is not None:
             words = ["--file", rows, "--select=random"]
             words += ["--text_column_names", ",".join(outcome["text_columns"])]
-            if data_args.label_column_name is not None:
-                words += ["--label_column_name", data_args.label_column_name]
+            if data.label_column_name is not None:
+                words += ["--label_column_name", data.label_column_name]
         yield shlex.join([*command, "visualize", model, *words, "--output=page.html"])
     words = ["--model_name_or_path", model, "--test_file", "new.csv"]
     words += ["--text_column_names", ",".join(outcome["text_columns"])]

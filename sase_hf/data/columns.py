@@ -110,9 +110,9 @@ def find_columns(
     A column that no flag names is found by its usual name, in any case of letters; else it is the
     only column whose values fit: texts are long and vary, labels are few and repeat. Two text
     columns are found by the usual names of pairs only. One of several columns of 0 and 1 is the
-    label only if its name is "label" or "labels". Unless the rows must be `labelled`, labels are
-    found by name only, as are the columns of marks, also those `against` the label if they are
-    asked for. ValueError lists the columns and what they hold.
+    label only if its name is "label" or "labels". Without `labelled`, labels are found by name
+    only; columns of marks always are. `against` asks for the marks against the label, too.
+    ValueError lists the columns and what they hold.
     """
     asked_texts = tuple(arguments.text_column_names or ())
     asked_labels = _split_names(arguments.label_column_name, sample)

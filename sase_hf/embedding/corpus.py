@@ -149,10 +149,12 @@ def _map(file: str, text_column: str, wanted: list[str] | None) -> pa.Table:
     schemas, numbers = [], count()
     for chunk in read_parts(file, ROWS_PER_CHUNK):
         for row, number in zip(chunk, numbers, strict=False):
-            if fault := text_fault(row.get(text_column)):
-                place = f"row {number} (counted from 0), column {text_column!r}"
-                advice = f"choose one of {', '.join(map(repr, row))} with --text_column_names"
-                raise ValueError(f"{place}: {fault}; {advice}")
+            fault = text_fault(row.get(text_column))
+            if fault:
+                raise refusal(
+                    f"row {number} (counted from 0), column {text_column!r}: {fault}",
+                    f"choose one of {', '.join(map(repr, row))} with --text_column_names",
+                )
         if wanted is not None:
             chunk = [{name: row[name] for name in wanted if name in row} for row in chunk]
         try:
@@ -174,8 +176,9 @@ def _unified(schemas: Sequence[pa.Schema]) -> pa.Schema:
     try:
         return pa.unify_schemas(schemas, promote_options="permissive")
     except pa.ArrowException as reason:
-        fault = f"the columns do not go together: {reason}"
-        raise ValueError(f"{fault}; leave this one out with --keep_columns") from reason
+        raise refusal(
+            f"the columns do not go together: {reason}", "leave this one out with --keep_columns"
+        ) from reason
 
 
 def read_texts(file: str, text_column_name: str) -> list[str]:

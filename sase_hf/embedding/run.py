@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from transformers.utils import logging
 
+from ..utils.errors import refusal
 from ..utils.process import is_fast_in_bfloat16
 from .corpus import Corpus, identify, open_files, open_hub_split
 from .embedder import DEFAULT_BATCH_TOKENS, TORCH_DTYPES, Embedder
@@ -138,10 +139,12 @@ class EmbeddingRun:
         embeddings = self.embedder(table[text].to_pylist(), progress)
         bad = np.flatnonzero(~np.isfinite(embeddings).all(axis=1))
         if bad.size:
-            place = f"row {shard.start + bad[0]} of the input (counted from 0)"
-            advice = "name another --output with --precision float32, and leave --dtype out"
-            fault = f"its embedding is not finite in {self.job.dtype}"
-            raise FloatingPointError(f"{place}: {fault}; {advice}")
+            raise refusal(
+                f"row {shard.start + bad[0]} of the input (counted from 0): its embedding is not "
+                f"finite in {self.job.dtype}",
+                "name another --output with --precision float32, and leave --dtype out",
+                FloatingPointError,
+            )
         shard.write(table.select(kept), embeddings)
         return len(shard)
 

@@ -121,8 +121,9 @@ def read_manifest(
         if (old := found.get(section, {}).get(name)) != value
     ]
     if differences:
-        fault = f"{folder} was begun with other settings: {'; '.join(differences)}"
-        raise ValueError(f"{fault}. {way_out}")
+        raise ValueError(
+            f"{folder} was begun with other settings: {'; '.join(differences)}. {way_out}"
+        )
     return found
 
 

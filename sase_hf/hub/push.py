@@ -293,7 +293,9 @@ def prepare(
     for path in folder.iterdir():
         if path.name not in files:
             left_out.append(f"{path.name}/" if path.is_dir() else path.name)
-    return Push(str(model._auto_class), files, sorted(left_out))
+    auto_class = model._auto_class
+    assert auto_class is not None  # a class of this package is registered
+    return Push(auto_class, files, sorted(left_out))
 
 
 def _requirements_of_handler() -> str:

@@ -252,27 +252,27 @@ class SelfAttentionPipeline(Pipeline):
         # (2, r, T) where each side has an attention, or (r, T): both sides are read as one text.
         are_apart = attention.ndim == 3
 
-        def hops_of_side(values: Tensor) -> Tensor:
+        def of_side(values: Tensor) -> Tensor:
             return values[side] if are_apart else values
 
         text = model_outputs["texts"][side]
         offsets = [model_outputs["offsets"][place] for place in places]
         names = [model_outputs["names"][place] for place in places]
-        hops = hops_of_side(attention)[:, is_of_side]
+        hops = of_side(attention)[:, is_of_side]
         reading = {"text": text, **_reading(text, offsets, names, hops)}
         reading["truncated"] = model_outputs["truncated"][side]
         if "words" in model_outputs:
             words = model_outputs["words"][0][real]
-            contributions = hops_of_side(model_outputs["contributions"][0])[:, real]  # (r, T)
+            contributions = of_side(model_outputs["contributions"][0])[:, real]  # (r, T)
             reading["word_contributions"] = words[is_of_side].tolist()
             reading["contributions"] = contributions[:, is_of_side].tolist()
             reading["hop_contributions"] = self._hop_contributions(
                 model_outputs["hop_labels"][0].tolist(),
-                [hops_of_side(of_label).tolist() for of_label in model_outputs["hops"][0]],
+                [of_side(of_label).tolist() for of_label in model_outputs["hops"][0]],
             )
         reading["sentences"] = ranked_sentences(reading)
         if "pair_attention" in model_outputs:
-            weights = hops_of_side(model_outputs["pair_attention"][0]).float()  # (T, T)
+            weights = of_side(model_outputs["pair_attention"][0]).float()  # (T, T)
             weights = weights[real][:, real]
             reading["pair_attention"] = weights[is_of_side][:, is_of_side].tolist()
         return reading

@@ -139,7 +139,7 @@ def live_page(
 def _obstacle(model: CheckedPreTrainedModel, settings: Mapping[str, Any] | None) -> str | None:
     """Return what a checkpoint has that the script of the page cannot compute; None if nothing."""
     config = model.config
-    if not hasattr(model, "classify"):
+    if not isinstance(model, Classifier):
         return f"is a {type(model).__name__}"
     if config.encoder != "bilstm":
         return f"has encoder={config.encoder!r}"

@@ -379,8 +379,7 @@ def assemble(task: AnyTask, checkpoint: Path | None = None) -> tuple[TrainingSet
     with naming_flags(task):
         setup = task.assemble(checkpoint)
     chosen = complete_arguments(task, setup)
-    check_setup(args, setup)
-    task.check(setup)
+    check_setup(task, setup)
     log_summary(task, setup)
     return setup, chosen
 
@@ -411,8 +410,9 @@ def num_epochs(num_updates: int, args: RunArguments, num_rows: int) -> int:
     return min(max(round(num_updates * rows_per_update / num_rows), 2), 30)
 
 
-def check_setup(args: RunArguments, setup: TrainingSetup) -> None:
-    """Raise ValueError if a step lacks its rows, or the machine cannot do what a flag asks."""
+def check_setup(task: AnyTask, setup: TrainingSetup) -> None:
+    """Raise ValueError if a step lacks its rows, or model or machine cannot do what a flag asks."""
+    args = task.arguments.run
     for split, step, way_out in (
         ("train", "do_train", "--train_file"),
         ("validation", "do_eval", "--validation_file or --validation_fraction 0.1"),
@@ -431,6 +431,7 @@ def check_setup(args: RunArguments, setup: TrainingSetup) -> None:
         )
     if args.do_train:
         check_words(setup)
+    task.check(setup)
     has_lstm = any(isinstance(module, nn.LSTM) for module in setup.model.modules())
     in_bfloat16 = args.bf16 and args.device.type == "cpu"
     if in_bfloat16 and has_lstm and not trains_lstm_in_bfloat16():

@@ -201,8 +201,9 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
 
     def inputs(self) -> dict[str, list[str]]:
         """Return the files, folders and names on the Hub that the run reads, by flag."""
-        named = {f"{split}_file": self.arguments.data.file_of(split) for split in SPLITS}
-        named["dataset_name"] = self.arguments.data.dataset_name
+        named = {"dataset_name": self.arguments.data.dataset_name}
+        for split in SPLITS:
+            named[f"{split}_file"] = self.arguments.data.file_of(split)
         named["model_name_or_path"] = self.arguments.model.model_name_or_path
         named["tokenizer_name"] = self.arguments.model.tokenizer_name
         return {name: [value] for name, value in named.items() if value is not None}

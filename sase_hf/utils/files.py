@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from .errors import refusal
+
 FilePath = str | os.PathLike[str]
 
 # What loading a checkpoint, or resuming its run, reads.
@@ -113,8 +115,11 @@ def check_output(path: FilePath | None, inputs: Iterable[FilePath | None] = ()) 
         if is_same_file(path, source):
             raise FileExistsError(f"cannot write {path}: this command uses it; name another file")
         if _is_read_from(path, Path(source)):
-            fault = f"cannot write {path}: {source} is read, and such a file is a part of it"
-            raise FileExistsError(f"{fault}; name a file elsewhere")
+            raise refusal(
+                f"cannot write {path}: {source} is read, and such a file is a part of it",
+                "name a file elsewhere",
+                FileExistsError,
+            )
 
 
 def is_same_file(first: FilePath, second: FilePath) -> bool:

@@ -26,6 +26,7 @@ from ..models.checked_config import CheckedConfig
 from ..models.checked_files import sha256_of
 from ..models.checked_model import CheckedPreTrainedModel, is_of_model
 from ..models.configuration_self_attentive import IMPLEMENTATIONS
+from .errors import refusal
 from .files import FilePath
 
 # Other ways to compute, which a config may name, can be code that transformers fetches.
@@ -45,22 +46,35 @@ def load_checkpoint(
     OSError: there is no such checkpoint, or it cannot be read.
     """
     config = load_config(checkpoint)
+    obstacle = _obstacle(config, must_attend)
+    if obstacle is not None:
+        raise ValueError(f"cannot load {checkpoint}: {obstacle}")
+    model_class = FAMILIES[config.model_type].classes[_architecture(config)]
+    return _load(model_class, checkpoint, config, strict=strict)
+
+
+def _architecture(config: CheckedConfig) -> str:
+    return config.architectures[0] if config.architectures else ""
+
+
+def _obstacle(config: CheckedConfig, must_attend: bool) -> str | None:
+    """Return why a checkpoint cannot be loaded, with the way out; None if it can."""
     family = FAMILIES[config.model_type]
-    classes = family.classes
-    name = (config.architectures or [""])[0]
-    fault = ""
-    if name not in classes:
-        fault = f"its architecture is {name!r}; use {', '.join(classes)}"
-    elif must_attend and classes[name] is family.base_model:
-        fault = "it is a base model without a classifier; train one from it, or name another"
-    elif must_attend and not config.has_attention:
-        fault = "it was made without attention; name one with has_attention=True"
-        if hasattr(config, "pooling"):
-            fault = f"it has pooling={config.pooling!r}, which attends to nothing; name a "
-            fault += "checkpoint with pooling='self_attention'"
-    if fault:
-        raise ValueError(f"cannot load {checkpoint}: {fault}")
-    return _load(classes[name], checkpoint, config, strict=strict)
+    name = _architecture(config)
+    if name not in family.classes:
+        return f"its architecture is {name!r}; use {', '.join(family.classes)}"
+    if not must_attend:
+        return None
+    if family.classes[name] is family.base_model:
+        return "it is a base model without a classifier; train one from it, or name another"
+    if config.has_attention:
+        return None
+    if hasattr(config, "pooling"):
+        return (
+            f"it has pooling={config.pooling!r}, which attends to nothing; name a checkpoint with "
+            "pooling='self_attention'"
+        )
+    return "it was made without attention; name one with has_attention=True"
 
 
 def load_encoder(
@@ -143,8 +157,10 @@ def retrieval_head(checkpoint: str, config: PreTrainedConfig) -> type[CheckedPre
     """Return the class that ranks by the base model of a checkpoint; ValueError if none does."""
     able = {name: family.heads for name, family in FAMILIES.items() if RETRIEVAL in family.heads}
     if config.model_type not in able:
-        fault = f"{checkpoint} holds a {config.model_type} model, which does not rank texts"
-        raise ValueError(f"{fault}; name one of {', '.join(able)}")
+        raise refusal(
+            f"{checkpoint} holds a {config.model_type} model, which does not rank texts",
+            f"name one of {', '.join(able)}",
+        )
     return able[config.model_type][RETRIEVAL]
 
 
@@ -267,8 +283,10 @@ def name_checkpoints(
             count += 1
             names = ["/".join(path.parts[-count:]) for path in paths]
     if len(set(names)) != len(names) or len(names) != len(checkpoints):
-        fault = f"{len(checkpoints)} checkpoints are called {', '.join(names)}"
-        raise ValueError(f"{fault}; give each a name of its own with --names")
+        raise refusal(
+            f"{len(checkpoints)} checkpoints are called {', '.join(names)}",
+            "give each a name of its own with --names",
+        )
     return dict(zip(names, checkpoints, strict=True))
 
 

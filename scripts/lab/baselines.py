@@ -179,10 +179,10 @@ def fasttext(train: Rows, validation: Rows, seed: int, model: Path) -> Fitted:
             probabilities[row, class_ids] = values_of_rows[row]
         return np.asarray(probabilities / probabilities.sum(1, keepdims=True))  # it rounds up
 
-    trained = {}
+    models = {}
     accuracies = {}
     for epochs in FASTTEXT_EPOCHS:
-        trained[epochs] = library.train_supervised(
+        models[epochs] = library.train_supervised(
             str(lines),
             epoch=epochs,
             lr=FASTTEXT_RATE,
@@ -191,10 +191,10 @@ def fasttext(train: Rows, validation: Rows, seed: int, model: Path) -> Fitted:
             seed=seed,
             verbose=0,
         )
-        predicted = predict(trained[epochs], validation.texts).argmax(1)
+        predicted = predict(models[epochs], validation.texts).argmax(1)
         accuracies[epochs] = float((predicted == validation.labels).mean())
     epochs = max(FASTTEXT_EPOCHS, key=accuracies.__getitem__)
-    best = trained[epochs]
+    best = models[epochs]
     lines.unlink()
     best.save_model(str(model.with_suffix(".bin")))
     settings = {"lr": FASTTEXT_RATE, "epoch": epochs, "validation_accuracies": accuracies}

@@ -19,7 +19,8 @@ from sase_hf.data.batching import token_counts
 from sase_hf.data.splits import TRANSLATION, load_pairs
 from sase_hf.evaluation.metrics import load_metrics
 from sase_hf.tasks import LabelTask, TranslationTask
-from sase_hf.tasks.labels import ModelArguments
+from sase_hf.tasks.labels import LabelRunArguments, ModelArguments
+from sase_hf.training.arguments import Arguments
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.utils.loading import load_checkpoint, load_pipeline
 from sase_hf.utils.translate import translate
@@ -53,7 +54,8 @@ def measure_labels(words: Sequence[str], model: Path, word_list: Path | None) ->
     if validation_only.validation_file is not None:
         validation_only = replace(validation_only, train_file=None)  # spares tokenizing it
     trained = ModelArguments(model_name_or_path=str(model))
-    parts = LabelTask(replace(task.arguments, data=validation_only, model=trained)).assemble()
+    measuring = LabelRunArguments(output_dir=str(model), use_cpu=task.arguments.run.use_cpu)
+    parts = LabelTask(Arguments(validation_only, trained, measuring)).assemble()
     if "validation" not in parts.tokens:
         return {}
     rows = parts.tokens["validation"]

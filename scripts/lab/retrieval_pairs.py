@@ -9,7 +9,7 @@ The sentence has 8 to 40 words and is drawn at random among those of its text. A
 or with fewer than five sentences, is left out. The columns are `query` and `document`. The pairs of
 a draw keep the order of their texts; the draws follow each other, and may draw a sentence again.
 
---similar_together moves texts of one subject next to each other instead, about a hundred at a time.
+--similar_together moves texts of one subject next to each other instead, in groups of at most 128.
 Batches in the order of the file (train_retrieval.py --train_sampling_strategy sequential) then hold
 documents that are hard to tell apart. The subjects are those of a truncated SVD of TF-IDF.
 """
@@ -109,20 +109,26 @@ def groups_of_subject(texts: Sequence[str], seed: int) -> list[list[int]]:
     try:
         tfidf = vectorizer.fit_transform(texts)
     except ValueError as reason:
-        raise refusal(
-            f"the {len(texts):,} texts share no words that tell subjects",
-            "leave out --similar_together",
-        ) from reason
-    num_subjects = min(SUBJECTS, *tfidf.shape)
-    vectors = TruncatedSVD(num_subjects, random_state=seed).fit_transform(tfidf)
+        raise _no_shared_words(len(texts)) from reason
+    num_words = tfidf.shape[1]
+    if num_words < 2:
+        raise _no_shared_words(len(texts))
     num_groups = math.ceil(len(texts) / MAX_GROUP)
     if num_groups == 1:
         return [list(range(len(texts)))]
+    num_subjects = min(SUBJECTS, *tfidf.shape)
+    vectors = TruncatedSVD(num_subjects, random_state=seed).fit_transform(tfidf)
     clustering = BisectingKMeans(
         num_groups, bisecting_strategy="largest_cluster", random_state=seed
     )
     labels = clustering.fit_predict(normalize(vectors))
     return list(_groups_of(labels))
+
+
+def _no_shared_words(num_texts: int) -> Exception:
+    return refusal(
+        f"the {num_texts:,} texts share no words that tell subjects", "leave out --similar_together"
+    )
 
 
 def _groups_of(labels: np.ndarray) -> Iterator[list[int]]:

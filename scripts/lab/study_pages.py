@@ -62,7 +62,7 @@ def by_recipe(records: Mapping[str, Record], split: str = "validation") -> Recip
                 f"the seeds of {recipe} have different settings",
                 "run the recipe again with each seed",
             )
-    return recipes
+    return dict(recipes)
 
 
 def numbers(seeds: Iterable[Record], *keys: str) -> list[Any]:

@@ -1,5 +1,5 @@
 """Labels, sets of labels or numbers: the task, the calibration after it, and the report."""
 
-from .task import LabelTask, ModelArguments
+from .task import LabelRunArguments, LabelTask, ModelArguments
 
-__all__ = ["LabelTask", "ModelArguments"]
+__all__ = ["LabelRunArguments", "LabelTask", "ModelArguments"]

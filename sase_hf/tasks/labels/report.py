@@ -260,16 +260,18 @@ def _class_scores(
     """Return the scores of each label, and for one label per row the confusion matrix (C, C)."""
     if not answers.has_labels:
         return [], None
-    found = predicted.numpy()
+    predicted_ids = predicted.numpy()
     true = labels.long().numpy()
     class_ids = list(range(len(answers.names)))
     confusion = None
     if answers.has_one_label:
-        confusion = confusion_matrix(true, found, labels=class_ids)
+        confusion = confusion_matrix(true, predicted_ids, labels=class_ids)
     elif len(class_ids) == 1:  # scikit-learn would take the column for two classes
-        true, found, class_ids = true[:, 0], found[:, 0], [1]
+        true = true[:, 0]
+        predicted_ids = predicted_ids[:, 0]
+        class_ids = [1]
     *shares, num_rows = precision_recall_fscore_support(
-        true, found, labels=class_ids, zero_division=0
+        true, predicted_ids, labels=class_ids, zero_division=0
     )
     columns = [*shares, num_rows.astype(int)]  # floats where no row is right
     scores = zip(answers.names, *(column.tolist() for column in columns), strict=True)

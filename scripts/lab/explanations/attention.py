@@ -34,8 +34,8 @@ def measure_attention(
     A text of fewer than two tokens is left out, because it gives attention no choice. `lift` needs
     a list of `words`, whose case does not matter.
 
-    Returns `num_texts`, `num_left_out`, and four numbers, each with `mean` over texts and hops, and
-    `hops`: for each hop `mean` and, but for `lift`, the percentiles `p5` to `p95`:
+    Returns `num_texts`, `num_left_out`, and four numbers. Each has the `mean` over texts and hops,
+    and in `hops`, for each hop, the `mean` and the percentiles `p5` to `p95` (none for `lift`):
 
     - `entropy`: the entropy of a hop's weights over log T, that of equal weights: 0 if one token
       has all attention, 1 if all tokens have the same;
