@@ -7,6 +7,7 @@ checkpoints without `trust_remote_code`. Saved checkpoints carry the code for ev
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.pipelines import PIPELINE_REGISTRY
 
+from .data.own_vectors import own_word_vectors
 from .data.tokenizer import LenientTokenizer, build_tokenizer, build_translation_tokenizer
 from .data.word_vectors import load_word_vectors
 from .layers import SelfAttention
@@ -77,4 +78,5 @@ __all__ = [
     "build_tokenizer",
     "build_translation_tokenizer",
     "load_word_vectors",
+    "own_word_vectors",
 ]

@@ -530,3 +530,37 @@ def translate(config: Any, weights: Weights, source: Sequence[int], y: Sequence[
         s.append(gated_unit(E_y, s[-1], part(own, "unit."), own["context.weight"] @ c))
     alpha = torch.stack(alphas) if alphas else None
     return Translated(torch.stack(h), alpha, torch.stack(s), torch.stack(distributions))
+
+
+# Word vectors of texts (section 3 of Levy and Goldberg, "Neural Word Embedding as Implicit Matrix
+# Factorization", 2014, with the smoothed contexts of their "Improving Distributional Similarity")
+
+
+def positive_information(texts: Sequence[Sequence[int]], V: int, window: int) -> Tensor:
+    """Return the positive PMI (V, V) of words that stand together, at a distance k counted 1 / k.
+
+    A negative id is no word.
+    """
+    C = torch.zeros(V, V, dtype=torch.float64)
+    for ids in texts:
+        for i, word in enumerate(ids):
+            for j, context in enumerate(ids):
+                if i != j and abs(i - j) <= window and word >= 0 and context >= 0:
+                    C[word, context] += 1 / abs(i - j)
+    smoothed = C.sum(0) ** 0.75
+    information = torch.zeros_like(C)
+    for word in range(V):
+        for context in range(V):
+            if C[word, context] > 0:
+                p_word = C[word].sum() / C.sum()
+                p_context = smoothed[context] / smoothed.sum()
+                p_both = C[word, context] / C.sum()
+                information[word, context] = (p_both / (p_word * p_context)).log().clamp(min=0)
+    return information
+
+
+def own_vectors(information: Tensor, d: int, std: float) -> Tensor:
+    """Return the rows of U sqrt(S), d columns (V, d), each of the length std * sqrt(d)."""
+    U, S, _ = torch.linalg.svd(information)
+    vectors = U[:, :d] * S[:d].sqrt()
+    return vectors / vectors.norm(dim=1, keepdim=True) * std * d**0.5

@@ -271,12 +271,7 @@ def _characters_of_words(texts: Iterable[str]) -> tuple[Iterable[str], str]:
 
     If the texts have a length, the sample is spread evenly over them; else it is the beginning.
     """
-    if isinstance(texts, str | bytes | Mapping):
-        raise refusal(
-            f"texts is a {type(texts).__name__}",
-            "pass an iterable of strings, such as a list or a column of a dataset: "
-            'dataset["train"]["text"]',
-        )
+    refuse_no_texts(texts)
     rest = iter(texts)
     if rest is texts or not isinstance(texts, Sized):
         first = list(islice(rest, _SAMPLE_SIZE))
@@ -287,6 +282,16 @@ def _characters_of_words(texts: Iterable[str]) -> tuple[Iterable[str], str]:
     unspaced = len(regex.findall(rf"[{_UNSPACED}]", sample))
     is_spaced = unspaced <= _MIN_UNSPACED * len(regex.findall(r"\p{L}", sample))
     return texts, _OF_WORDS if is_spaced else _OF_SPACED_WORDS
+
+
+def refuse_no_texts(texts: object) -> None:
+    """Raise ValueError for a single text, or a mapping, in the place of texts."""
+    if isinstance(texts, str | bytes | Mapping):
+        raise refusal(
+            f"texts is a {type(texts).__name__}",
+            "pass an iterable of strings, such as a list or a column of a dataset: "
+            'dataset["train"]["text"]',
+        )
 
 
 def _apart(of_words: str) -> str:
@@ -331,7 +336,7 @@ def _normalizer(lowercase: bool, one_line: bool) -> normalizers.Normalizer:
 def _train(
     tokenizer: Tokenizer, texts: Iterable[str], vocab_size: int, min_frequency: int, *more: str
 ) -> None:
-    """Learn the special tokens and the words, with a progress bar after a second."""
+    """Learn the special tokens and the words."""
     is_bpe = isinstance(tokenizer.model, models.BPE)
     trainer_class = trainers.BpeTrainer if is_bpe else trainers.WordLevelTrainer
     trainer = trainer_class(
@@ -340,12 +345,16 @@ def _train(
         special_tokens=[*SPECIAL_TOKENS, *more],
         show_progress=False,
     )
-    shown = logging.tqdm(texts, desc="Counting words", unit=" texts", delay=1)
-    tokenizer.train_from_iterator(_checked(shown), trainer)
+    tokenizer.train_from_iterator(checked_pieces(texts, "Counting words"), trainer)
 
 
-def _checked(texts: Iterable[str]) -> Iterator[str]:
-    for position, text in enumerate(texts):
+def checked_pieces(texts: Iterable[str], purpose: str) -> Iterator[str]:
+    """Yield texts, long ones in pieces, with a progress bar after a second.
+
+    ValueError names a text that cannot be tokenized.
+    """
+    shown = logging.tqdm(texts, desc=purpose, unit=" texts", delay=1)
+    for position, text in enumerate(shown):
         fault = text_fault(text)
         if fault is not None:
             raise ValueError(

@@ -1,0 +1,178 @@
+"""Word vectors of one's own texts: what is counted, which rows are learnt, what the others get."""
+
+import logging
+import random
+import tracemalloc
+from collections.abc import Sequence
+
+import pytest
+import reference
+import torch
+from transformers import TokenizersBackend
+
+from sase_hf import build_tokenizer, own_word_vectors
+from sase_hf.data.own_vectors import WINDOW, has_tokens
+
+WORDS = [f"w{number:02}" for number in range(40)]
+
+
+def random_texts(count: int, seed: int = 0) -> list[str]:
+    """Return texts of some 12 words, frequent ones among the first."""
+    generator = random.Random(seed)
+    weights = [1 / (1 + rank) for rank in range(len(WORDS))]
+    texts = []
+    for _ in range(count):
+        texts.append(" ".join(generator.choices(WORDS, weights, k=generator.randint(1, 24))))
+    return texts
+
+
+TEXTS = random_texts(60)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> TokenizersBackend:
+    return build_tokenizer(TEXTS)
+
+
+def ids_of(texts: Sequence[str], tokenizer: TokenizersBackend) -> list[list[int]]:
+    """Return the ids of words, -1 for the unknown one."""
+    return [
+        [-1 if id_ == tokenizer.unk_token_id else id_ for id_ in tokenizer(text)["input_ids"]]
+        for text in texts
+    ]
+
+
+def slow_vectors(texts: Sequence[str], tokenizer: TokenizersBackend, d: int) -> torch.Tensor:
+    ids = ids_of(texts, tokenizer)
+    information = reference.positive_information(ids, len(tokenizer), WINDOW)
+    return reference.own_vectors(information, d, std=0.1)
+
+
+def test_vectors_are_those_of_counts_in_loops(tokenizer: TokenizersBackend) -> None:
+    width = len(tokenizer)  # all columns, so that no vector depends on where the values are cut
+    vectors, share = own_word_vectors(TEXTS, tokenizer, width=width)
+    expected = slow_vectors(TEXTS, tokenizer, width)
+    words = [id_ for word, id_ in tokenizer.get_vocab().items() if word in WORDS]
+    assert share == 1
+    # Columns are right up to their signs, so that products of rows are right.
+    products = vectors[words].double() @ vectors[words].double().T
+    torch.testing.assert_close(products, expected[words] @ expected[words].T, atol=1e-4, rtol=1e-3)
+
+
+def test_vectors_keep_the_largest_singular_values(tokenizer: TokenizersBackend) -> None:
+    vectors, _ = own_word_vectors(TEXTS, tokenizer, width=4)
+    expected = slow_vectors(TEXTS, tokenizer, 4)
+    words = [id_ for word, id_ in tokenizer.get_vocab().items() if word in WORDS]
+    cosines = torch.cosine_similarity(
+        (vectors[words].double() @ vectors[words].double().T),
+        expected[words] @ expected[words].T,
+    )
+    assert cosines.min() > 0.99
+
+
+def test_vectors_cross_no_text_and_skip_unknown_words() -> None:
+    tokenizer = build_tokenizer(["a b c d"])
+    texts = ["a b", "c d", "a z b"]
+    vectors, _ = own_word_vectors(texts, tokenizer, width=6)
+    expected = slow_vectors(texts, tokenizer, 6)
+    words = [tokenizer.get_vocab()[word] for word in "abcd"]
+    products = vectors[words].double() @ vectors[words].double().T
+    torch.testing.assert_close(products, expected[words] @ expected[words].T, atol=1e-5, rtol=1e-4)
+    assert abs(products[0, 2]) < 1e-5  # a and c never meet
+
+
+def test_vectors_have_the_length_of_random_ones(tokenizer: TokenizersBackend) -> None:
+    vectors, _ = own_word_vectors(TEXTS, tokenizer, width=16, std=0.05)
+    lengths = vectors.norm(dim=1)
+    expected = torch.full((len(tokenizer) - 2,), 0.05 * 16**0.5)
+    torch.testing.assert_close(lengths[2:], expected)
+    assert lengths[tokenizer.pad_token_id] == 0
+    assert 0 < lengths[tokenizer.unk_token_id] < 2 * expected[0]
+
+
+def test_words_without_counts_start_at_random() -> None:
+    tokenizer = build_tokenizer(["a b", "c"], extra_words=["d"])
+    vectors, share = own_word_vectors(["a b", "c", ""], tokenizer, width=500)
+    words = tokenizer.get_vocab()
+    assert share == 0.5
+    for word in ("c", "d", tokenizer.unk_token):
+        assert vectors[words[word]].std().item() == pytest.approx(0.1, rel=0.15)
+    assert vectors[words["a"]].norm().item() == pytest.approx(0.1 * 500**0.5)
+
+
+@pytest.mark.parametrize(
+    "texts", [[], [""], ["a"], ["a", "a"]], ids=["none", "empty", "one", "two"]
+)
+def test_texts_without_pairs_leave_all_words_at_random(texts: list[str]) -> None:
+    tokenizer = build_tokenizer(["a b"])
+    vectors, share = own_word_vectors(texts, tokenizer, width=8)
+    assert share == 0
+    assert vectors.shape == (len(tokenizer), 8)
+    assert vectors[1:].norm(dim=1).min() > 0
+
+
+def test_one_word_beside_itself_stays_at_random() -> None:
+    tokenizer = build_tokenizer(["a"])
+    vectors, share = own_word_vectors(["a a a"], tokenizer, width=8)
+    assert share == 0  # it says nothing about its contexts
+    assert vectors.isfinite().all()
+
+
+def test_vectors_repeat_with_the_seed(tokenizer: TokenizersBackend) -> None:
+    first, _ = own_word_vectors(TEXTS, tokenizer, width=8, seed=1)
+    again, _ = own_word_vectors(iter(TEXTS), tokenizer, width=8, seed=1)
+    other, _ = own_word_vectors(TEXTS, tokenizer, width=8, seed=2)
+    assert torch.equal(first, again)
+    unknown = tokenizer.unk_token_id
+    assert not torch.equal(first[unknown], other[unknown])
+    # Another seed draws other random rows, and finds the same vectors.
+    torch.testing.assert_close(
+        first[2:] @ first[2:].T, other[2:] @ other[2:].T, atol=0.01, rtol=0.1
+    )
+
+
+def test_rarest_pairs_are_dropped_first() -> None:
+    tokenizer = build_tokenizer(["a b c d"])
+    texts = ["a b"] * 9 + ["c d"] * 8 + ["a c"]
+    few, _ = own_word_vectors(texts, tokenizer, width=6, max_pairs=2)
+    words = [tokenizer.get_vocab()[word] for word in "abcd"]
+    products = few[words] @ few[words].T
+    assert products[0, 2].abs() < 1e-5
+    assert few[words].norm(dim=1).min() > 0
+
+
+def test_a_long_text_takes_bounded_memory(tokenizer: TokenizersBackend) -> None:
+    text = " ".join(random_texts(1000)) + " "
+    own_word_vectors([text], tokenizer)
+    peaks = []
+    for times in (40, 80):
+        tracemalloc.start()
+        own_word_vectors([text] * times, tokenizer)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]
+
+
+def test_log_names_tokens_words_and_seconds(
+    tokenizer: TokenizersBackend, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "sase_hf.data.own_vectors"):
+        own_word_vectors(["w00 w01 w02", "w03"], tokenizer)
+    assert "own word vectors: 4 tokens, 3 words, 0." in caplog.text
+
+
+@pytest.mark.parametrize(("texts", "fault"), [("a b", "texts is a str"), ([None], "text 0")])
+def test_texts_that_are_none_are_refused(
+    texts: object, fault: str, tokenizer: TokenizersBackend
+) -> None:
+    with pytest.raises(ValueError, match=fault):
+        own_word_vectors(texts, tokenizer)  # type: ignore[arg-type]
+
+
+def test_tokens_are_counted_no_further_than_asked(tokenizer: TokenizersBackend) -> None:
+    texts = ["w00 w01 unheard", "w02"]
+    assert has_tokens(texts, tokenizer, 3)
+    assert not has_tokens(texts, tokenizer, 4)
+    many = iter(["w00 " * 2**20] * 8)
+    assert has_tokens(many, tokenizer, 10)
+    assert next(many, None) is not None
