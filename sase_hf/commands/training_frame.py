@@ -34,7 +34,8 @@ def run_script(
         training_args = task.arguments.run
         is_first_process = training_args.process_index == 0
         if is_first_process:
-            logging.getLogger("sase_hf.training.run").setLevel(logging.INFO)
+            for name in ("data.own_vectors", "training.run"):
+                logging.getLogger(f"sase_hf.{name}").setLevel(logging.INFO)
         outcome = run(task)
     if not is_first_process:
         return

@@ -83,6 +83,10 @@ class DataArguments(PredictionArguments):
 
     advises_flags: ClassVar[bool] = True  # whether the command of an error has `drop_unlabelled`
 
+    unlabelled_file: list[str] | None = flag(
+        "Files of more texts, whose labels are not read: a new model of single texts takes words "
+        "and word vectors from them, too."
+    )
     label_column_name: str | None = flag(
         'The column of labels, or several columns of 0 and 1 that are labels: "fun,sad,angry". By '
         'default found by its usual name or by its values; "" ignores the labels of rows to '

@@ -205,6 +205,20 @@ def find_pair(title: str, sample: Batch, least: int) -> tuple[str, ...]:
     return tuple(texts)
 
 
+def find_text(title: str, sample: Batch) -> str:
+    """Return the column of single texts, by its usual name, or the only texts.
+
+    ValueError lists the columns.
+    """
+    columns = {name: _Column(values) for name, values in sample.items()}
+    texts = _usual(_by_usual_form(sample), TEXTS, ())
+    if not texts:
+        texts = [name for name, column in columns.items() if column.can_be_text]
+    if len(texts) != 1:
+        raise _refusal(title, "column holds the texts", columns, "--text_column_names")
+    return texts[0]
+
+
 def _doubt_header(
     title: str,
     columns: Mapping[str, "_Column"],

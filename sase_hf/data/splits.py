@@ -5,14 +5,21 @@ CSV file are counted as a spreadsheet does, other rows from 0.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import compress
+from dataclasses import dataclass, replace
+from itertools import chain, compress
 from uuid import uuid4
 
 import numpy as np
-from datasets import Dataset, DatasetDict, List, Value, interleave_datasets
+from datasets import (
+    Dataset,
+    DatasetDict,
+    List,
+    Value,
+    concatenate_datasets,
+    interleave_datasets,
+)
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from ..models.answers import MULTI_LABEL, REGRESSION, Answers
@@ -39,6 +46,7 @@ from .sources import (
 )
 from .tokenizer import cut_texts, truncation
 from .trained_columns import with_trained_columns
+from .unlabelled import load_unlabelled
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +68,7 @@ class Rows:
     sources: the origin of each split's rows, and their number.
     text_columns: the names in the source, one, or two for pairs.
     label_columns: the names in the source, none if no rows have labels.
+    unlabelled: more texts for the words and the word vectors of a new model, column `text`.
     """
 
     splits: DatasetDict
@@ -67,6 +76,7 @@ class Rows:
     sources: dict[str, Origin]
     text_columns: tuple[str, ...]
     label_columns: tuple[str, ...]
+    unlabelled: Dataset | None = None
 
     @property
     def kind(self) -> str:
@@ -82,6 +92,20 @@ class Rows:
     def label_names(self) -> tuple[str, ...]:
         """The classes in id order; for regression one name per output."""
         return self.labels.names
+
+    def texts_to_learn_from(self) -> Iterable[str]:
+        """Return the training texts and the unlabelled ones.
+
+        The texts of pairs come row by row, so that any part has both languages of a translation.
+        """
+        train = self.splits["train"]
+        columns = [train[name] for name in TEXT_COLUMNS if name in train.column_names]
+        if len(columns) > 1:
+            return chain.from_iterable(zip(*columns, strict=True))
+        if self.unlabelled is None:
+            return columns[0]
+        texts = [train.select_columns(TEXT_COLUMNS[0]), self.unlabelled]
+        return concatenate_datasets(texts)[TEXT_COLUMNS[0]]
 
 
 def load_rows(
@@ -119,6 +143,8 @@ def load_rows(
     origins = {split.name: split.source for split in stored}
     hold_out(splits, origins, arguments)
     rows = _limited(splits, labels, origins, columns, arguments)
+    unlabelled, more_origins = load_unlabelled(arguments, columns.texts)
+    rows = replace(rows, unlabelled=unlabelled, sources={**rows.sources, **more_origins})
     logger.info("%s, labels %s, read from %s", labels.kind, labels.names, rows.sources)
     return rows
 

@@ -18,6 +18,7 @@ from ..data.arguments import SourceArguments
 from ..evaluation.metrics import METRICS
 from ..models import FAMILIES
 from ..models.checked_config import flag
+from ..utils.errors import refusal
 from ..utils.process import is_fast_in_bfloat16
 
 LOWER_IS_BETTER = {"mse", "rmse", "mae"}.union(*(f.logged_outputs for f in FAMILIES.values()))
@@ -58,6 +59,10 @@ RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
         (lambda x: x >= 1, "1 or more"),
     ),
 }
+
+# Values of --word_vectors that are no files.
+OWN_VECTORS = "own"
+NO_VECTORS = "none"
 
 Source = TypeVar("Source", bound="ModelSource")
 
@@ -117,7 +122,9 @@ class EncoderArguments(ModelSource):
     word_vectors: list[str] | None = flag(
         "Word vectors to start from: GloVe or fastText text, word2vec text or binary, "
         "also gzip or zip; or a folder or OWNER/NAME[@REVISION] on the Hub, of such files or a "
-        "static embedding (model2vec). They set embedding_size; several are concatenated."
+        "static embedding (model2vec). own: vectors of the training texts; none: random ones. They "
+        "set embedding_size; several are concatenated. By default own for single texts of 100,000 "
+        "tokens or more, else none."
     )
     word_vectors_member: str | None = flag(
         "The file to read in a zip, folder or repository that holds several."
@@ -128,6 +135,22 @@ class EncoderArguments(ModelSource):
         nargs="?",
         const=True,
     )
+
+    def __post_init__(self) -> None:
+        """Refuse `none` beside other word vectors, and a file named twice."""
+        names = self.word_vectors or []
+        if len(set(names)) < len(names):
+            raise refusal(f"--word_vectors are {' '.join(names)}", "name each once")
+        if NO_VECTORS in names and len(names) > 1:
+            raise refusal(
+                f"--word_vectors are {' '.join(names)}",
+                f"{NO_VECTORS} stands alone; a file of this name is ./{NO_VECTORS}",
+            )
+
+    @property
+    def vector_files(self) -> list[str]:
+        """The word vectors that are read, and not learnt from the training texts."""
+        return [name for name in self.word_vectors or [] if name not in (OWN_VECTORS, NO_VECTORS)]
 
 
 def with_config_flags(

@@ -38,6 +38,7 @@ PRESETS = Path(__file__).with_name("presets")  # recipes for commands that name 
 PATH_FLAGS = {
     *("train_file", "validation_file", "test_file", "dataset_name", "cache_dir"),
     *("model_name_or_path", "encoder_name_or_path", "tokenizer_name", "word_vectors"),
+    "unlabelled_file",
     *("output_dir", "record", "resume_from_checkpoint"),
 }
 
@@ -87,13 +88,20 @@ def parse_arguments(
     arguments = Arguments(*parser.parse_args_into_dataclasses(words, look_for_args_file=False))
     if presets and arguments.run.process_index == 0:
         logger.info(f"preset: {', '.join(map(str, presets))}")
-    if getattr(arguments.model, "word_vectors", None) == [None]:
-        arguments.model.word_vectors = None
+    _empty_lists(arguments)
     made = task(arguments)
     if recipe is not None:
         made.recipes = recipe.files
         made.origins = {name: path for name, path in recipe.origins.items() if name not in typed}
     return made
+
+
+def _empty_lists(arguments: Arguments[Any, Any, Any]) -> None:
+    """Set a flag to None whose only file is an empty value, as that of an entry left out is."""
+    for group in (arguments.data, arguments.model):
+        for name, value in vars(group).items():
+            if value == [None]:
+                setattr(group, name, None)
 
 
 def flag_names(words: Iterable[str]) -> list[str]:

@@ -390,7 +390,7 @@ def complete_arguments(task: AnyTask, setup: TrainingSetup) -> dict[str, Any]:
     chosen: dict[str, Any] = {}
     if args.num_train_epochs == 0:
         num_rows = setup.tokens["train"].num_rows if "train" in setup.tokens else 1
-        chosen["num_train_epochs"] = num_epochs(task.num_updates(), args, num_rows)
+        chosen["num_train_epochs"] = num_epochs(task.num_updates(setup), args, num_rows)
     if args.metric_for_best_model == "auto":
         metric = task.best_metric(setup.rows.kind)
         chosen["metric_for_best_model"] = metric

@@ -4,7 +4,6 @@ import argparse
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, NamedTuple
@@ -20,7 +19,6 @@ from transformers import (
 )
 
 from ..data.arguments import SPLITS, SourceArguments
-from ..data.sources import TEXT_COLUMNS
 from ..data.splits import Rows, encode_rows
 from ..evaluation.metrics import DEFAULT_METRICS
 from ..models import FAMILIES
@@ -122,7 +120,7 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
     def check(self, setup: TrainingSetup) -> None:
         """Raise ValueError if the model cannot learn from the rows what they hold."""
 
-    def num_updates(self) -> int:
+    def num_updates(self, setup: TrainingSetup) -> int:
         """Return the updates after which a new model has learnt; the epochs follow from it."""
         return NUM_UPDATES
 
@@ -314,15 +312,9 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
                 raise no_change_of_tokenizer(options)
             with reraise_naming(name):
                 return self._ready_tokenizer(name)
-        train = rows.splits.get("train")
-        if train is None:
+        if "train" not in rows.splits:
             raise refusal("a new model takes its words from training rows", "give --train_file")
-        columns = [train[name] for name in TEXT_COLUMNS if name in train.column_names]
-        texts = columns[0]
-        if len(columns) > 1:
-            # The texts come row by row, so that any part has both languages of a translation.
-            texts = chain.from_iterable(zip(*columns, strict=True))
-        return build(texts, **options)
+        return build(rows.texts_to_learn_from(), **options)
 
 
 def new_config(head: type[PreTrainedModel], **fields: Any) -> PreTrainedConfig:

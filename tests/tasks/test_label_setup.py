@@ -138,9 +138,11 @@ def test_report_advises_nothing_that_the_run_has_done(
 )
 def test_balanced_weights_choose_the_epoch_by_macro_f1(words: str, expected: str) -> None:
     """Accuracy prefers the epoch that neglects the rare labels, which the weights are for."""
-    task = parse_arguments(LabelTask, ["--train_file", "rows.csv", *words.split()])
+    words = f"--train_file rows.csv --word_vectors none {words}"
+    task = parse_arguments(LabelTask, words.split())
     data = SimpleNamespace(kind="single_label_classification")
-    setup: Any = SimpleNamespace(tokens={"train": SimpleNamespace(num_rows=9)}, rows=data)
+    splits = {"train": SimpleNamespace(num_rows=9)}
+    setup: Any = SimpleNamespace(tokens=splits, rows=data, vectors_found={}, tokenizer=None)
     complete_arguments(task, setup)
     assert task.arguments.run.metric_for_best_model == expected
     assert task.arguments.run.greater_is_better is (expected != "loss")

@@ -366,16 +366,19 @@ def test_run_is_resumed_bit_for_bit_by_its_own_command(
 
 
 @pytest.mark.parametrize(
-    ("rows", "expected", "with_vectors"), [(90, 30, 30), (6_228, 8, 3), (92_000, 2, 2)]
+    ("num_rows", "expected"),
+    [(90, (30, 30, 30)), (6_228, (8, 3, 4)), (92_000, (2, 2, 2))],
 )
 def test_run_plans_fewer_epochs_for_more_rows_and_with_word_vectors(
-    rows: int, expected: int, with_vectors: int
+    num_rows: int, expected: tuple[int, int, int]
 ) -> None:
-    splits = {"train": SimpleNamespace(num_rows=rows)}
-    for words, epochs in (("", expected), ("--word_vectors v.txt", with_vectors)):
+    splits = {"train": SimpleNamespace(num_rows=num_rows)}
+    vectors = ("none", "v.txt", "own")
+    for name, epochs in zip(vectors, expected, strict=True):
+        words = f"--word_vectors {name}"
         task = parse_arguments(LabelTask, ["--train_file", "rows.csv", *words.split()])
         data = SimpleNamespace(kind="single_label_classification")
-        setup: Any = SimpleNamespace(tokens=splits, rows=data)
+        setup: Any = SimpleNamespace(tokens=splits, rows=data, vectors_found={}, tokenizer=None)
         assert complete_arguments(task, setup)["num_train_epochs"] == epochs
         assert task.arguments.run.num_train_epochs == epochs
 

@@ -97,6 +97,7 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
     def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
         """Load the rows, with the labels of the checkpoint if there is one that keeps them."""
         self._check_answer_error()
+        self._check_unlabelled()
         data = self.arguments.data
         if config is None:
             return load_rows(data)
@@ -120,6 +121,25 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
                 f"--answer_error is {asked['answer_error']}, but no answer sets are made",
                 "add --calibrate, which fits them after training",
             )
+
+    def _check_unlabelled(self) -> None:
+        """Raise ValueError for unlabelled texts where no model takes its words from them."""
+        model = self.arguments.model
+        for name in ("model_name_or_path", "encoder_name_or_path"):
+            trained = getattr(model, name)
+            if self.arguments.data.unlabelled_file and trained is not None:
+                raise refusal(
+                    f"--unlabelled_file is for the words of a new model, but --{name} {trained} "
+                    "has its own",
+                    "leave out one of the two",
+                )
+
+    def inputs(self) -> dict[str, list[str]]:
+        """Return also the files of unlabelled texts."""
+        named = super().inputs()
+        if self.arguments.data.unlabelled_file:
+            named["unlabelled_file"] = self.arguments.data.unlabelled_file
+        return named
 
     def choose_head(self, rows: Rows, config: PreTrainedConfig | None) -> type[PreTrainedModel]:
         """Return the head of the checkpoint, or the one asked for, or one that fits the rows."""
@@ -183,9 +203,15 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
             )
 
     def what_is_read(self, rows: Rows) -> dict[str, Any]:
-        """Return also the name of the column of marks."""
-        marks = self.arguments.data.rationale_column_name
-        return {**super().what_is_read(rows), "rationale_column_name": marks}
+        """Return also the name of the column of marks, and the unlabelled texts."""
+        unlabelled = [
+            source for name, source in rows.sources.items() if name.startswith("unlabelled")
+        ]
+        return {
+            **super().what_is_read(rows),
+            "rationale_column_name": self.arguments.data.rationale_column_name,
+            "unlabelled": unlabelled,
+        }
 
     def describe(self, setup: TrainingSetup) -> Iterator[str]:
         """Yield the number of rows, their columns, and the labels."""
@@ -195,6 +221,8 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
         kind = setup.rows.kind
         if labels.soft:
             kind += ", with probabilities"
+        if setup.rows.unlabelled is not None:
+            yield f"unlabelled: {setup.rows.unlabelled.num_rows:,} texts"
         yield f"labels: {len(names)} ({', '.join(names[:10])}), {kind}"
         num_marked = count_marked(setup.tokens.get("train"))
         if num_marked is not None:
@@ -241,7 +269,7 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
             ways = ["train on more rows, without --max_train_samples"]
         if run.max_steps > 0:
             ways.append(f"for more --max_steps than {run.max_steps}")
-        if not (model.word_vectors or model.encoder_name_or_path or model.model_name_or_path):
+        if not (model.vector_files or model.encoder_name_or_path or model.model_name_or_path):
             ways.append("with --word_vectors")
         return ", or ".join(ways)
 
@@ -267,8 +295,9 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
     def details(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]
     ) -> dict[str, Any]:
-        """Return the temperature of the calibration, None without one."""
-        return {"temperature": metrics.get("temperature")}
+        """Return also the temperature of the calibration, None without one."""
+        details = super().details(trainer, setup, metrics)
+        return {**details, "temperature": metrics.get("temperature")}
 
 
 def _has_attention(setup: TrainingSetup) -> bool:
