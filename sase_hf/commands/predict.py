@@ -35,6 +35,7 @@ from ..utils.translate import translate
 
 logger = logging.getLogger(__name__)
 
+PRINTED_CSV = CsvForm(separator=",", line_end="\n", encoding="utf-8", above="", text_quotes=None)
 PAUSE = 0.1  # seconds without a new line, after which the lines that have come are answered
 
 
@@ -62,13 +63,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         parts = arriving(read_lines(flags.file), flags.per_device_eval_batch_size)
         rows = predict(model, tokenizer, parts)
         try:
-            if flags.format == "csv":
-                form = CsvForm(
-                    separator=",", line_end="\n", encoding="utf-8", above="", text_quotes=None
-                )
-                write_csv(sys.stdout, map(flat_row, rows), form)
-            for row in rows:
-                print(json_line(row))
+            if flags.format == "jsonl":
+                for row in rows:
+                    print(json_line(row))
+            else:
+                write_csv(sys.stdout, map(flat_row, rows), PRINTED_CSV)
         except BrokenPipeError:  # the reader, such as head, has enough: end as SIGPIPE would
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(141)
@@ -104,10 +103,9 @@ def arriving(lines: Iterable[str], size: int) -> Iterator[list[str]]:
             continue
         if isinstance(arrived, str):
             waiting.append(arrived)
-            is_full = len(waiting) == size
-        else:
-            is_full = bool(waiting)  # nothing more comes
-        if is_full:
+            if len(waiting) < size:
+                continue
+        if waiting:  # full, or the last lines before the end or an error
             yield waiting
             waiting = []
         if arrived is None:

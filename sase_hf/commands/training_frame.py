@@ -71,16 +71,16 @@ def next_commands(model: str, outcome: dict[str, Any], data: DataArguments) -> I
     is_usual = shutil.which("python") == sys.executable
     command = ["python" if is_usual else os.path.relpath(sys.executable), "-m", "sase_hf"]
     if outcome["record"]["config"].get("pooling") == "self_attention":
-        words = ["--text", "The room was small."]
+        flags = ["--text", "The room was small."]
         if outcome["reads_pairs"]:
-            words += ["--text_pair", "The room was not large."]
-        rows = data.validation_file or data.train_file
-        if rows is not None:
-            words = ["--file", rows, "--select=random"]
-            words += ["--text_column_names", ",".join(outcome["text_columns"])]
+            flags += ["--text_pair", "The room was not large."]
+        file = data.validation_file or data.train_file
+        if file is not None:
+            flags = ["--file", file, "--select=random"]
+            flags += ["--text_column_names", ",".join(outcome["text_columns"])]
             if data.label_column_name is not None:
-                words += ["--label_column_name", data.label_column_name]
-        yield shlex.join([*command, "visualize", model, *words, "--output=page.html"])
-    words = ["--model_name_or_path", model, "--test_file", "new.csv"]
-    words += ["--text_column_names", ",".join(outcome["text_columns"])]
-    yield shlex.join([*command, "train", *words])
+                flags += ["--label_column_name", data.label_column_name]
+        yield shlex.join([*command, "visualize", model, *flags, "--output=page.html"])
+    flags = ["--model_name_or_path", model, "--test_file", "new.csv"]
+    flags += ["--text_column_names", ",".join(outcome["text_columns"])]
+    yield shlex.join([*command, "train", *flags])

@@ -110,9 +110,9 @@ def find_columns(
     A column that no flag names is found by its usual name, in any case of letters; else it is the
     only column whose values fit: texts are long and vary, labels are few and repeat. Two text
     columns are found by the usual names of pairs only. One of several columns of 0 and 1 is the
-    label only if its name is "label" or "labels". Without `labelled`, labels are found by name
-    only; columns of marks always are. `against` asks for the marks against the label, too.
-    ValueError lists the columns and what they hold.
+    label only if its name is "label" or "labels". `labelled`: the rows must have labels, so these
+    are also found by their values. Columns of marks are found by name only. `against`: also look
+    for marks against the label. ValueError lists the columns and what they hold.
     """
     asked_texts = tuple(arguments.text_column_names or ())
     asked_labels = _split_names(arguments.label_column_name, sample)
@@ -123,15 +123,13 @@ def find_columns(
     marks = _find_marks(names, arguments, against, (*asked_texts, *asked_labels))
     columns = {name: _Column(sample[name]) for name in sample if name not in marks.values()}
     names = {form: name for form, name in names.items() if name in columns}
-    usual = list(asked_labels)
-    if not has_label_flag:
-        usual = _usual(names, LABELS, asked_texts)
     texts = [asked_texts]
-    if not asked_texts:
-        texts = _find_texts(names, columns, usual)
     labels = [asked_labels]
+    likely_labels = list(asked_labels) if has_label_flag else _usual(names, LABELS, asked_texts)
+    if not asked_texts:
+        texts = _find_texts(names, columns, likely_labels)
     if not has_label_flag:
-        labels = _find_labels(names, columns, usual, _names_in(texts), labelled)
+        labels = _find_labels(columns, likely_labels, _names_in(texts), labelled)
     if len(texts) != 1 or len(labels) != 1:
         raise _unclear(title, columns, texts, labels)
     chosen = Columns(texts[0], labels[0], marks)
@@ -259,7 +257,6 @@ def _find_texts(names: Names, columns: Mapping[str, "_Column"], labels: Sequence
 
 
 def _find_labels(
-    names: Names,
     columns: Mapping[str, "_Column"],
     usual: list[str],
     texts: Sequence[str],
@@ -272,8 +269,8 @@ def _find_labels(
     labels = usual
     if not labels:
         labels = [name for name, column in others.items() if column.can_be_label]
-    is_named_label = labels in ([names.get("label")], [names.get("labels")])
-    if len(labels) == 1 and not is_named_label and others[labels[0]].kind == TRUTHS:
+    is_alone = len(labels) == 1 and usual_form(labels[0]) not in LABELS[0]  # "label", "labels"
+    if is_alone and others[labels[0]].kind == TRUTHS:
         # One column of 0 and 1 among several, some of them perhaps constant, is one label of many.
         labels = [name for name, column in others.items() if column.kind == TRUTHS]
     return [(name,) for name in labels]

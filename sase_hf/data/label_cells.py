@@ -32,9 +32,9 @@ class CellFault(ValueError):
 class CellReader:
     """Reads several labels in one text, so that they never become one class.
 
-    A text that spells a list of texts and numbers, in JSON or Python, is that list. In a
-    multi-label problem every other text lists labels, with the separator that the `cells` have, or
-    with anything between labels that other cells hold alone; it may be just one. In a single-label
+    A text such as `['a', 'b']`, in JSON or Python, is read as a list. In a multi-label problem any
+    other text is split at the separator found in the `cells`; without one, it is split if its parts
+    are labels that other cells hold alone. In a single-label
     problem every text is a class; a list of one item is this item. The texts of known `names` are
     never divided. `problem_type` is None if it is to be inferred.
     """

@@ -182,13 +182,18 @@ class LabelColumn:
 
     def _probabilities(self, cell: object) -> list[float]:
         """Return the probability of each class; a label without numbers has all of it."""
-        share_of: dict[Any, float | None] = {}
+        share_of: dict[Any, float | None]
         if isinstance(cell, dict):
             share_of = cell
         elif not isinstance(cell, list):
             share_of = {cell: 1.0}
         elif len(cell) == len(self.names):
             share_of = dict(zip(self.names, cell, strict=True))
+        else:
+            raise refusal(
+                f"{reprlib.repr(cell)} has {len(cell)} number(s)",
+                f"give a probability for each label: {listed(self.names)}",
+            )
         numbers = [0 if share is None else share for share in share_of.values()]  # as in Parquet
         are_shares = all(type(number) in (int, float) and 0 <= number <= 1 for number in numbers)
         if not are_shares or abs(sum(numbers) - 1) > MAX_ROUNDING:

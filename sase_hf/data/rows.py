@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import chain, islice, tee
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +88,7 @@ def read_parts(path: str, num_rows: int) -> Iterator[list[Row]]:
 def wrap_read_errors(path: str, endings: tuple[str, ...] = ENDINGS) -> Iterator[None]:
     """Raise ValueError that names the file for a fault in it, or a name with none of `endings`."""
     if not path.lower().endswith(endings):
-        way_out = "save a spreadsheet as CSV; --dataset_name reads a folder, predict.py a .txt"
+        way_out = "save a spreadsheet as CSV; --dataset_name reads a folder, sase_hf predict a .txt"
         if path.lower().endswith(".txt"):
             way_out = "put a header line such as text,label above it and save it as CSV"
         raise refusal(
@@ -303,8 +303,8 @@ def _csv_rows(path: str) -> Iterator[tuple[int, Mapping[str, str]]]:
         header: list[str] = next(reader, [])
         names = _column_names(header)
         for cells in reader:
-            if not cells and not any(map(str.strip, lines)):
-                break  # only blank lines are left
+            if not cells and _are_all_blank(lines):
+                break
             if len(cells) != len(header):
                 raise ValueError(
                     f"line {reader.line_num} {_fault_of_length(cells, header, lines.line, form)}"
@@ -425,26 +425,46 @@ def _unquoted_marks(line: str) -> Counter[str]:
     return Counter(re.sub(r'"[^"]*"', "", line))
 
 
+def _are_all_blank(lines: Iterator[str]) -> bool:
+    """Read on to the next line that is not blank; return whether there is none.
+
+    The lines are used up, so a caller that gets False can only raise an error.
+    """
+    return not any(line.strip() for line in lines)
+
+
 def _line_of_text_quotes(lines: Iterator[str], number: int, tabs: int) -> int | None:
     """Return the line that shows the quotes of a TSV file to be text, as in the files of GLUE.
 
-    A quoted field there would join lines that have the `tabs` of a row each, or break the rules of
-    quotes. A doubled quote before shows that quotes enclose fields. `lines` begin at `number`.
+    Quotes are text if reading them as quotes would merge lines that are rows of their own, each
+    with so many `tabs`, or fails. A doubled quote earlier in the file shows that quotes enclose
+    fields. `lines` begin at `number`.
     """
     for line in lines:
-        joined = [line]
         if '""' in line:
             return None
+        row_lines = [line]
+        is_valid = True
         if '"' in line:
-            read, same = tee(chain(joined, lines))
-            reader = _reader(read, "\t")
-            try:
-                next(reader)
-                is_row = reader.line_num == 1
-            except csv.Error:
-                is_row = False
-            joined = list(islice(same, reader.line_num))
-            if not is_row and all(line.count("\t") == tabs for line in joined if line.strip()):
-                return number
-        number += len(joined)
+            row_lines, is_valid = _read_quoted_row(line, lines)
+        is_one_line = is_valid and len(row_lines) == 1
+        if not is_one_line and all(text.count("\t") == tabs for text in row_lines if text.strip()):
+            return number
+        number += len(row_lines)
     return None
+
+
+def _read_quoted_row(first: str, rest: Iterator[str]) -> tuple[list[str], bool]:
+    """Return the lines that one row takes if its quotes enclose fields, and whether it is valid."""
+    row_lines: list[str] = []
+
+    def kept_lines() -> Iterator[str]:
+        for line in chain([first], rest):
+            row_lines.append(line)
+            yield line
+
+    try:
+        next(_reader(kept_lines(), "\t"))
+    except csv.Error:
+        return row_lines, False
+    return row_lines, True

@@ -108,11 +108,9 @@ class StoredSplit:
 
     def batches(self, wanted: Collection[str] = ()) -> Iterator[Batch]:
         """Yield all rows: the wanted columns, None where a row lacks one, or all columns."""
-        if self.aliases and not wanted:
-            wanted = list(self.column_names)
-        name_of = {self.aliases.get(name, name): name for name in wanted}
-        for batch in self._batches(name_of.keys()):
-            yield {name_of.get(column, column): values for column, values in batch.items()}
+        asked_name = {self.aliases.get(name, name): name for name in wanted}  # by this split's name
+        for batch in self._batches(asked_name.keys()):
+            yield {asked_name.get(name, name): values for name, values in batch.items()}
 
     def adopt_names(self, columns: Iterable[str]) -> None:
         """Find columns whose names differ from those of the first split in case or blanks only."""

@@ -6,7 +6,6 @@ CSV file are counted as a spreadsheet does, other rows from 0.
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, compress
 from uuid import uuid4
@@ -117,7 +116,7 @@ def load_rows(
     without any label is for prediction only. `shuffle_seed` is also the seed of
     `validation_fraction`, which keeps the proportions of the labels. ValueError names flags
     that contradict one another, a line that breaks its format, a missing column, a bad cell.
-    Marks of test rows are read only with those `against` their labels. Without a train split the
+    Marks of test rows are read only with `against`. Without a train split the
     columns are those that the model in the folder `checkpoint` was trained on, if they are there.
     """
     with open_sources(arguments) as stored:
@@ -136,7 +135,7 @@ def load_rows(
     cells = {split.name: _label_cells(split, columns.labels) for split in stored}
     labels = _learn(first, cells[first.name], columns, arguments)
     if is_test and arguments.label_column_name is None and columns.labels:
-        columns = _without_other_labels(first, cells["test"], columns, labels)
+        columns = _without_foreign_labels(first, cells["test"], columns, labels)
     splits = {}
     for split in stored:
         splits[split.name] = _checked(split, cells[split.name], columns, labels, arguments)
@@ -209,7 +208,7 @@ def load_pairs(
 def _training_pairs(
     pairs: Dataset, title: str, max_words: int | None, both_directions: bool
 ) -> Dataset:
-    """Return the pairs that are not too long, if asked for each once more with texts exchanged."""
+    """Drop pairs that are too long; with `both_directions`, add each with its texts exchanged."""
     if max_words is not None:
         pairs = pairs.filter(
             lambda row: all(len(text.split()) <= max_words for text in row.values())
@@ -285,14 +284,12 @@ def _learn(
         raise split.cell_error(row, column, str(reason)) from None
 
 
-def _without_other_labels(
+def _without_foreign_labels(
     split: StoredSplit, cells: list[object], columns: Columns, labels: LabelColumn
 ) -> Columns:
     """Drop a label column that no flag names if none of its cells is a known label."""
-    for cell in cells:
-        with suppress(ValueError):
-            if labels.encode(cell) is not None:
-                return columns
+    if any(_is_known(cell, labels) for cell in cells):
+        return columns
     logger.warning(
         f"column {','.join(columns.labels)!r} of {one_line(split.title)} holds none of the labels "
         "of the model; it is not read"
@@ -398,10 +395,21 @@ def _ways_to_label(cell: object, labels: LabelColumn, arguments: DataArguments) 
     return ways
 
 
+def _is_known(cell: object, labels: LabelColumn) -> bool:
+    """Return whether a cell holds a label of the model."""
+    try:
+        return labels.encode(cell) is not None
+    except ValueError:
+        return False
+
+
 def _with_spans(
     rows: Dataset, split: StoredSplit, columns: Columns, left_out: Collection[int]
 ) -> Dataset:
-    """Add the marks on each text, checked, none for rows left out; those of test rows go unread."""
+    """Check the marks on each text and add them; rows left out get none.
+
+    Marks of test rows are read only with marks against the label, which measure.
+    """
     is_measured = "against" in columns.marks
     if split.name == "test" and not is_measured:
         return rows
@@ -425,7 +433,7 @@ def _with_spans(
 
 
 def encode_rows(
-    task: Rows,
+    rows: Rows,
     tokenizer: PreTrainedTokenizerBase,
     max_seq_length: int | None = None,
     *,
@@ -438,7 +446,7 @@ def encode_rows(
     tokenizer does not tell the texts of a pair apart. With `apart`, each text of a pair is
     tokenized and cut as if it were alone.
     """
-    is_pair = any("text_pair" in split.column_names for split in task.splits.values())
+    is_pair = any("text_pair" in split.column_names for split in rows.splits.values())
     types_of_pair = tokenizer("a", "b", return_token_type_ids=True)["token_type_ids"]
     if is_pair and not apart and 1 not in types_of_pair:
         raise refusal(
@@ -475,7 +483,7 @@ def encode_rows(
             types.append([0] * len(first) + [1] * len(second))
         return BatchEncoding({"input_ids": ids, "token_type_ids": types})
 
-    return _tokenized(task, encode_apart if apart else encode_together)
+    return _tokenized(rows, encode_apart if apart else encode_together)
 
 
 def _marks(encoded: BatchEncoding, batch: Batch) -> Iterator[list[int]]:
@@ -494,7 +502,7 @@ def _marks(encoded: BatchEncoding, batch: Batch) -> Iterator[list[int]]:
         yield marks
 
 
-def encode_pairs(task: Rows, tokenizer: PreTrainedTokenizerBase) -> DatasetDict:
+def encode_pairs(rows: Rows, tokenizer: PreTrainedTokenizerBase) -> DatasetDict:
     """Tokenize every split; each text is cut at the tokenizer's limit, and targets are `labels`."""
     options = truncation(tokenizer, None)
 
@@ -505,25 +513,24 @@ def encode_pairs(task: Rows, tokenizer: PreTrainedTokenizerBase) -> DatasetDict:
             [targets] = cut_texts(tokenizer, [batch["text_pair"]])
         return tokenizer(sources, text_target=targets, **options)
 
-    return _tokenized(task, encode)
+    return _tokenized(rows, encode)
 
 
-def _tokenized(task: Rows, encode: Callable[..., BatchEncoding]) -> DatasetDict:
+def _tokenized(rows: Rows, encode: Callable[..., BatchEncoding]) -> DatasetDict:
     """Encode every split, on disk if it is there; of the old columns keep only what is learnt."""
     splits = {}
-    for name, split in task.splits.items():
-        rows = split
+    for name, split in rows.splits.items():
         for target in (PROBABILITIES, "label"):
             if target in split.column_names:
-                rows = split.rename_column(target, "labels")
+                split = split.rename_column(target, "labels")
                 break
         with writing_rows():
-            splits[name] = rows.map(
+            splits[name] = split.map(
                 encode,
                 batched=True,
-                remove_columns=[column for column in rows.column_names if column != "labels"],
+                remove_columns=[column for column in split.column_names if column != "labels"],
                 # By default the cache would lie beside the user's own dataset files.
-                cache_file_name=scratch_file() if rows.cache_files else None,
+                cache_file_name=scratch_file() if split.cache_files else None,
                 load_from_cache_file=False,
                 desc=f"Tokenizing {name}",
             )

@@ -174,17 +174,20 @@ def _run_example(model: CheckedPreTrainedModel, tokenizer: TokenizersBackend) ->
         read = pipeline(task, model=model, tokenizer=tokenizer)
         return read(_snippet_input(type(model)), **options)
 
-    explain = FAMILIES[model.config.model_type].pipeline_task
-    attends = model.config.has_attention
+    attention_task = FAMILIES[model.config.model_type].pipeline_task
+    has_attention = model.config.has_attention
+    heatmap = ""
     if model.can_generate():
-        result = run(explain, num_beams=12, max_new_tokens=50, max_length=None)
-        answer = [result["translation_text"]]
+        translation = run(attention_task, num_beams=12, max_new_tokens=50, max_length=None)
+        answer = [translation["translation_text"]]
+        if has_attention:
+            heatmap = heatmap_svg(translation)
     else:
-        result = run(explain, truncation=True) if attends else None
         answer = run("text-classification", truncation=True)
         for label in answer if isinstance(answer, list) else [answer]:
             label["score"] = float(f"{label['score']:.4g}")
-    heatmap = heatmap_svg(result) if attends else ""
+        if has_attention:
+            heatmap = heatmap_svg(run(attention_task, truncation=True))
     return {"output": repr(answer)[:MAX_OUTPUT_LENGTH], "heatmap": heatmap}
 
 

@@ -519,7 +519,7 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
     def _replicate_for_data_parallel(self) -> Any:
         raise RuntimeError(
             f"{type(self).__name__} does not support torch.nn.DataParallel. Start one process per "
-            "GPU (torchrun --nproc_per_node NUM_GPUS scripts/train.py ...), or use one GPU: "
+            "GPU (torchrun --nproc_per_node NUM_GPUS -m sase_hf train ...), or use one GPU: "
             "CUDA_VISIBLE_DEVICES=0"
         )
 

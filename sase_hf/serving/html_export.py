@@ -84,10 +84,10 @@ def live_page(
     if obstacle is not None:
         way_out = (
             "export it to ONNX (name a folder instead of an .html file), or serve it with "
-            "scripts/app.py"
+            "sase_hf app"
         )
         if model.config.is_encoder_decoder:
-            way_out = "scripts/predict.py translates with it"
+            way_out = "sase_hf predict translates with it"
         raise refusal(f"{checkpoint} {obstacle}, which a page cannot compute", way_out)
     assert isinstance(model, Classifier)  # others have an obstacle
     model_of_page = model if float32 else rounded(model)

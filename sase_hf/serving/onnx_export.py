@@ -67,7 +67,7 @@ def export(
     if model.config.is_encoder_decoder:  # torch.export fails in the encoder, too
         raise refusal(
             f"{checkpoint} is a {type(model).__name__}, which has no ONNX export",
-            "scripts/predict.py translates with it",
+            "sase_hf predict translates with it",
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:

@@ -15,7 +15,7 @@ from ..data.tokenizer import build_tokenizer
 from ..data.word_vectors import load_word_vectors, read_words
 from ..training.arguments import NO_VECTORS, OWN_VECTORS, EncoderArguments, RunT, SourceT
 from ..training.task import (
-    NewModel,
+    ModelAndTokenizer,
     Task,
     TrainingSetup,
     new_config,
@@ -99,7 +99,7 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
 
     def new_model(
         self, head: type[PreTrainedModel], rows: Rows, fields: Mapping[str, Any]
-    ) -> NewModel:
+    ) -> ModelAndTokenizer:
         """Return a new model and its tokenizer; a flag overrides an entry of `fields`."""
         model = self.arguments.model
         self._check_word_vectors()
@@ -149,7 +149,7 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
         encoder: str,
         tokenizer: TokenizersBackend,
         config_fields: dict[str, Any],
-    ) -> NewModel:
+    ) -> ModelAndTokenizer:
         """Return a model on a pretrained encoder."""
         if config_fields.pop("encoder", "auto_model") != "auto_model":
             raise refusal(
@@ -159,7 +159,7 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
         model = build_on_encoder(head, encoder, self.hub_options(), **config_fields)
         with reraise_naming(encoder, "the tokenizer for "):
             check_tokenizer(tokenizer, model.config.vocab_size)
-        return NewModel(model, tokenizer)
+        return ModelAndTokenizer(model, tokenizer)
 
     def _model_on_vectors(
         self,
@@ -167,7 +167,7 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
         rows: Rows,
         tokenizer: TokenizersBackend,
         config_fields: dict[str, Any],
-    ) -> NewModel:
+    ) -> ModelAndTokenizer:
         """Return a model that starts from word vectors, or from random ones if there are none."""
         names = self.first_vectors(rows, tokenizer)
         vectors: dict[str, tuple[Tensor, float]] = {}
@@ -192,7 +192,7 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
         if names:
             weight = model.get_input_embeddings().get_parameter("weight")
             weight.data.copy_(torch.cat([vectors[name][0] for name in names], dim=1))
-        return NewModel(model, tokenizer, {name: vectors[name][1] for name in names})
+        return ModelAndTokenizer(model, tokenizer, {name: vectors[name][1] for name in names})
 
 
 def _width(names: Sequence[str], width_of_files: int, asked: int | None) -> int:

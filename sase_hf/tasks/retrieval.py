@@ -19,7 +19,7 @@ from ..models.answers import REGRESSION
 from ..models.checked_config import flag
 from ..retrieval.ranking import ranking_metrics, ranks_of_own, recall_by_length
 from ..training.arguments import EncoderArguments, RunArguments, with_config_flags
-from ..training.task import NewModel, TrainingSetup
+from ..training.task import ModelAndTokenizer, TrainingSetup
 from ..training.trainer import SelfAttentiveTrainer
 from ..utils.loading import retrieval_head
 from .encoder import EncoderTask
@@ -120,7 +120,7 @@ class RetrievalTask(EncoderTask[PairArguments, RankerArguments, RetrievalRunArgu
             family.heads[RETRIEVAL] for family in FAMILIES.values() if RETRIEVAL in family.heads
         )
 
-    def build(self, head: type[PreTrainedModel], rows: Rows) -> NewModel:
+    def build(self, head: type[PreTrainedModel], rows: Rows) -> ModelAndTokenizer:
         """Return a new ranker; its only label is the score of a pair."""
         fields = {
             "problem_type": REGRESSION,

@@ -29,7 +29,7 @@ from ..evaluation.metrics import DEFAULT_METRICS, bleu_signature, load_metrics
 from ..models import FAMILIES
 from ..models.checked_config import flag
 from ..training.arguments import ModelSource, RunArguments, with_config_flags
-from ..training.task import NewModel, Predictions, Task, TrainingSetup, new_config
+from ..training.task import ModelAndTokenizer, Predictions, Task, TrainingSetup, new_config
 from ..training.trainer import SelfAttentiveTrainer
 from ..utils.errors import refusal
 
@@ -89,9 +89,9 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
     The loss of an evaluation is the mean over all its target words, without smoothing, and
     `nats_per_sentence` is what Table 2 of the paper reports.
 
-    The arguments are those of `SelfAttentiveTrainer` (`max_batch_tokens` counts the source); the
-    target texts of the rows as `references`, by the prefix of their metrics: eval, test; and as
-    `metrics` modules that compare translated texts with them.
+    The arguments are those of `SelfAttentiveTrainer` (`max_batch_tokens` counts the source), and:
+    references: the target texts, by the prefix of their metrics, "eval" or "test".
+    metrics: modules of `evaluate` that score translations against them.
     """
 
     batches_sorted_together = 20  # as in the paper, appendix B.2
@@ -209,10 +209,10 @@ class TranslationTask(Task[TranslationPairArguments, TranslatorArguments, Transl
     def choose_head(self, rows: Rows, config: PreTrainedConfig | None) -> type[PreTrainedModel]:
         """Return the translation model; refuse a checkpoint of another family."""
         if config is not None and FAMILIES[config.model_type] is not FAMILY:
-            raise refusal(f"a {config.model_type} does not translate", "use scripts/train.py")
+            raise refusal(f"a {config.model_type} does not translate", "use sase_hf train")
         return FAMILY.heads[TRANSLATION]
 
-    def build(self, head: type[PreTrainedModel], rows: Rows) -> NewModel:
+    def build(self, head: type[PreTrainedModel], rows: Rows) -> ModelAndTokenizer:
         """Return a new model and its tokenizer of both languages."""
         tokenizer = self.new_tokenizer(rows, build_translation_tokenizer)
         model = self.arguments.model
@@ -224,7 +224,7 @@ class TranslationTask(Task[TranslationPairArguments, TranslatorArguments, Transl
             decoder_start_token_id=tokenizer.pad_token_id,
             **model.given(model.config_fields),
         )
-        return NewModel(head(config), tokenizer)
+        return ModelAndTokenizer(head(config), tokenizer)
 
     def encode(self, rows: Rows, tokenizer: TokenizersBackend) -> DatasetDict:
         """Return the pairs as tokens, the target as labels."""

@@ -86,7 +86,7 @@ def run(task: AnyTask) -> dict[str, Any]:
         elif Path(output_dir, TRAINER_STATE_NAME).is_file():
             what = "it goes on only with more --num_train_epochs"
             if _num_updates(output_dir) > _num_updates(checkpoint):
-                what = f"what followed {checkpoint} repeats"
+                what = f"training starts again from {checkpoint}"
             logger.warning(f"the run in {output_dir} has ended; {what}")
         with saying_how_to_go_on(output_dir):
             return steps.outcome(checkpoint)
@@ -115,7 +115,7 @@ class _Run:
         self.must_push = self.args.push_to_hub
         self.repo_id = self.args.hub_model_id
         self.metrics: dict[str, float] = {}
-        self.history: dict[str, Any] = {}
+        self.history: list[dict[str, Any]] | None = None  # None without training
         self.tables: list[Table] = []
         self.predictions: Path | None = None
 
@@ -175,7 +175,7 @@ class _Run:
         self.metrics.update(result.metrics)
         # The history is read here, because the final evaluation would add a second entry for the
         # last epoch.
-        self.history["history"] = [
+        self.history = [
             {"epoch": entry["epoch"], **results_of(entry, "eval_")}
             for entry in trainer.state.log_history
             if "eval_loss" in entry
@@ -198,8 +198,11 @@ class _Run:
     def record(self) -> dict[str, Any]:
         """Describe the measurement: on the test, else the validation, else the train split."""
         prefixes = {"test": "test_", "validation": "eval_", "train": "train_"}
-        measured = [name for name, prefix in prefixes.items() if f"{prefix}loss" in self.metrics]
-        split = measured[0] if measured else "test"
+        split = "test"
+        for name, prefix in prefixes.items():
+            if f"{prefix}loss" in self.metrics:
+                split = name
+                break
         record = measured_record(
             name=self.args.run_name or Path(self.output_dir).name,
             metrics=results_of(self.metrics, prefixes[split]),
@@ -213,7 +216,9 @@ class _Run:
         )
         record["rows_per_second"] = self.metrics.get(f"{prefixes[split]}samples_per_second")
         details = self.task.details(self.trainer, self.setup, self.metrics)
-        return {**record, **self.history, **details}
+        if self.history is not None:
+            record["history"] = self.history
+        return {**record, **details}
 
     def publish(self, record: dict[str, Any]) -> None:
         """Write the card of a trained model and the record, and push the model."""
@@ -266,7 +271,7 @@ def check_steps(task: AnyTask) -> None:
 
 
 def check_smoothing(task: AnyTask) -> None:
-    """Raise ValueError for the smoothing of transformers, whose loss is another."""
+    """Raise ValueError for --label_smoothing_factor, which would replace the model's loss."""
     factor = task.arguments.run.label_smoothing_factor
     if not factor:
         return
@@ -293,7 +298,9 @@ def check_push(args: RunArguments) -> None:
     if not args.push_to_hub:
         return
     if not args.do_train:
-        raise ValueError("--push_to_hub pushes a trained model; add --do_train, or use push.py")
+        raise ValueError(
+            "--push_to_hub pushes a trained model; add --do_train, or use sase_hf push"
+        )
     if args.hub_strategy not in (HubStrategy.END, HubStrategy.EVERY_SAVE):
         raise ValueError(
             f"leave out --hub_strategy {HubStrategy(args.hub_strategy).value}; a run pushes once"

@@ -40,8 +40,8 @@ Predictions = Any  # of a Trainer: an array (B, ...), or several
 NUM_UPDATES = 1500  # of a training whose number of epochs the rows decide
 
 
-class NewModel(NamedTuple):
-    """A model that was not trained yet.
+class ModelAndTokenizer(NamedTuple):
+    """A model, new or of a checkpoint, and its tokenizer.
 
     vectors_found: the share of the vocabulary with a vector, by the file of word vectors.
     """
@@ -57,7 +57,7 @@ class TrainingSetup:
 
     rows: the rows as text, with labels.
     tokens: the rows of each split as tokens.
-    vectors_found: as that of `NewModel`.
+    vectors_found: as that of `ModelAndTokenizer`.
     """
 
     rows: Rows
@@ -110,7 +110,7 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
         """Return the class of the model; raise ValueError for a checkpoint of another task."""
 
     @abstractmethod
-    def build(self, head: type[PreTrainedModel], rows: Rows) -> NewModel:
+    def build(self, head: type[PreTrainedModel], rows: Rows) -> ModelAndTokenizer:
         """Return a new model and its tokenizer."""
 
     def encode(self, rows: Rows, tokenizer: TokenizersBackend) -> DatasetDict:
@@ -136,12 +136,12 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
     def describe(self, setup: TrainingSetup) -> Iterator[str]:
         """Yield the first lines of the log: the number of rows, and their columns."""
         counts = [f"{split.num_rows:,} {name}" for name, split in setup.tokens.items()]
-        # Texts lead to labels or, where there are none, the first text to the second.
-        between_texts = ", " if setup.rows.label_names else " -> "
-        columns = [between_texts.join(setup.rows.text_columns)]
+        columns = ", ".join(setup.rows.text_columns)
         if setup.rows.label_columns:
-            columns.append(", ".join(setup.rows.label_columns))
-        yield f"rows: {', '.join(counts)} ({' -> '.join(columns)})"
+            columns += f" -> {', '.join(setup.rows.label_columns)}"
+        elif not setup.rows.label_names:  # pairs: the second text is what is learnt
+            columns = " -> ".join(setup.rows.text_columns)
+        yield f"rows: {', '.join(counts)} ({columns})"
 
     def best_metric(self, kind: str) -> str:
         """Return the metric that chooses the best model if no flag names one."""
@@ -160,7 +160,7 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
     def evaluate(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, known: Mapping[str, float]
     ) -> tuple[dict[str, float], list[Table]]:
-        """Return the metrics of the validation rows, and tables to show; `known` are so far."""
+        """Return the validation metrics and tables to show; `known`: the metrics so far."""
         return trainer.evaluate(), []
 
     def columns(
@@ -216,7 +216,7 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
         )
 
     def ways_to_know_words(self) -> list[str]:
-        """Return what the flags of the model leave to be done about unknown words."""
+        """Return flags that would make fewer words unknown, and are not set yet."""
         return [] if self.arguments.model.vocab_size is None else ["a larger --vocab_size"]
 
     def make_trainer(self, setup: TrainingSetup) -> SelfAttentiveTrainer:
@@ -248,9 +248,9 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
         }
 
     def change_config(self, config: PreTrainedConfig, rows: Rows, is_resumed: bool) -> None:
-        """Change a checkpoint's config as the flags ask; refuse changes that its weights forbid.
+        """Change a checkpoint's config as the flags ask; refuse what does not fit its weights.
 
-        A run is resumed with the flags that started it, also those for tokenizer and word vectors.
+        A resumed run repeats all its flags, so that flags for a new model are allowed there.
         """
         model = self.arguments.model
         building = model.given((*model.tokenizer_options, *model.building_flags))
@@ -270,7 +270,9 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
         with reraise_as_value_error():
             config.validate()
 
-    def load_model(self, head: type[PreTrainedModel], config: PreTrainedConfig) -> NewModel:
+    def load_model(
+        self, head: type[PreTrainedModel], config: PreTrainedConfig
+    ) -> ModelAndTokenizer:
         """Return the model of a checkpoint, to be trained with a changed config, and tokenizer."""
         source = str(config.name_or_path)
         options = self.hub_options()
@@ -285,7 +287,7 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
             )
         with reraise_naming(source, "the tokenizer of "):
             check_tokenizer(tokenizer, model.config.vocab_size)
-        return NewModel(model, tokenizer)
+        return ModelAndTokenizer(model, tokenizer)
 
     def _ready_tokenizer(self, source: str) -> TokenizersBackend:
         tokenizer: TokenizersBackend = AutoTokenizer.from_pretrained(  # type: ignore[assignment]

@@ -63,14 +63,15 @@ class SelfAttentiveTrainer(ResumableTrainer):
         if self.args.n_gpu > 1:
             raise ValueError(
                 f"{self.args.n_gpu} GPUs are visible to one process; start one process per GPU: "
-                f"torchrun --nproc_per_node {self.args.n_gpu} scripts/train.py ..., or set "
+                f"torchrun --nproc_per_node {self.args.n_gpu} -m sase_hf train ..., or set "
                 "CUDA_VISIBLE_DEVICES=0"
             )
         self.args.logging_nan_inf_filter = False  # it would log a loss of 0 for one of NaN
         self.max_batch_tokens = max_batch_tokens
         self.family = FAMILIES[self.model.config.model_type]
-        # Sums of the costs of the marks, of their weights, of weight * output for each logged
-        # output, and of the weights of rows: since the last log, and over the current evaluation.
+        # Columns, in order: cost of the marks, weight of the marked rows, weight * output for each
+        # logged output, weight of all rows. `output_sums` covers the steps since the last log,
+        # `_eval_sums` the current evaluation.
         num_sums = len(self.family.logged_outputs) + 3
         self.output_sums = torch.zeros(num_sums, device=self.args.device)
         self._eval_sums = torch.zeros_like(self.output_sums)
@@ -183,14 +184,15 @@ class SelfAttentiveTrainer(ResumableTrainer):
         else:
             counted = labels != IGNORED_LABEL
             weight = counted.reshape(len(counted), -1).sum(1)  # (B,): as the loss weighs a row
-        cost = torch.zeros_like(weight)
-        marks = torch.zeros_like(weight)
+        marks_cost = torch.zeros_like(weight)
+        marked_weight = torch.zeros_like(weight)
         if "rationale_cost" in outputs:
-            cost = weight * outputs["rationale_cost"].detach()
-            # 0 for a batch of texts without tokens
-            marks = weight * F.pad(inputs["rationale"], (0, 1)).amax(1)
+            marks_cost = weight * outputs["rationale_cost"].detach()
+            # `amax` needs a token: a column of zeros stands in where all texts are empty.
+            weight_of_marks = F.pad(inputs["rationale"], (0, 1)).amax(1)  # (B,), 0 without marks
+            marked_weight = weight * weight_of_marks
         weighted = [weight * output for output in logged]
-        batch = torch.stack([cost, marks, *weighted, weight], dim=1)
+        batch = torch.stack([marks_cost, marked_weight, *weighted, weight], dim=1)
         if model.training:
             self.output_sums += batch.sum(0)
         else:
@@ -198,12 +200,12 @@ class SelfAttentiveTrainer(ResumableTrainer):
         return (loss, outputs) if return_outputs else loss
 
     def _means(self, sums: Tensor) -> dict[str, float]:
-        cost, marks, *totals, weight = sums.tolist()
+        marks_cost, marked_weight, *totals, total_weight = sums.tolist()
         means = {}
         for name, total in zip(self.family.logged_outputs, totals, strict=True):
-            means[name] = total / max(weight, 1)
-        if marks:
-            means["rationale_cost"] = cost / marks
+            means[name] = total / max(total_weight, 1)
+        if marked_weight:
+            means["rationale_cost"] = marks_cost / marked_weight
         return means
 
     def eval_total(self, logged_output: str) -> float:

@@ -153,7 +153,7 @@ def test_export_names_the_command_of_a_translation_model(tmp_path: Path) -> None
     """The exporter fails on it with pages of its own."""
     tiny_translator().save_pretrained(tmp_path / "model")
     build_translation_tokenizer(["a dog runs"]).save_pretrained(tmp_path / "model")
-    with pytest.raises(ValueError, match=r"no ONNX export; scripts/predict\.py"):
+    with pytest.raises(ValueError, match=r"no ONNX export; sase_hf predict"):
         export(str(tmp_path / "model"), tmp_path / "onnx")
     assert not (tmp_path / "onnx").exists()
 

@@ -203,8 +203,8 @@ def remarks(
 def _lag(report: Report, metric: str, way_out: str) -> Iterator[str]:
     """Yield how far this model is behind the best simple model, if it is not better.
 
-    A difference of shares is one if it is above its standard error, that of two independent
-    shares; that of a macro F1 is larger.
+    Accuracy and macro F1: a gap counts only above its standard error, computed as for two
+    independent shares. For macro F1 this estimate is too small.
     """
     results = {system: values[metric] for system, values in report.systems.items()}
     model_result = results.pop(THIS_MODEL)
@@ -234,7 +234,7 @@ def _lag(report: Report, metric: str, way_out: str) -> Iterator[str]:
 
 
 def _missed_rare_labels(report: Report) -> list[str]:
-    """Return the labels that rows have, though fewer than an even share, and no prediction."""
+    """Return the rare labels, with fewer rows than the mean, that are never predicted."""
     if report.confusion is None:
         return []
     even_share = report.num_rows / len(report.classes)

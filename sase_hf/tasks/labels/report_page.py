@@ -47,8 +47,8 @@ def write_report(
 ) -> tuple[dict[str, float], list[Table]]:
     """Evaluate on the validation rows, and write the page of a report about them.
 
-    `known` are the metrics so far, with those of `calibrate`; the ways out are those of `remarks`,
-    which compares by the metric that chooses the best model.
+    `known`: the metrics measured so far, with those of `calibrate`. `way_out`, `rare_way_out`: see
+    `remarks`. The comparison uses `metric_for_best_model`.
     Returns the metrics of `Trainer.evaluate`, and the tables of the report, none in processes but
     the first.
     """

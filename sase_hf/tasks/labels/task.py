@@ -18,7 +18,7 @@ from ...models import FAMILIES, RETRIEVAL
 from ...models.answers import answers_of
 from ...models.checked_config import flag
 from ...training.arguments import EncoderArguments, RunArguments, with_config_flags
-from ...training.task import NewModel, Predictions, TrainingSetup
+from ...training.task import ModelAndTokenizer, Predictions, TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
 from ...utils.errors import refusal
 from ...utils.text import Table
@@ -161,7 +161,7 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
             )
         return head
 
-    def build(self, head: type[PreTrainedModel], rows: Rows) -> NewModel:
+    def build(self, head: type[PreTrainedModel], rows: Rows) -> ModelAndTokenizer:
         """Return a new model that knows the labels."""
         fields = _label_fields(rows)
         if reads_pairs(head):
@@ -312,17 +312,16 @@ def reads_pairs(head: type[PreTrainedModel]) -> bool:
 def _saved_task(config: PreTrainedConfig) -> str | None:
     """Return the task of a checkpoint's head; None for a base model. Refuse one without labels."""
     family = FAMILIES[config.model_type]
-    saved = {head.__name__: name for name, head in family.heads.items()}
-    has_labels = family.objective == "labels"
-    default = None if has_labels else family.objective
-    architecture = config.architectures[0] if config.architectures else ""
-    name = saved.get(architecture, default)
-    if not has_labels or name == RETRIEVAL:
-        raise refusal(
-            f"the checkpoint is a {config.model_type} model for {name}, which has no labels",
-            f"train it with scripts/train_{name}.py",
-        )
-    return name
+    task_of_class = {head.__name__: task for task, head in family.heads.items()}
+    saved_class = config.architectures[0] if config.architectures else ""
+    task = task_of_class.get(saved_class)  # None for a base model
+    if family.objective == "labels" and task != RETRIEVAL:
+        return task
+    task = task or family.objective
+    raise refusal(
+        f"the checkpoint is a {config.model_type} model for {task}, which has no labels",
+        f"train it with sase_hf train_{task}",
+    )
 
 
 def _class_weights(asked: list[str], rows: Rows) -> list[float]:
