@@ -21,12 +21,11 @@ of a head, save it first: AutoModel.from_pretrained("runs/mine").save_pretrained
 """
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from ..data.rows_for_model import rows_for_model
 from ..serving.html_export import live_page
-from ..serving.onnx_export import export
+from ..serving.onnx_export import Report, export
 from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser
 from ..utils.files import check_output, write_text
 from ..utils.loading import load_checkpoint
@@ -69,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(*lines(report, flags.output), sep="\n")
 
 
-def lines(report: Mapping[str, Any], folder: str) -> Iterator[str]:
+def lines(report: Report, folder: str) -> Iterator[str]:
     """Yield the written files, their exactness, and the command that reads a text with them."""
     for name, file in report["files"].items():
         difference = f"{file['largest_difference']:.1e} of the largest output"

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, count
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as pds
@@ -19,7 +18,7 @@ import pyarrow.parquet as pq
 from datasets import load_dataset
 
 from ..data.rows import read_parts, wrap_read_errors
-from ..data.sources import commit_of, origin_of
+from ..data.sources import Origin, commit_of, origin_of
 from ..data.tokenizer import text_fault
 from ..utils.errors import refusal
 
@@ -101,19 +100,19 @@ def open_files(
 
 def open_hub_split(
     name: str, config_name: str | None, revision: str | None, split: str
-) -> tuple[Corpus, dict[str, Any]]:
+) -> tuple[Corpus, Origin]:
     """Return the rows of one split of a dataset on the Hub, and facts that distinguish them."""
     if os.path.isdir(name):
         raise ValueError(f"{name} is a folder; name the files in it instead of --dataset_name")
     data = load_dataset(name, name=config_name, revision=revision, split=split)
-    identity = {"dataset": name, "config": config_name, "split": split}
+    identity: Origin = {"dataset": name, "config": config_name, "split": split}
     identity["revision"] = commit_of(data) or revision
-    rows: Any = data.with_format("arrow")[:]
+    rows = data.with_format("arrow")[:]
     rows = rows.replace_schema_metadata(data.features.arrow_schema.metadata)
     return Corpus([(f"{name}, split {split}", pds.dataset(rows))]), identity
 
 
-def identify(file: str) -> dict[str, Any]:
+def identify(file: str) -> Origin:
     """Return facts that distinguish the content of a file from another's.
 
     A text file is known by its SHA-256. A Parquet file may be too large to read twice, so it is

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -70,7 +69,7 @@ class Embedder:
 
     def _identify(self) -> dict[str, str]:
         """Return the SHA-256 of config, tokenizer and weights: all that embeddings depend on."""
-        config: dict[str, Any] = self.model.config.to_dict()
+        config: dict[str, object] = self.model.config.to_dict()
         kept = {name: value for name, value in config.items() if name not in _UNRELATED_FIELDS}
         weights = hashlib.sha256()
         for name, weight in sorted(self.model.state_dict().items()):

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -82,7 +82,7 @@ class EmbeddingRun:
         self.embedder = Embedder(
             job.checkpoint, job.revision, **{name: getattr(job, name) for name in options}
         )
-        source: dict[str, Any] = {"files": [identify(file) for file in job.inputs]}
+        source: Mapping[str, object] = {"files": [identify(file) for file in job.inputs]}
         if job.dataset_name is not None:
             self.corpus, source = open_hub_split(
                 job.dataset_name, job.dataset_config_name, job.dataset_revision, job.split
@@ -93,8 +93,8 @@ class EmbeddingRun:
         # If processes start at the same time, the first to write decides for all.
         while (manifest := read_manifest(job.output, wanted)) is None:
             description = self._describe()
-            settings = {**self._choose(), **given}
-            write_manifest(job.output, {**description, **wanted, "settings": settings})
+            chosen = {"settings": {**self._choose(), **given}}
+            write_manifest(job.output, {**description, **wanted, **chosen})
         settings = manifest["settings"]
         if job.precision is None:
             logger.info(f"precision: {settings['precision']}")
@@ -112,7 +112,7 @@ class EmbeddingRun:
         given = self.job.keep_columns
         return self.corpus.schema.names if given is None else list(dict.fromkeys(given))
 
-    def _describe(self) -> dict[str, Any]:
+    def _describe(self) -> dict[str, object]:
         """Check the input; return the part of the manifest that no run compares."""
         self.corpus.check_columns(self.job.text_column_names, self.kept)
         if COLUMN in self.kept:
@@ -123,7 +123,7 @@ class EmbeddingRun:
         size = self.embedder.size
         return {"rows": self.corpus.num_rows, "embedding_size": size, "checkpoint": checkpoint}
 
-    def _choose(self) -> dict[str, Any]:
+    def _choose(self) -> dict[str, object]:
         """Return what a job may leave open of the settings of a new folder."""
         bytes_per_row = self.embedder.size * self.embedder.dtype.itemsize
         rows = max(math.ceil(self.corpus.num_rows / NUM_SHARDS), MIN_ROWS)
@@ -196,7 +196,7 @@ def embed_with_ray(job: EmbeddingJob, address: str | None = None) -> None:
                 stack.enter_context(ray.init(address=address, include_dashboard=False))
             resources = ray.cluster_resources()
             gpus, cores = int(resources.get("GPU", 0)), int(resources.get("CPU", 1))
-            options: dict[str, Any] = {"num_cpus": 1, "num_gpus": 1 if gpus else 0}
+            options: dict[str, object] = {"num_cpus": 1, "num_gpus": 1 if gpus else 0}
             options |= {"max_restarts": -1, "max_task_retries": -1}  # if a machine is lost
             make_actor: Any = ray.remote(EmbeddingRun)
             actors = [make_actor.options(**options).remote(job) for _ in missing[: gpus or cores]]

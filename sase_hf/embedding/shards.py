@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,6 +26,37 @@ logger = logging.getLogger(__name__)
 COLUMN = "embedding"
 MANIFEST_NAME = "manifest.json"
 ROWS_READ_AT_ONCE = 1_024  # many more than that outgrow the caches of a CPU and are slower
+
+
+class Settings(TypedDict):
+    """The settings that a run which continues a folder must repeat; `EmbeddingJob` has them too."""
+
+    text_column_names: str
+    keep_columns: list[str] | None
+    max_seq_length: int | None
+    normalize: bool
+    dtype: str
+    precision: str
+    rows_per_shard: int
+
+
+class Manifest(TypedDict):
+    """What a folder holds.
+
+    rows: of the input.
+    embedding_size: numbers of an embedding.
+    checkpoint: its name and revision.
+    model: as `Embedder.identity`.
+    input: what distinguishes its rows from others.
+    settings: those of the first run.
+    """
+
+    rows: int
+    embedding_size: int
+    checkpoint: Mapping[str, str | None]
+    model: Mapping[str, str]
+    input: Mapping[str, object]
+    settings: Settings
 
 
 @dataclass(frozen=True)
@@ -96,9 +127,9 @@ def list_shards(folder: Path, num_rows: int, rows_per_shard: int) -> list[Shard]
 
 def read_manifest(
     folder: Path,
-    wanted: Mapping[str, Mapping[str, Any]],
+    wanted: Mapping[str, Mapping[str, object]],
     way_out: str = "Give the same ones, or name another --output",
-) -> dict[str, Any] | None:
+) -> Manifest | None:
     """Return the manifest of a folder, None if the folder holds no embeddings yet.
 
     Raises ValueError if the manifest is damaged, differs from a section that is wanted, or is
@@ -106,7 +137,8 @@ def read_manifest(
     """
     path = folder / MANIFEST_NAME
     try:
-        found: dict[str, Any] = dict(json.loads(path.read_text(encoding="utf-8")))
+        manifest: Manifest = json.loads(path.read_text(encoding="utf-8"))
+        sections: dict[str, Any] = dict(manifest)
     except FileNotFoundError:
         if not any(folder.glob("embeddings-*.parquet")):
             return None
@@ -118,16 +150,16 @@ def read_manifest(
         f"{section}.{name} was {reprlib.repr(old)} and is {reprlib.repr(value)}"
         for section, values in wanted.items()
         for name, value in json.loads(json.dumps(values)).items()  # tuples become lists
-        if (old := found.get(section, {}).get(name)) != value
+        if (old := sections.get(section, {}).get(name)) != value
     ]
     if differences:
         raise ValueError(
             f"{folder} was begun with other settings: {'; '.join(differences)}. {way_out}"
         )
-    return found
+    return manifest
 
 
-def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+def write_manifest(folder: Path, manifest: Mapping[str, object]) -> None:
     """Write the manifest of a folder, whole or not at all, unless another process was first."""
     with atomic_write(folder / MANIFEST_NAME, is_first_kept=True) as draft:
         draft.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")

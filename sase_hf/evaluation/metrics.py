@@ -110,7 +110,7 @@ class Bleu(_RowMetric):
 
     dtype = "string"
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: object) -> None:
         _sacrebleu()  # the error comes now, not after a training
         super().__init__(**options)
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import torch
 from transformers import PreTrainedConfig
@@ -26,6 +26,35 @@ from ..utils.privacy import redact
 NO_RESULTS = ("_runtime", "_per_second", "_preparation_time", "_flos")
 
 PACKAGES = ("sase_hf", "torch", "transformers", "tokenizers", "datasets", "evaluate", "accelerate")
+
+
+class Environment(TypedDict):
+    """Where and with what something was measured.
+
+    date: of the measurement, in ISO 8601.
+    code: the commit, and whether its code was modified; None outside a checkout.
+    versions: of Python and of `PACKAGES`; None for a package that is not installed.
+    hardware: as `describe_hardware` returns it.
+    """
+
+    date: str
+    code: dict[str, object] | None
+    versions: dict[str, str | None]
+    hardware: dict[str, object]
+
+
+class Record(Environment):
+    """A measurement; `measured_record` says what the fields hold."""
+
+    name: str
+    split: str
+    metrics: Mapping[str, float]
+    sources: Mapping[str, Mapping[str, object]]
+    seed: int
+    arguments: Mapping[str, object]
+    config: Mapping[str, object]
+    num_parameters: int
+    wall_seconds: float
 
 
 def results_of(metrics: Mapping[str, float], prefix: str) -> dict[str, float]:
@@ -42,20 +71,20 @@ def measured_record(
     name: str,
     metrics: Mapping[str, float],
     split: str,
-    sources: Mapping[str, Mapping[str, Any]],
+    sources: Mapping[str, Mapping[str, object]],
     seed: int,
-    arguments: Mapping[str, Any],
-    config: PreTrainedConfig | Mapping[str, Any],
+    arguments: Mapping[str, object],
+    config: PreTrainedConfig | Mapping[str, object],
     num_parameters: int,
     wall_seconds: float,
-) -> dict[str, Any]:
+) -> Record:
     """Return a measurement with versions, commit, hardware and date, as plain JSON values.
 
     The `metrics` were measured on the `split`. `sources` are as in `Rows`, and `arguments` are
     the settings that differ from their defaults. For a resumed run, `wall_seconds` counts
     only the last part.
     """
-    record = {
+    record: Record = {
         "name": name,
         "split": split,
         "metrics": metrics,
@@ -70,14 +99,14 @@ def measured_record(
     return redact(record)
 
 
-def write_record(record: Mapping[str, Any], path: FilePath) -> None:
+def write_record(record: Mapping[str, object], path: FilePath) -> None:
     """Write a record as redacted JSON, whole or not at all; equal records give equal bytes."""
     text = json.dumps(redact(record), indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
     write_text(path, text + "\n")
 
 
-def describe_environment() -> dict[str, Any]:
-    """Return `date`, `code` (the commit, None outside a checkout), `versions` and `hardware`."""
+def describe_environment() -> Environment:
+    """Describe the code, its versions and the machine of a measurement that is made now."""
     versions = {package: _version(package) for package in PACKAGES}
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -87,7 +116,7 @@ def describe_environment() -> dict[str, Any]:
     }
 
 
-def describe_hardware() -> dict[str, Any]:
+def describe_hardware() -> dict[str, object]:
     """Describe the machine without naming it."""
     memory = None
     if hasattr(os, "sysconf"):
@@ -119,7 +148,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _checkout(root: Path) -> dict[str, Any] | None:
+def _checkout(root: Path) -> dict[str, object] | None:
     """Return the commit of a git checkout, and whether its code differs; None elsewhere."""
 
     def git(*arguments: str) -> str:

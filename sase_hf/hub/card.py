@@ -108,7 +108,9 @@ def model_card(
     )
 
 
-def _labels(config: PreTrainedConfig, meanings: Mapping[Any, str]) -> list[tuple[str, str | None]]:
+def _labels(
+    config: PreTrainedConfig, meanings: Mapping[object, str]
+) -> list[tuple[str, str | None]]:
     """Return the labels in the order of the logits, each with its meaning, ready for Markdown."""
     named = {str(label): meaning for label, meaning in meanings.items()}
     labels = sorted((int(index), label) for index, label in (config.id2label or {}).items())
@@ -337,7 +339,7 @@ def _name(text: str) -> str:
     return one_line(text)[:MAX_NAME_LENGTH]
 
 
-def _escape(value: Any) -> Any:
+def _escape(value: object) -> Any:
     """Return a value with texts and keys that Markdown shows as they are, in a line or table."""
     if isinstance(value, Mapping):
         return {_escape(key): _escape(item) for key, item in value.items()}

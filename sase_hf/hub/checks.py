@@ -5,7 +5,6 @@ import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from huggingface_hub import ModelCard
 from transformers.tokenization_utils_base import TOKENIZER_CONFIG_FILE
@@ -171,7 +170,7 @@ def check_card(path: Path, about: Mapping[str, str | None]) -> None:
         )
 
 
-def _check_licence(path: Path, licence: Any, replacement: str | None) -> None:
+def _check_licence(path: Path, licence: object, replacement: str | None) -> None:
     """Raise ValueError if the licence of a card, or the one that replaces it, is no id."""
     allowed = "the Hub takes ids such as apache-2.0 or mit, or other"
     if replacement:

@@ -4,9 +4,10 @@ Shapes: B texts, C labels or numbers.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
+from transformers import PreTrainedConfig
 
 SINGLE_LABEL = "single_label_classification"
 MULTI_LABEL = "multi_label_classification"
@@ -56,15 +57,15 @@ class Answers:
         is_far = distances > distances.median()
         return distances.where(is_far, 0.0)
 
-    def predicted(self, scores: Sequence[float]) -> Any:
+    def predicted(self, scores: Sequence[float]) -> str | list[str] | list[float]:
         """Return the label, the list of labels or the list of numbers that C scores predict."""
         return list(scores)
 
-    def columns(self, scores: Sequence[float]) -> dict[str, Any]:
+    def columns(self, scores: Sequence[float]) -> dict[str, object]:
         """Return the columns that a file of predictions adds to a row."""
         return {f"predicted_{name}": score for name, score in self._by_name(scores).items()}
 
-    def result(self, scores: Sequence[float]) -> dict[str, Any]:
+    def result(self, scores: Sequence[float]) -> dict[str, object]:
         """Return the fields of a pipeline's result, as `SelfAttentionPipeline` lists them."""
         by_name = self._by_name(scores)
         best = max(by_name, key=by_name.__getitem__)
@@ -87,7 +88,7 @@ class Answers:
         likely = [name for name in others if scores[name] >= self.threshold]
         return {"answer_set": [best, *likely]}
 
-    def is_right(self, true_label: Any, result: Mapping[str, Any]) -> bool | None:
+    def is_right(self, true_label: object, result: Mapping[str, object]) -> bool | None:
         """Return whether a result has the true label, or labels; None if that cannot be said."""
         return None
 
@@ -152,7 +153,7 @@ class SingleLabel(_Labels):
         """Return the best label."""
         return self.names[scores.index(max(scores))]
 
-    def columns(self, scores: Sequence[float]) -> dict[str, Any]:
+    def columns(self, scores: Sequence[float]) -> dict[str, object]:
         """Return the label, its probability, those of all labels, and the answer set."""
         by_name = self._by_name(scores)
         label = self.predicted(scores)
@@ -163,7 +164,7 @@ class SingleLabel(_Labels):
             **self.answer_set(by_name),
         }
 
-    def is_right(self, true_label: Any, result: Mapping[str, Any]) -> bool | None:
+    def is_right(self, true_label: object, result: Mapping[str, object]) -> bool | None:
         """Return whether the label is the true one; None if there are several true ones."""
         if isinstance(true_label, list | tuple):
             return None
@@ -201,21 +202,25 @@ class MultiLabel(_Labels):
         by_name = self._by_name(scores)
         return [name for name in by_name if by_name[name] > LEAST_PROBABILITY]
 
-    def columns(self, scores: Sequence[float]) -> dict[str, Any]:
+    def columns(self, scores: Sequence[float]) -> dict[str, object]:
         """Return the labels that apply, and the probabilities of all."""
         return {"predicted_labels": self.predicted(scores), "scores": self._by_name(scores)}
 
-    def result(self, scores: Sequence[float]) -> dict[str, Any]:
+    def result(self, scores: Sequence[float]) -> dict[str, object]:
         """Return the fields of a pipeline's result, with the `labels` that apply."""
         fields = super().result(scores)
         fields["labels"] = self.predicted(scores)
         return fields
 
-    def is_right(self, true_label: Any, result: Mapping[str, Any]) -> bool:
+    def is_right(self, true_label: object, result: Mapping[str, object]) -> bool:
         """Return whether the labels that apply are the true ones."""
-        true_labels = true_label if isinstance(true_label, list | tuple) else [true_label]
-        predicted_labels = result["labels"]
-        return set(map(str, true_labels)) == set(map(str, predicted_labels))
+        return _label_set(true_label) == _label_set(result["labels"])
+
+
+def _label_set(labels: object) -> set[str]:
+    """Return the names of one label, or of several."""
+    several = labels if isinstance(labels, list | tuple) else [labels]
+    return set(map(str, several))
 
 
 _KINDS: dict[str, type[Answers]] = {
@@ -230,7 +235,7 @@ def answers_of_kind(
     return _KINDS.get(kind or "", Answers)(names, threshold)
 
 
-def answers_of(config: Any) -> Answers:
+def answers_of(config: PreTrainedConfig) -> Answers:
     """Return the answers of a model with this config; without a problem type it has one label."""
     names = [name for _, name in sorted((config.id2label or {}).items())]
     threshold = getattr(config, "answer_threshold", None)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -68,7 +68,7 @@ def live_page(
     *,
     float32: bool = False,
     title: str | None = None,
-    about: Mapping[str, Any] | None = None,
+    about: Mapping[str, object] | None = None,
 ) -> tuple[str, float]:
     """Return the page of a classifier, and how far rounding moves the logits of random texts.
 
@@ -136,7 +136,7 @@ def live_page(
     return _with_hashes(rendered), _difference(model_of_page, model, len(words))
 
 
-def _obstacle(model: CheckedPreTrainedModel, settings: Mapping[str, Any] | None) -> str | None:
+def _obstacle(model: CheckedPreTrainedModel, settings: Mapping[str, object] | None) -> str | None:
     """Return what a checkpoint has that the script of the page cannot compute; None if nothing."""
     config = model.config
     if not isinstance(model, Classifier):
@@ -150,7 +150,7 @@ def _obstacle(model: CheckedPreTrainedModel, settings: Mapping[str, Any] | None)
     return None
 
 
-def _values_of_model(model: Classifier, kind: str) -> dict[str, Any]:
+def _values_of_model(model: Classifier, kind: str) -> dict[str, object]:
     """Return what the browser reads of a model beside its weights."""
     config = model.config
     row_width = model.matching.row_width if model.reads_pairs else config.hidden_size

@@ -19,7 +19,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from transformers import TokenizersBackend
 from transformers.utils import CONFIG_NAME
 
+from ..data.sources import Origin
 from ..data.splits import Rows
 from ..evaluation.records import describe_hardware, write_record
 from ..models import text_limit
@@ -49,9 +50,31 @@ INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 TOLERANCE = 1e-5
 
 
+class MeasuredOnRows(TypedDict):
+    """How well each graph agrees with the model on real rows: `results` of `_compare_on_rows`."""
+
+    source: Origin
+    hardware: dict[str, object]
+    results: dict[str, dict[str, float]]
+
+
+class Report(TypedDict):
+    """The content of `export.json`; `files` has a result of `_compare` for each graph."""
+
+    checkpoint: dict[str, str]
+    architecture: str
+    inputs: list[str]
+    outputs: list[str]
+    tolerance: float
+    files: dict[str, dict[str, float]]
+    versions: dict[str, str]
+    measured: NotRequired[MeasuredOnRows]
+    sha256: dict[str, str]
+
+
 def export(
     checkpoint: str, folder: FilePath, *, int8: bool = False, task: Rows | None = None
-) -> dict[str, Any]:
+) -> Report:
     """Write a checkpoint for ONNX Runtime, complete and checked or not at all.
 
     The folder is new or empty. With `int8` it gets a graph with int8 weights, too. Every graph is
@@ -78,7 +101,7 @@ def export(
             _in_fresh_process(_write_graphs, checkpoint, draft, int8)
             files = {path.name: _compare(graph, path) for path in sorted(draft.glob("*.onnx"))}
         _write_other_files(draft, model, tokenizer)
-        report = {
+        report: Report = {
             "checkpoint": describe_checkpoint(checkpoint),
             "architecture": type(model).__name__,
             "inputs": list(graph.inputs),
@@ -86,6 +109,8 @@ def export(
             "tolerance": TOLERANCE,
             "files": files,
             "versions": {package: version(package) for package in PACKAGES},
+            # The predictor and a push compare the files with these.
+            "sha256": {path.name: sha256_of(path) for path in sorted(draft.iterdir())},
         }
         if task is not None:
             report["measured"] = {
@@ -93,8 +118,6 @@ def export(
                 "hardware": describe_hardware(),
                 "results": {name: _compare_on_rows(draft, name, model, task) for name in files},
             }
-        # The predictor and a push compare the files with these.
-        report["sha256"] = {path.name: sha256_of(path) for path in sorted(draft.iterdir())}
         write_record(report, draft / "export.json")
         draft.replace(folder)
     return report

@@ -214,11 +214,12 @@ class _Run:
             num_parameters=self.setup.model.num_parameters(),
             wall_seconds=time.perf_counter() - self.start,
         )
-        record["rows_per_second"] = self.metrics.get(f"{prefixes[split]}samples_per_second")
+        speed = self.metrics.get(f"{prefixes[split]}samples_per_second")
         details = self.task.details(self.trainer, self.setup, self.metrics)
+        of_training: dict[str, object] = {"rows_per_second": speed}
         if self.history is not None:
-            record["history"] = self.history
-        return {**record, **details}
+            of_training["history"] = self.history
+        return {**record, **of_training, **details}
 
     def publish(self, record: dict[str, Any]) -> None:
         """Write the card of a trained model and the record, and push the model."""

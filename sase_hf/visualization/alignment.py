@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..utils.errors import refusal
 from ..utils.text import visible
@@ -69,7 +69,7 @@ def _words(tokens: Sequence[str]) -> list[str]:
     return [visible(token.replace(SPACE, "") or SPACE) for token in tokens[:MAX_TOKENS]]
 
 
-def _render(results: Result | Sequence[Result], layout: str, prefix: str, **values: Any) -> str:
+def _render(results: Result | Sequence[Result], layout: str, prefix: str, **values: object) -> str:
     if isinstance(results, Mapping):
         results = [results]
     return render(

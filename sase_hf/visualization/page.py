@@ -112,7 +112,7 @@ def tables_html(
 
 
 def _render(
-    template: str, parsed: Sequence[Parsed], layout: str = "page.html", **values: Any
+    template: str, parsed: Sequence[Parsed], layout: str = "page.html", **values: object
 ) -> str:
     """Fill in a template; its scale and the number of views follow from the results it shows."""
     texts = [text for _, texts in parsed for text in texts]
@@ -121,14 +121,14 @@ def _render(
     return render(template, layout=layout, scale_ends=ends, full=full, **values)
 
 
-def _articles(parsed: Sequence[Parsed], prefix: str) -> list[dict[str, Any]]:
+def _articles(parsed: Sequence[Parsed], prefix: str) -> list[dict[str, object]]:
     articles = []
     for number, parsed_result in enumerate(parsed, start=1):
         articles.append(article(parsed_result, f"{prefix}-{number}"))
     return articles
 
 
-def article(parsed: Parsed, name: str) -> dict[str, Any]:
+def article(parsed: Parsed, name: str) -> dict[str, object]:
     """Return the values of `article.html` for one result; `name` is its id in the document."""
     result, texts = parsed
     true_label = None
@@ -170,7 +170,7 @@ def _verdict(result: Result) -> str:
     return "Right" if right else "Wrong"
 
 
-def _side(text: AttendedText) -> dict[str, Any]:
+def _side(text: AttendedText) -> dict[str, object]:
     """Return a text in pieces that keep its spacing.
 
     `coloured` holds the text before each coloured word, the style and the title of the word, and
@@ -261,7 +261,7 @@ def _line(text: AttendedText, view: int) -> tuple[list[float], list[tuple[str, s
     return cells, [(shortened(word), percent(weight)) for word, weight in strong]
 
 
-def _scores(result: Result) -> dict[str, Any]:
+def _scores(result: Result) -> dict[str, object]:
     """Return a row for each of the best `MAX_LABELS` labels: its name, bar and number."""
     scores: Mapping[Any, float] = result.get("scores") or {result["label"]: result["score"]}
     answers = answers_of_kind(result.get("kind"))

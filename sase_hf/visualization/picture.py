@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
 
 from .alignment import parse_alignment
 from .attended_text import Result, parse_result
@@ -32,7 +31,7 @@ def heatmap_svg(result: Result) -> str:
 
 def _grid(
     words: Sequence[str], names: Sequence[str], strengths: Sequence[Sequence[float]]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return columns of words with their start and width in letters, and rows with their names."""
     shown_words = [plain(word, MAX_WORD_LENGTH) for word in words]
     shown_names = [plain(name, MAX_WORD_LENGTH) for name in names]

@@ -7,7 +7,6 @@ script: its own.
 
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -25,7 +24,7 @@ def signed(added: float) -> str:
     return f"{round(added, 2) + 0.0:+.2f}".replace("-", "−")  # 0.0: no minus zero
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: object) -> object:
     """Return a value as a template shows it; numbers and escaped text stay as they are."""
     return value if isinstance(value, int | float) or hasattr(value, "__html__") else visible(value)
 
@@ -49,6 +48,6 @@ def _environment(folder: Path) -> Environment:
     return environment
 
 
-def render(template: str, folder: Path = FOLDER, /, **values: Any) -> str:
+def render(template: str, folder: Path = FOLDER, /, **values: object) -> str:
     """Return a template of a folder filled in; it may extend those of the folder `templates`."""
     return _environment(folder).get_template(template).render(values)

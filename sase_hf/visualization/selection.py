@@ -12,7 +12,7 @@ from .attended_text import Result, is_right
 
 SELECT = ("confident", "wrong", "random")
 
-Row = tuple[Any, dict[str, Any]]  # an input of the pipeline; its `true_label` if there is one
+Row = tuple[object, dict[str, object]]  # an input of the pipeline; its `true_label` if there is one
 
 
 def read_rows(
@@ -28,7 +28,7 @@ def read_rows(
     which is that of the training. A batch of rows of similar length needs little padding. `target`
     is the label that the contributions explain, by default the best label of each row.
     """
-    options: dict[str, Any] = {"target": target}
+    options: dict[str, object] = {"target": target}
     if max_seq_length is not None:
         options["max_length"] = max_seq_length
     results = reader((text for text, _ in rows), batch_size=batch_size, **options)
