@@ -258,7 +258,8 @@ class RunArguments(TrainingArguments):
         "--load_best_model_at_end the default is the loss, which includes the penalty."
     )
     early_stopping_patience: int | None = flag(
-        "Stop after this number of evaluations without a better metric_for_best_model."
+        "Stop after this number of evaluations with neither a better metric_for_best_model nor a "
+        "lower loss."
     )
     record: str | None = flag(
         "File for the JSON record of the measurement: metrics, data, seed, versions, hardware."
