@@ -23,7 +23,7 @@ from ..models.checked_files import checksum_lines
 from ..models.checked_model import CheckedPreTrainedModel
 from ..utils.errors import refusal
 from ..utils.files import write_text
-from ..utils.loading import load_checkpoint, load_config, may_be_on_the_hub
+from ..utils.loading import attention_pipeline, load_checkpoint, load_config, may_be_on_the_hub
 from ..utils.text import one_line
 from ..visualization.picture import heatmap_svg
 from .checks import weight_files
@@ -172,24 +172,23 @@ def _run_example(model: CheckedPreTrainedModel, tokenizer: TokenizersBackend) ->
     if not model.is_head:
         return {}
 
-    def run(task: Any, **options: Any) -> Any:
-        read = pipeline(task, model=model, tokenizer=tokenizer)
-        return read(_snippet_input(type(model)), **options)
-
-    attention_task = FAMILIES[model.config.model_type].pipeline_task
+    text = _snippet_input(type(model))
     has_attention = model.config.has_attention
     heatmap = ""
     if model.can_generate():
-        translation = run(attention_task, num_beams=12, max_new_tokens=50, max_length=None)
+        translate = attention_pipeline(model, tokenizer)
+        translation = translate(text, num_beams=12, max_new_tokens=50, max_length=None)
         answer = [translation["translation_text"]]
         if has_attention:
             heatmap = heatmap_svg(translation)
     else:
-        answer = run("text-classification", truncation=True)
+        classify = pipeline("text-classification", model=model, tokenizer=tokenizer)
+        answer = classify(text, truncation=True)
         for label in answer if isinstance(answer, list) else [answer]:
             label["score"] = float(f"{label['score']:.4g}")
         if has_attention:
-            heatmap = heatmap_svg(run(attention_task, truncation=True))
+            explain = attention_pipeline(model, tokenizer)
+            heatmap = heatmap_svg(explain(text, truncation=True))
     return {"output": repr(answer)[:MAX_OUTPUT_LENGTH], "heatmap": heatmap}
 
 

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from torch import Tensor
-from transformers import pipeline
 
 from ..data.tokenizer import truncation
 from ..embedding import Embedder
+from ..embedding.embedder import Embeddings
 from ..embedding.shards import COLUMN, list_shards, read_manifest
-from ..models import FAMILIES, unit_rows
+from ..models import unit_rows
 from ..models.configuration_self_attentive import SelfAttentiveConfig
-from ..utils.loading import load_ranker
+from ..utils.loading import attention_pipeline, load_ranker
 from .ranking import best_documents
 
 
@@ -66,7 +66,7 @@ class DocumentRanker:
         self._rows = torch.cat(rows)
         self._texts = pa.chunked_array(texts) if texts else None
 
-    def _unit_rows(self, embeddings: Any, count: int) -> Tensor:
+    def _unit_rows(self, embeddings: Embeddings, count: int) -> Tensor:
         """Return embeddings as rows of length 1, shape (count, r, H) or (count, 1, r * H)."""
         config = self.model.config
         assert isinstance(config, SelfAttentiveConfig)  # as that of every model that ranks
@@ -94,8 +94,7 @@ class DocumentRanker:
         """
         if ranking.texts is None:
             raise ValueError(f"{self.folder} holds no texts; make it again without --keep_columns")
-        task: Any = FAMILIES[self.model.config.model_type].pipeline_task
-        read = pipeline(task, model=self.model, tokenizer=self.tokenizer)
+        read = attention_pipeline(self.model, self.tokenizer)
         cut = truncation(self.tokenizer, self.max_seq_length)
         if cut:  # the document alone
             cut["max_length"] += len(self.tokenizer(ranking.query).input_ids)

@@ -109,13 +109,14 @@ def build_on_encoder(
         own = {"encoder": "auto_model", "encoder_config": inner_config}
         model_class.config_class(**own)  # refuses an encoder before its weights are fetched
         inner = load_any_model(encoder_name_or_path, **(hub_options or {}))
-        vectors: Any = inner.get_input_embeddings()
-        sizes = dict(zip(("vocab_size", "embedding_size"), vectors.weight.shape, strict=True))
+        vectors = inner.get_input_embeddings()
+        vectors_weight = vectors.get_parameter("weight")
+        sizes = dict(zip(("vocab_size", "embedding_size"), vectors_weight.shape, strict=True))
         sizes["pad_token_id"] = inner_config.pad_token_id
         model = model_class(model_class.config_class(**{**sizes, **fields, **own}))
         encoder, weights = model.base_model.token_encoder.model, inner.state_dict()
         read = encoder.state_dict().keys()
-        known = {name for name, w in weights.items() if w.data_ptr() == vectors.weight.data_ptr()}
+        known = {name for name, w in weights.items() if w.data_ptr() == vectors_weight.data_ptr()}
         known |= read | {name for name in weights if "pooler." in name}
         if unread := sorted(weights.keys() - known):
             raise ValueError(f"its config does not describe {', '.join(unread[:3])}; name another")
@@ -191,8 +192,12 @@ def may_be_on_the_hub(name: str) -> bool:
 
 def load_pipeline(checkpoint: str) -> Pipeline:
     """Load the pipeline that returns attention; raises as `load_checkpoint` does."""
-    model, tokenizer = load_checkpoint(checkpoint, must_attend=True)
-    task: Any = FAMILIES[model.config.model_type].pipeline_task
+    return attention_pipeline(*load_checkpoint(checkpoint, must_attend=True))
+
+
+def attention_pipeline(model: CheckedPreTrainedModel, tokenizer: TokenizersBackend) -> Pipeline:
+    """Return the pipeline that returns the attention of a model."""
+    task: Any = FAMILIES[model.config.model_type].pipeline_task  # not one of the stock overloads
     return pipeline(task, model=model, tokenizer=tokenizer)
 
 
@@ -243,7 +248,7 @@ def check_tokenizer(tokenizer: PreTrainedTokenizerBase, vocab_size: int) -> None
 
 
 def _load(
-    model_class: Any,
+    model_class: type[CheckedPreTrainedModel],
     checkpoint: str,
     config: CheckedConfig,
     *,
