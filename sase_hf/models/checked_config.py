@@ -15,7 +15,7 @@ MAX_SMOOTHING = 0.5
 MAX_NUM_LABELS = 2**16  # without names
 
 
-def flag(text: str, default: Any = None, **metadata: Any) -> Any:
+def flag(text: str, default: Any = None, **metadata: object) -> Any:
     """Return a dataclass field that is also a flag of the scripts, with this help."""
     return field(default=default, metadata={"help": text, **metadata})
 

@@ -43,7 +43,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
     auto_class_of_heads: ClassVar[str]
     usual_head: ClassVar[str]  # `module.Class`, named beside the weights of a base model
     pipelines: ClassVar[dict[str, str]]  # task -> `module.Class`
-    json_files: ClassVar[dict[str, Any]] = {}  # by name, written beside the weights
+    json_files: ClassVar[dict[str, object]] = {}  # by name, written beside the weights
     reads_pairs = False
     accepts_loss_kwargs = True
     base_model_prefix = "encoder"
@@ -76,11 +76,11 @@ class CheckedPreTrainedModel(PreTrainedModel):
     def _load_pretrained_model(
         cls,
         model: PreTrainedModel,
-        state_dict: Any,
+        state_dict: dict[str, Tensor] | None,
         checkpoint_files: list[str] | None,
         load_config: "LoadStateDictConfig",
         expected_keys: list[str] | None = None,
-    ) -> Any:
+    ) -> "tuple[LoadStateDictInfo, dict[str, object]]":
         """Load files between two checks; `from_pretrained` calls this with a model on `meta`.
 
         Only this method knows the files: a subfolder, a variant, an adapter or the config can
@@ -115,7 +115,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
         self,
         save_directory: str | os.PathLike[str],
         is_main_process: bool = True,
-        state_dict: Any = None,
+        state_dict: dict[str, Tensor] | None = None,
         push_to_hub: bool = False,
         *args: Any,
         **kwargs: Any,
@@ -159,7 +159,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
         base: Any = self.base_model
         write_checksums(folder, fields, base._tokenizer_digest)
 
-    def code_references(self) -> dict[str, Any]:
+    def code_references(self) -> dict[str, object]:
         """Return the config entries that name the code files beside the weights."""
         heads = self.auto_class_of_heads
         auto_map = {

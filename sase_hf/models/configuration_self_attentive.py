@@ -1,6 +1,7 @@
 """Configuration of the structured self-attentive sentence encoder and its heads."""
 
 import math
+import os
 from dataclasses import fields
 from typing import Any, Literal, get_args
 
@@ -257,11 +258,11 @@ class SelfAttentiveConfig(CheckedConfig):
         return loaded
 
     @classmethod
-    def from_json_file(cls, json_file: Any) -> Any:
+    def from_json_file(cls, json_file: str | os.PathLike[str]) -> Any:
         """Make a config of a file, as `from_pretrained` does."""
         return cls.from_dict(cls._dict_from_json_file(json_file))
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         # A derived number is accepted only if it is right.
         if name in ("cnn_kernel_sizes", *NUMBERS_PER_LABEL) and isinstance(value, list):
             value = tuple(value)  # JSON has only lists
@@ -314,7 +315,7 @@ class SelfAttentiveConfig(CheckedConfig):
         """Width of the flattened sentence matrix, r * H."""
         return self.num_rows * self.hidden_size
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return every field, with the derived widths for readers that know only those."""
         widths = {"hidden_size": self.hidden_size, "projection_dim": self.projection_dim}
         return super().to_dict() | widths
@@ -452,7 +453,7 @@ def _checked_encoder_config(config: PreTrainedConfig | dict[str, Any]) -> PreTra
     return checked
 
 
-def _both_label_maps(id2label: Any, label2id: Any) -> dict[str, Any]:
+def _both_label_maps(id2label: object, label2id: object) -> dict[str, object]:
     """Return both maps with numbers as ids; a missing map is the inverse of the other.
 
     JSON has ids that are text, as have some checkpoints of transformers ({"LABEL_0": "0"}).

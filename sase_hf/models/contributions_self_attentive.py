@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from .answers import answers_of
 
@@ -114,7 +115,7 @@ def backward_in_evaluation_mode(device: torch.device) -> Iterator[None]:
         yield
 
 
-def check_explainable(model: Any) -> None:
+def check_explainable(model: PreTrainedModel) -> None:
     """Raise ValueError unless a model is a classifier with attention and plain weights."""
     if not (hasattr(model, "classify") and model.config.has_attention):
         raise ValueError(

@@ -158,7 +158,7 @@ class RNNSearchCache(Cache):
         self.words = self.words.index_select(0, beam_idx.to(self.words.device))
 
 
-def decoder_cache(caches: Mapping[str, Any]) -> RNNSearchCache | None:
+def decoder_cache(caches: Mapping[str, object]) -> RNNSearchCache | None:
     """Return the cache of the decoder among arguments by name, or None if there is none.
 
     `generate` begins with an empty cache of another kind, which counts as none.
@@ -475,7 +475,7 @@ class RNNSearchModel(RNNSearchPreTrainedModel):
         attention_mask: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
         output_hidden_states: bool | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> RNNSearchModelOutput:
         """Encode sentences: ids (B, T), T >= 0, or their word vectors (B, T, m).
 
@@ -525,7 +525,7 @@ class SourceReader(nn.Module):
         super().__init__()
         self.encoder, self.decoder = encoder, decoder
 
-    def forward(self, *args: Any, **kwargs: Any) -> RNNSearchSource:
+    def forward(self, *args: object, **kwargs: object) -> RNNSearchSource:
         """Read source sentences; arguments and errors as in `RNNSearchModel.forward`."""
         return self.decoder.read(self.encoder(*args, **{**kwargs, "return_dict": True}))
 
@@ -565,7 +565,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         return resized
 
     def prepare_inputs_for_generation(
-        self, input_ids: Any, next_sequence_length: int | None = None, **kwargs: Any
+        self, input_ids: Tensor, next_sequence_length: int | None = None, **kwargs: Any
     ) -> dict[str, Any]:
         """Return what `forward` reads next: the target words after those that the state has read.
 
@@ -585,7 +585,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         others = {name: value for name, value in kwargs.items() if name not in caches}
         unread = input_ids[:, cache.get_seq_length() :]
         stock: Any = super()
-        inputs: dict[str, Any] = stock.prepare_inputs_for_generation(unread, **others)
+        inputs: dict[str, object] = stock.prepare_inputs_for_generation(unread, **others)
         inputs[CACHE_NAME] = cache
         return inputs
 
@@ -611,7 +611,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         output_hidden_states: bool | None = None,
         num_items_in_batch: Tensor | int | None = None,
         past_key_values: Cache | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> RNNSearchOutput:
         """Score target words, given the source and the target words before each.
 

@@ -11,9 +11,10 @@ Data flow: ids -> `embeddings` (B, T, d) -> `Packing` (P, d) -> `token_encoder`:
 `pooling`: A (B, r, S) and M = A H (B, r, H) -> head: logits, loss.
 """
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Never
 
 import torch
 import torch.distributed as dist
@@ -40,8 +41,9 @@ IGNORED_LABEL = -100
 # `sentence_embedding`.
 _RUN_THE_MODEL = "sentence_transformers.base.modules.transformer.Transformer"
 _TAKE_THE_EMBEDDING = {"method": "forward", "method_output_name": "sentence_embedding"}
-SENTENCE_TRANSFORMER_FILES: dict[str, Any] = {
-    "modules.json": [{"idx": 0, "name": "0", "path": "", "type": _RUN_THE_MODEL}],
+_FIRST_MODULE = {"idx": 0, "name": "0", "path": "", "type": _RUN_THE_MODEL}
+SENTENCE_TRANSFORMER_FILES: dict[str, object] = {
+    "modules.json": [_FIRST_MODULE],
     "sentence_bert_config.json": {
         "transformer_task": "feature-extraction",
         "modality_config": {"text": _TAKE_THE_EMBEDDING},
@@ -403,12 +405,14 @@ class _WatchedOutputs(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(report: Any, costs: list[str], *outputs: Tensor) -> tuple[Tensor, ...]:
+    def forward(
+        report: Callable[[list[str]], None], costs: list[str], *outputs: Tensor
+    ) -> tuple[Tensor, ...]:
         """Return views of the outputs; the last ones are the costs."""
         return tuple(output.view_as(output) for output in outputs)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[object, ...], output: object) -> None:
         """Keep what `backward` needs; no gradient is then None rather than zeros."""
         ctx.report, ctx.costs = inputs[:2]
         ctx.set_materialize_grads(False)
@@ -516,7 +520,7 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
             self.get_input_embeddings().weight.requires_grad_(False)
         return tied
 
-    def _replicate_for_data_parallel(self) -> Any:
+    def _replicate_for_data_parallel(self) -> Never:
         raise RuntimeError(
             f"{type(self).__name__} does not support torch.nn.DataParallel. Start one process per "
             "GPU (torchrun --nproc_per_node NUM_GPUS -m sase_hf train ...), or use one GPU: "
@@ -550,7 +554,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         rationale: Tensor | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> SelfAttentiveModelOutput:
         """Encode sentences.
 
@@ -664,7 +668,7 @@ class _Classifier(SelfAttentivePreTrainedModel):
         output_hidden_states: bool | None = None,
         rationale: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> SelfAttentiveHeadOutput:
         """Classify texts or pairs; other arguments are those of `SelfAttentiveModel.forward`.
 
@@ -736,7 +740,7 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
     reads_pairs = True
     json_files = SENTENCE_TRANSFORMER_FILES | {
         "modules.json": [
-            *SENTENCE_TRANSFORMER_FILES["modules.json"],
+            _FIRST_MODULE,
             {"idx": 1, "name": "1", "path": "", "type": "multi_vector_self_attentive.SentenceRows"},
         ]
     }
@@ -768,7 +772,7 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
         match_rows: bool = False,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> SelfAttentiveHeadOutput:
         """Score pairs; arguments and errors not named here are those of `SelfAttentiveForNLI`.
 

@@ -38,10 +38,10 @@ class SentenceRows(Dense):
         self.module_input_name = module_input_name
         self.module_output_name = module_input_name
 
-    def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+    def forward(self, features: dict[str, Tensor], **kwargs: object) -> dict[str, Tensor]:
         """Return the features; for a `MultiVectorEncoder` with the vectors (B, r, H), all real."""
         if self.module_input_name == _VECTORS:
-            matrix: Tensor = features["sentence_embedding"]  # (B, r * H)
+            matrix = features["sentence_embedding"]  # (B, r * H)
             rows = matrix.unflatten(-1, (-1, self.hidden_size))
             features[_VECTORS] = rows
             features["attention_mask"] = rows.new_ones(rows.shape[:2])
@@ -51,16 +51,16 @@ class SentenceRows(Dense):
         """Return the size of what `encode` returns: of a vector, or of the embedding."""
         return self.hidden_size if self.module_input_name == _VECTORS else self.projection_dim
 
-    def get_config_dict(self) -> dict[str, Any]:
+    def get_config_dict(self) -> dict[str, object]:
         """Return what `load` reads."""
         return {key: getattr(self, key) for key in self.config_keys}
 
-    def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
+    def save(self, output_path: str, *args: object, **kwargs: object) -> None:
         """Write the fields of `get_config_dict`."""
         self.save_config(output_path)
 
     @classmethod
-    def load(cls, model_name_or_path: str, *args: Any, **options: Any) -> "SentenceRows":
+    def load(cls, model_name_or_path: str, *args: object, **options: Any) -> "SentenceRows":
         """Read the fields from the config of the ranker, or from that of `save`."""
         names = ("subfolder", "token", "cache_folder", "revision", "local_files_only")
         places = {name: options[name] for name in names if name in options}

@@ -51,7 +51,7 @@ class AlignedTranslationPipeline(Pipeline):
         truncation: bool | str | None = None,
         max_source_length: int | None = None,
         **generate_kwargs: Any,
-    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    ) -> tuple[dict[str, object], dict[str, object], dict[str, object]]:
         number = generate_kwargs.get("num_return_sequences") or 1
         if number > 1 or generate_kwargs.get("return_dict_in_generate"):
             raise ValueError(
@@ -111,7 +111,7 @@ class AlignedTranslationPipeline(Pipeline):
                 **input_tensors, decoder_input_ids=words[:, :-1], output_attentions=True
             )
         log_probs = outputs.logits.float().log_softmax(-1)
-        made: dict[str, Any] = {
+        made: dict[str, object] = {
             "shown": shown,
             "source": input_tensors["input_ids"],
             "source_mask": input_tensors["attention_mask"],
@@ -123,7 +123,7 @@ class AlignedTranslationPipeline(Pipeline):
             made["alignment"] = outputs.cross_attentions[0][:, 0]
         return made
 
-    def postprocess(self, model_outputs: dict[str, Any], **_: Any) -> dict[str, Any]:
+    def postprocess(self, model_outputs: dict[str, Any], **_: object) -> dict[str, object]:
         """Turn the tensors of one input into the result described above."""
         assert self.tokenizer is not None
         tokenizer = self.tokenizer

@@ -5,13 +5,13 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.data import Dataset
-from transformers import Pipeline, TextClassificationPipeline
+from transformers import BatchEncoding, Pipeline, TextClassificationPipeline
 from transformers.utils import logging
 
 from .answers import answers_of
@@ -43,6 +43,40 @@ TOKENIZER_ARGUMENTS = (
 _MARKS = tuple(".!?\u2026\u061f\u06d4\u0964")  # ... and those of Arabic, Urdu, Hindi
 _CLOSING = "\"'\u201d\u2019\u00bb)]"
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Span(TypedDict):
+    """A part of a text, as in the `spans` and `sentences` of a result."""
+
+    text: str
+    start: int
+    end: int
+    weight: float
+    added: NotRequired[float]
+
+
+class _Read(TypedDict):
+    """What the model read and answered for one input, a batch of one: B is 1, L labels.
+
+    A pair that is encoded apart has sides, (B, 2, ...), in `attention`, `contributions` and
+    `pair_attention`, and (B, K, 2, r) in `hops`.
+    """
+
+    texts: list[str]  # one, or two
+    offsets: list[list[int]]  # of the T real tokens
+    names: list[str]  # of these tokens
+    truncated: list[int]  # tokens of each text that were cut off
+    logits: Tensor  # (B, L)
+    attention: Tensor  # (B, r, T)
+    attention_mask: Tensor  # (B, T)
+    token_type_ids: Tensor  # (B, T)
+    pair_attention: NotRequired[Tensor]  # (B, T, T)
+    # Those of `Contributions`.
+    labels: NotRequired[Tensor]
+    contributions: NotRequired[Tensor]
+    words: NotRequired[Tensor]
+    hop_labels: NotRequired[Tensor]
+    hops: NotRequired[Tensor]
 
 
 class SelfAttentionPipeline(Pipeline):
@@ -115,7 +149,7 @@ class SelfAttentionPipeline(Pipeline):
         check_tokenizer_of(self.model, self.tokenizer)
         self._has_warned_of_truncation = False
 
-    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, inputs: object, *args: Any, **kwargs: Any) -> Any:
         """Return the result of one input, or the results of several in their order."""
         if isinstance(inputs, str | bytes | Mapping | Dataset) or not isinstance(inputs, Iterable):
             return super().__call__(inputs, *args, **kwargs)
@@ -131,8 +165,8 @@ class SelfAttentionPipeline(Pipeline):
         return [by_place[place] for place in range(len(texts))]
 
     def _sanitize_parameters(
-        self, target: str | None = None, match_rows: bool = False, **tokenizer_kwargs: Any
-    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        self, target: str | None = None, match_rows: bool = False, **tokenizer_kwargs: object
+    ) -> tuple[dict[str, object], dict[str, object], dict[str, object]]:
         for name in tokenizer_kwargs:
             if name not in TOKENIZER_ARGUMENTS:
                 allowed = ", ".join(("target", "match_rows", *TOKENIZER_ARGUMENTS))
@@ -140,7 +174,7 @@ class SelfAttentionPipeline(Pipeline):
                     f"{name} is not an argument of the {TASK} pipeline, whose results have the "
                     f"`scores` of all labels; allowed are batch_size, num_workers, {allowed}"
                 )
-        options: dict[str, Any] = {}
+        options: dict[str, object] = {}
         if match_rows:
             options["match_rows"] = True
         if target is not None:
@@ -159,12 +193,13 @@ class SelfAttentionPipeline(Pipeline):
             shown.append(f"... ({len(names):,} in all)")
         raise ValueError(f"target is {target!r}; the labels are {', '.join(shown)}")
 
-    def preprocess(self, input_: Any, **tokenizer_kwargs: Any) -> dict[str, Any]:
+    def preprocess(self, input_: object, **tokenizer_kwargs: Any) -> dict[str, Any]:
         """Tokenize one text or pair, keeping the offsets."""
-        texts = [input_]
+        values: list[object] = [input_]
         if isinstance(input_, dict) and input_.keys() in ({"text"}, {"text", "text_pair"}):
-            texts = [input_[name] for name in ("text", "text_pair") if name in input_]
-        if not all(isinstance(text, str) for text in texts):
+            values = [input_[name] for name in ("text", "text_pair") if name in input_]
+        texts = [value for value in values if isinstance(value, str)]
+        if len(texts) < len(values):
             raise ValueError(
                 f"the input of the {TASK} pipeline must be a text or a pair "
                 f'{{"text": ..., "text_pair": ...}}; got {input_!r:.200}'
@@ -193,7 +228,7 @@ class SelfAttentionPipeline(Pipeline):
             "truncated": truncated,
         }
 
-    def _encode(self, texts: list[str], **tokenizer_kwargs: Any) -> tuple[Any, list[int]]:
+    def _encode(self, texts: list[str], **tokenizer_kwargs: Any) -> tuple[BatchEncoding, list[int]]:
         """Return the output of the tokenizer for the texts, and how much of each was cut off."""
         options = {
             "truncation": True,
@@ -229,7 +264,7 @@ class SelfAttentionPipeline(Pipeline):
             "token_type_ids": input_tensors["token_type_ids"],
         }
 
-    def postprocess(self, model_outputs: dict[str, Any], **_: Any) -> Result:
+    def postprocess(self, model_outputs: Any, **_: object) -> Result:
         """Turn the tensors of one input into the result described above."""
         texts = model_outputs["texts"]
         readings = [self._reading_of_side(side, model_outputs) for side in range(len(texts))]
@@ -243,7 +278,7 @@ class SelfAttentionPipeline(Pipeline):
             result[name] = values if len(texts) == 2 else values[0]
         return result
 
-    def _reading_of_side(self, side: int, model_outputs: dict[str, Any]) -> Result:
+    def _reading_of_side(self, side: int, model_outputs: _Read) -> Result:
         """Return the fields of a result for a text, or for one side of a pair: 0 or 1."""
         real = model_outputs["attention_mask"][0].bool()
         is_of_side = model_outputs["token_type_ids"][0][real] == side
@@ -302,7 +337,7 @@ class LimitedTextClassificationPipeline(TextClassificationPipeline):
         check_tokenizer_of(self.model, self.tokenizer)
 
     def preprocess(  # type: ignore[override]  # as the stock class names its arguments
-        self, inputs: Any, **tokenizer_kwargs: Any
+        self, inputs: object, **tokenizer_kwargs: Any
     ) -> Any:
         """Tokenize one text or pair."""
         texts = _texts_of(inputs)
@@ -336,15 +371,16 @@ class LimitedTextClassificationPipeline(TextClassificationPipeline):
         return result
 
 
-def _texts_of(inputs: Any) -> list[str] | None:
+def _texts_of(inputs: object) -> list[str] | None:
     """Return the text or the pair that the stock pipeline of labels reads in an input, if any."""
-    texts = [inputs]
+    values: list[object] = [inputs]
     if isinstance(inputs, Mapping) and inputs.keys() <= {"text", "text_pair"}:
-        texts = [inputs.get("text"), inputs.get("text_pair")]
-        texts = texts[:1] if texts[1] is None else texts
+        values = [inputs.get("text"), inputs.get("text_pair")]
+        values = values[:1] if values[1] is None else values
     elif isinstance(inputs, list) and len(inputs) == 1 and isinstance(inputs[0], list):
-        texts = inputs[0]  # an older form of a pair
-    return texts if all(isinstance(text, str) for text in texts) else None
+        values = inputs[0]  # an older form of a pair
+    texts = [value for value in values if isinstance(value, str)]
+    return texts if len(texts) == len(values) else None
 
 
 def warn_of_truncation(num_cut: int, num_read: int) -> None:
@@ -391,9 +427,7 @@ def _with_whole_characters(text: str, offsets: list[list[int]]) -> list[list[int
     return whole
 
 
-def most_attended(
-    text: str, offsets: list[list[int]], overall: list[float]
-) -> list[dict[str, Any]]:
+def most_attended(text: str, offsets: list[list[int]], overall: list[float]) -> list[Span]:
     """Return the longest runs of tokens above `MIN_RATIO` even shares each, strongest first.
 
     A token without characters, such as `[CLS]`, is in none.
@@ -407,9 +441,7 @@ def most_attended(
     return sorted(spans, key=lambda span: -span["weight"])
 
 
-def _part(
-    text: str, offsets: list[list[int]], overall: list[float], places: list[int]
-) -> dict[str, Any]:
+def _part(text: str, offsets: list[list[int]], overall: list[float], places: list[int]) -> Span:
     """Describe the part of a text with the tokens at these places, and their weight."""
     start, _ = offsets[places[0]]
     _, end = offsets[places[-1]]
@@ -417,7 +449,7 @@ def _part(
     return {"text": text[start:end], "start": start, "end": end, "weight": weight}
 
 
-def ranked_sentences(reading: Mapping[str, Any]) -> list[dict[str, Any]]:
+def ranked_sentences(reading: Result) -> list[Span]:
     """Return the `sentences` of the reading of a text, in their order.
 
     A token counts for the sentence in which it begins; one without characters counts for none.

@@ -14,7 +14,7 @@ from typing import Any
 import regex
 
 from ..models.answers import answers_of_kind
-from ..models.pipeline_self_attentive import MIN_RATIO
+from ..models.pipeline_self_attentive import MIN_RATIO, Span
 from ..utils.text import shown_characters
 
 Result = Mapping[str, Any]
@@ -44,8 +44,8 @@ class AttendedText:
     words: list[tuple[int, int]]  # start and end in the text
     views: list[Sequence[float]]
     added: list[float] | None  # by each word to the logit of the target; None if it is not known
-    spans: Sequence[Mapping[str, Any]] | None  # strongest first; None if they are not known
-    sentences: Sequence[Mapping[str, Any]]  # of a long text, the strongest first
+    spans: Sequence[Span] | None  # strongest first; None if they are not known
+    sentences: Sequence[Span]  # of a long text, the strongest first
     cosine: float | None  # mean over pairs of hops; None if it is not known
     truncated: int  # number of tokens that the model did not read
 

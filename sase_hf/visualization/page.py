@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 from ..models.answers import answers_of_kind
 from ..utils.text import Table
@@ -263,7 +262,7 @@ def _line(text: AttendedText, view: int) -> tuple[list[float], list[tuple[str, s
 
 def _scores(result: Result) -> dict[str, object]:
     """Return a row for each of the best `MAX_LABELS` labels: its name, bar and number."""
-    scores: Mapping[Any, float] = result.get("scores") or {result["label"]: result["score"]}
+    scores: Mapping[str, float] = result.get("scores") or {result["label"]: result["score"]}
     answers = answers_of_kind(result.get("kind"))
     names = list(scores)
     if len(names) > MAX_LABELS:
