@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
+from torch import Tensor
 from transformers import AutoConfig, FeatureExtractionPipeline, pipeline
 from transformers.dynamic_module_utils import get_class_from_dynamic_module
 from transformers.utils.hub import HF_MODULES_CACHE
@@ -34,7 +35,9 @@ MAX_RELATED_CHARACTERS = 2_000
 class SentenceEmbeddingPipeline(FeatureExtractionPipeline):
     """Return the embedding of each text, a list of numbers."""
 
-    def postprocess(self, model_outputs: Any, return_tensors: Any = False, **_: Any) -> list[float]:
+    def postprocess(
+        self, model_outputs: dict[str, Tensor], return_tensors: object = False, **_: object
+    ) -> list[float]:
         """Return the embedding of one text."""
         embedding: list[float] = model_outputs["sentence_embedding"][0].float().tolist()
         return embedding
@@ -60,7 +63,7 @@ class EndpointHandler:
         is_related = getattr(config, "encoder", None) == "relation_network"
         self.max_length = MAX_RELATED_CHARACTERS if is_related else MAX_CHARACTERS
 
-    def __call__(self, data: dict[str, Any]) -> Any:
+    def __call__(self, data: dict[str, Any]) -> object:
         """Return the result of the pipeline for `inputs`, with `top_k` or `truncation`.
 
         A text is cut at the limit of the training, unless `truncation` is false; its answers have

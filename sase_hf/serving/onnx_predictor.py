@@ -36,7 +36,7 @@ except ImportError:  # where a copy of this file lies beside a model, so does on
 
 logger = logging.getLogger(__name__)
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.floating]
 
 RECORD = "export.json"
 MODEL = "model.onnx"
@@ -114,7 +114,7 @@ class Predictor:
         outputs = self._outputs(encodings)
         if self.labels is None:
             return outputs[0] if is_one else outputs
-        results: list[Any] = []
+        results: list[object] = []
         for scores, count in zip(self._scores(outputs), num_cut, strict=True):
             best = np.argsort(-scores, kind="stable")[: 1 if top_k == _BEST else top_k]
             found = [{"label": self.labels[index], "score": float(scores[index])} for index in best]
@@ -200,19 +200,23 @@ class Predictor:
             }
             yield batch, {name: feed[name] for name in self.inputs}
 
-    def _texts(self, number: int, one: Any) -> tuple[str, ...]:
+    def _texts(self, number: int, one: object) -> tuple[str, ...]:
         """Return the text of an input, or its two."""
-        texts: tuple[Any, ...] = (one,)
+        values: list[object] = [one]
         if isinstance(one, dict) and one.keys() in ({"text"}, {"text", "text_pair"}):
-            texts = tuple(one[name] for name in ("text", "text_pair") if name in one)
+            values = [one[name] for name in ("text", "text_pair") if name in one]
+        texts = [value for value in values if isinstance(value, str)]
         allowed = {2} if "token_type_ids" in self.inputs else {1, 2} if self.labels else {1}
-        if len(texts) not in allowed or not all(isinstance(text, str) for text in texts):
+        if len(values) not in allowed or len(texts) < len(values):
             form = '{"text": ..., "text_pair": ...}' if allowed == {2} else "a text"
             raise ValueError(f"input {number} (from 0) is {one!r:.80}; this model reads {form}")
         return tuple(_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text) for text in texts)
 
     def _scores(self, logits: Array) -> Array:
-        """Return the probabilities of the labels, or the values of a regression."""
+        """Return the probabilities of the labels, or the values of a regression.
+
+        These are `Answers.scores`, computed here in numpy because this file runs without torch.
+        """
         problem = self.config.get("problem_type")
         if problem == "regression":
             return logits
