@@ -15,7 +15,6 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from queue import Empty, Queue
 from threading import Thread
-from typing import Any
 
 import torch
 from transformers import BatchEncoding, TokenizersBackend
@@ -117,7 +116,7 @@ def arriving(lines: Iterable[str], size: int) -> Iterator[list[str]]:
 @torch.inference_mode()
 def predict(
     model: CheckedPreTrainedModel, tokenizer: TokenizersBackend, parts: Iterable[list[str]]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """Yield the text or texts of each line with the columns of the prediction.
 
     `truncated` counts the tokens after the limit of the training, which the model does not read.
@@ -134,7 +133,7 @@ def predict(
             warnings.look_at(texts, encoding, nums_cut[-1])
         if model.can_generate():
             translations = translate(model, tokenizer, lines, batch_size=len(lines))
-            answers = [{"translation": text} for text in translations]
+            answers: list[dict[str, object]] = [{"translation": text} for text in translations]
         else:
             answers = classify(model, tokenizer, encodings)
         for texts, answer, num_cut in zip(rows, answers, nums_cut, strict=True):
@@ -176,7 +175,7 @@ def texts_of(line: str, model: CheckedPreTrainedModel) -> list[str]:
 
 def classify(
     model: CheckedPreTrainedModel, tokenizer: TokenizersBackend, encodings: list[BatchEncoding]
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Return the columns of the prediction for each tokenized row."""
     padded = tokenizer.pad([dict(encoding) for encoding in encodings], return_tensors="pt")
     # Rows without a token come back as floats.

@@ -20,7 +20,6 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -33,6 +32,7 @@ from ..utils.cli import errors_in_one_line, make_parser
 from ..utils.files import is_inside
 from ..utils.text import table_lines
 from ..visualization import attention_html, attention_text
+from ..visualization.attended_text import Result
 from .synthetic import write_corpus
 
 SETTINGS = Path(__file__).parent / "synthetic"
@@ -105,7 +105,7 @@ def clear(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=not found)
 
 
-def results_of_a_stranger(checkpoint: Path, task: Rows) -> list[dict[str, Any]]:
+def results_of_a_stranger(checkpoint: Path, task: Rows) -> list[Result]:
     """Let a process that cannot import sase_hf load the checkpoint and read some test rows."""
     rows = task.splits["test"].to_list()[:NUM_SHOWN]
     names = [task.label_names[row.pop("label")] for row in rows]
@@ -113,13 +113,15 @@ def results_of_a_stranger(checkpoint: Path, task: Rows) -> list[dict[str, Any]]:
         output = Path(elsewhere, "results.json")
         command = [sys.executable, "-I", "-c", STRANGER, str(checkpoint.resolve()), str(output)]
         offline = {"HF_HOME": elsewhere, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
-        options: Any = {"cwd": elsewhere, "env": os.environ | offline, "text": True, "check": True}
-        subprocess.run(command, input=json.dumps(rows), **options)
+        environment = os.environ | offline
+        subprocess.run(
+            command, input=json.dumps(rows), cwd=elsewhere, env=environment, text=True, check=True
+        )
         results = json.loads(output.read_text(encoding="utf-8"))
     return [{**result, "true_label": name} for result, name in zip(results, names, strict=True)]
 
 
-def example(results: Sequence[dict[str, Any]]) -> Iterator[str]:
+def example(results: Sequence[Result]) -> Iterator[str]:
     """Yield the longest of the texts, its strongest words and the prediction."""
     result = max(results, key=lambda result: len("".join(result["text"])))
     texts = result["text"] if isinstance(result["text"], list) else [result["text"]]

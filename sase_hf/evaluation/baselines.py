@@ -6,11 +6,11 @@ Shapes: B rows, C labels or outputs.
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import torch
 from datasets import Dataset
+from scipy.sparse import csr_matrix
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import Ridge, SGDClassifier
 from sklearn.pipeline import FeatureUnion
@@ -79,7 +79,7 @@ def linear_model(train: Dataset, rows: Dataset, vocab_size: int, answers: Answer
     return np.stack([_log_odds(known, applies > 0, asked) for applies in labels.T], axis=1)
 
 
-def _log_odds(known: Any, applies: np.ndarray, asked: Any) -> np.ndarray:
+def _log_odds(known: csr_matrix, applies: np.ndarray, asked: csr_matrix) -> np.ndarray:
     """Return the logits of a label for `asked` rows (B,), learnt from whether it `applies` (N,).
 
     `known` and `asked` are sparse matrices of N and B rows of features.

@@ -7,7 +7,7 @@ each label of a multi-label problem, a number for each output of a regression.
 import reprlib
 import tempfile
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import datasets
 import evaluate
@@ -21,6 +21,9 @@ from ..data.splits import TRANSLATION
 from ..models import RETRIEVAL
 from ..models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Answers
 from ..utils.errors import refusal
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.bleu import BLEU
 
 # What an evaluation measures beside the loss, by type of problem; the first chooses the best model.
 DEFAULT_METRICS = {
@@ -125,7 +128,7 @@ def bleu_signature() -> str:
     return str(metric.get_signature())
 
 
-def _sacrebleu() -> Any:
+def _sacrebleu() -> "BLEU":
     try:
         from sacrebleu.metrics.bleu import BLEU
     except ImportError as reason:

@@ -145,6 +145,6 @@ def add_text_column_names(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--text_column_names", nargs=1, metavar="NAMES", help=note)
 
 
-def given_flags(parser: argparse.ArgumentParser, flags: argparse.Namespace) -> dict[str, Any]:
+def given_flags(parser: argparse.ArgumentParser, flags: argparse.Namespace) -> dict[str, object]:
     """Return the flags that differ from their defaults, for a record."""
     return {name: value for name, value in vars(flags).items() if value != parser.get_default(name)}

@@ -21,7 +21,7 @@ _WHOLE_PATH = re.compile(rf"{_START}[^\s:;,='\"][^:;,='\"\n]*")  # may hold spac
 _PATH_IN_TEXT = re.compile(rf"(?<![\w/\\.~-]){_START}[^\s:;,='\"<>|]+")
 
 
-def redact(value: Any) -> Any:
+def redact(value: object) -> Any:
     """Return dictionaries, lists, texts and numbers as plain JSON without private parts.
 
     Keys in `PRIVATE_KEYS` are left out, absolute and dotted paths are cut to their last part,

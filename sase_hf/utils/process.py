@@ -8,12 +8,15 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from typing import Any
+from types import FrameType
 
 import torch
 from torch import nn
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # from glibc's malloc.h
+
+# What `signal.signal` takes and returns.
+Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
 
 
 def keep_freed_memory() -> None:
@@ -85,10 +88,10 @@ def first_termination(note: Callable[[], object]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def handle_endings(act: Callable[[], object] | None = None) -> dict[int, Any]:
+def handle_endings(act: Callable[[], object] | None = None) -> dict[int, Handler]:
     """At SIGTERM and SIGHUP call a function, or raise `Terminated`; return the earlier handlers."""
 
-    def handle(number: int, _: Any) -> None:
+    def handle(number: int, _: FrameType | None) -> None:
         Terminated.status = 128 + number
         for stream in (1, 2):
             # If a terminal closes, the reader of a pipe closes, too. A line written to either would
@@ -99,7 +102,7 @@ def handle_endings(act: Callable[[], object] | None = None) -> dict[int, Any]:
             raise Terminated
         act()
 
-    usual: dict[int, Any] = {}
+    usual: dict[int, Handler] = {}
     with suppress(ValueError):  # only the main thread may handle signals
         for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:  # not on Windows
             if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` has it
