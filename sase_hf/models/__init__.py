@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from torch import Tensor
 from transformers import (
@@ -44,7 +44,9 @@ class Family:
     objective: Literal["labels", "translation"]  # the task that the heads learn
     # The head that each `--task` trains; that of `RETRIEVAL` learns from pairs without labels.
     heads: Mapping[str, type[CheckedPreTrainedModel]]
-    auto_class: Any  # the Auto class that loads the heads
+    auto_class: (
+        type[AutoModelForSequenceClassification] | type[AutoModelForSeq2SeqLM]
+    )  # the Auto class that loads the heads
     # Outputs of a head, one number per example, lower is better; their means are logged.
     logged_outputs: tuple[str, ...]
     # The loss of a head, called with logits, labels, the logged outputs by name, and `config`;

@@ -258,7 +258,7 @@ class SelfAttentiveConfig(CheckedConfig):
         return loaded
 
     @classmethod
-    def from_json_file(cls, json_file: str | os.PathLike[str]) -> Any:
+    def from_json_file(cls, json_file: str | os.PathLike[str]) -> "SelfAttentiveConfig":
         """Make a config of a file, as `from_pretrained` does."""
         return cls.from_dict(cls._dict_from_json_file(json_file))
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -86,7 +85,7 @@ class DocumentRanker:
                 found.append(Ranking(query, documents, scores.tolist(), texts))
         return found
 
-    def explain(self, ranking: Ranking) -> Iterator[dict[str, Any]]:
+    def explain(self, ranking: Ranking) -> Iterator[dict[str, object]]:
         """Yield the pipeline's result for the pair of the query and each of its documents.
 
         A result holds the attention on both texts; its label is the document, with its score.

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Sequence
-from typing import Any
 
 from transformers import Pipeline, PreTrainedModel
 from transformers.utils import logging
@@ -21,7 +20,7 @@ def read_rows(
     batch_size: int,
     max_seq_length: int | None = None,
     target: str | None = None,
-) -> list[dict[str, Any]]:
+) -> list[Result]:
     """Return the results of the `self-attention` pipeline for rows, with their true labels.
 
     A text or a pair is cut after `max_seq_length` tokens, by default at the limit of the tokenizer,
