@@ -25,7 +25,7 @@ WIDTH = 100
 WINDOW = 5  # tokens on each side of a word that occur together with it
 SMOOTHING = 0.75  # exponent of the counts of contexts; rare contexts would weigh too much
 BLOCK = 2**20  # characters that are tokenized at a time
-MAX_PAIRS = 2**24  # entries of C that are kept; beyond, the rarest ones are dropped
+MAX_PAIRS = 10_000_000  # in one gigabyte; six million tokens of reviews have four million pairs
 NO_WORD = -1
 
 
@@ -51,7 +51,7 @@ def own_word_vectors(
         width: d.
         std: Standard deviation of a random number; that of a new model is its `initializer_range`.
         seed: Decides the random vectors, and the last digits of the others.
-        max_pairs: Pairs of words to keep in memory, the most frequent ones, 12 bytes each.
+        max_pairs: Pairs of words to keep, the most frequent ones, some 100 bytes of memory each.
 
     Returns the matrix, float32, shape (V, d), and the share of the vocabulary with a vector,
     special tokens not counted. ValueError is raised as by `build_tokenizer`.
@@ -138,6 +138,7 @@ class _Pairs:
         self.num_tokens = 0
         self.totals = np.zeros(num_words)  # r, of all pairs, also dropped ones
         self.counts = csr_array((num_words, num_words), dtype=np.float32)  # a half of C
+        self.recent = self.counts  # what is to be added; a sum takes the time of its larger part
 
     def add(self, block: np.ndarray) -> None:
         """Count the pairs of a block of texts, each once, in the order of the text."""
@@ -155,10 +156,14 @@ class _Pairs:
         counts = coo_array((np.concatenate(weights), places), self.counts.shape).tocsr()
         self.num_tokens += _num_tokens(block)
         self.totals += counts.sum(axis=0) + counts.sum(axis=1)
-        self.counts = self.counts + counts
-        self._drop_rarest()
+        self.recent = self.recent + counts
+        if self.recent.nnz > self.max_pairs // 4:
+            self._add_recent()
 
-    def _drop_rarest(self) -> None:
+    def _add_recent(self) -> None:
+        """Add the recent pairs to all; drop the rarest beyond the limit."""
+        self.counts = self.counts + self.recent
+        self.recent = csr_array(self.counts.shape, dtype=np.float32)
         num_dropped = self.counts.nnz - self.max_pairs
         if num_dropped > 0:
             values = self.counts.data
@@ -167,14 +172,23 @@ class _Pairs:
 
     def positive_information(self) -> csr_array:
         """Return max(log(C_ij sum(r^0.75) / (r_i r_j^0.75)), 0), shape (V, V)."""
+        self._add_recent()
         pairs = (self.counts + self.counts.T).tocoo()
         words, contexts = pairs.coords
         smoothed = self.totals**SMOOTHING
-        expected = self.totals[words] * smoothed[contexts] / smoothed.sum()
-        information = np.log(pairs.data / expected).astype(np.float32)
+        information = np.log(pairs.data)
+        information -= _logarithms(self.totals)[words]
+        information -= _logarithms(smoothed)[contexts]
+        information += _logarithms(smoothed.sum())
         is_positive = information > 0
         places = (words[is_positive], contexts[is_positive])
         return coo_array((information[is_positive], places), pairs.shape).tocsr()
+
+
+def _logarithms(numbers: np.ndarray) -> np.ndarray:
+    """Return logarithms in the precision of the counts, which needs half of the memory."""
+    with np.errstate(divide="ignore"):  # of words that never occur
+        return np.log(numbers).astype(np.float32)
 
 
 def _factors(matrix: csr_array, width: int, seed: int) -> np.ndarray:

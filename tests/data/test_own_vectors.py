@@ -81,6 +81,17 @@ def test_vectors_cross_no_text_and_skip_unknown_words() -> None:
     assert abs(products[0, 2]) < 1e-5  # a and c never meet
 
 
+def test_one_far_pair_has_vectors() -> None:
+    """Its counts sum to less than 1."""
+    tokenizer = build_tokenizer(["a b"])
+    vectors, share = own_word_vectors(["a x x x x b"], tokenizer, width=2)
+    expected = slow_vectors(["a x x x x b"], tokenizer, 2)
+    words = [tokenizer.get_vocab()[word] for word in "ab"]
+    assert share == 1
+    products = vectors[words].double() @ vectors[words].double().T
+    torch.testing.assert_close(products, expected[words] @ expected[words].T, atol=1e-5, rtol=1e-4)
+
+
 def test_vectors_have_the_length_of_random_ones(tokenizer: TokenizersBackend) -> None:
     vectors, _ = own_word_vectors(TEXTS, tokenizer, width=16, std=0.05)
     lengths = vectors.norm(dim=1)
