@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from transformers import (
-    EarlyStoppingCallback,
     PreTrainedConfig,
     TrainerCallback,
     TrainerControl,
@@ -18,15 +17,27 @@ from transformers import (
 )
 from transformers.trainer_callback import ExportableState
 
+LEAST_FALL = 0.001  # of the loss, as a share of it, that counts as progress
 
-class TieBreak(TrainerCallback, ExportableState):
-    """Of evaluations with the same `metric_for_best_model`, lets that of the lowest loss be best.
+
+class BestModel(TrainerCallback, ExportableState):
+    """Breaks ties of `metric_for_best_model` by the loss, and ends a run without progress.
+
+    Of evaluations with the same metric, the one with the lowest loss is best. A better metric and a
+    falling loss are progress; after `patience` evaluations without it the training stops, after any
+    number if it is None. `Trainer` compares after this callback, which changes `best_metric` only
+    where both are the same.
 
     best_loss: the loss of the best evaluation so far.
+    lowest_loss: the loss from which the next fall is counted.
+    num_without_progress: evaluations since the last progress.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, patience: int | None = None) -> None:
+        self.patience = patience
         self.best_loss: float | None = None
+        self.lowest_loss: float | None = None
+        self.num_without_progress = 0
         self._is_training = False
 
     def on_train_begin(
@@ -44,60 +55,43 @@ class TieBreak(TrainerCallback, ExportableState):
     def on_evaluate(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Forget the best metric if this evaluation has the same one and a lower loss.
-
-        `Trainer` then takes this evaluation for the best one. It compares after this method.
-        """
+        """Compare an evaluation with the best one so far."""
         metrics = kwargs["metrics"]
-        metric = metrics.get(name_of_metric(args))
+        metric = metrics.get("eval_" + (args.metric_for_best_model or "").removeprefix("eval_"))
         if not self._is_training or metric is None:
             return
         loss = loss_of_answers(metrics, kwargs["model"].config)
-        if metric == state.best_metric and is_lower(loss, self.best_loss):
-            state.best_metric = None
-        if is_better(metric, state.best_metric, args):
+        has_better_metric = is_better(metric, state.best_metric, args)
+        is_tie = metric == state.best_metric
+        wins_tie = is_tie and self.best_loss is not None and loss < self.best_loss
+        if wins_tie:
+            state.best_metric = None  # so that `Trainer` takes this evaluation for the best one
+        if has_better_metric or wins_tie:
             self.best_loss = loss
+        if self._falls(loss) or has_better_metric:
+            self.num_without_progress = 0
+        else:
+            self.num_without_progress += 1
+        if self.patience is not None and self.num_without_progress >= self.patience:
+            control.should_training_stop = True
 
-    def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
-        return {"args": {}, "attributes": {"best_loss": self.best_loss}}
-
-
-class Patience(EarlyStoppingCallback):
-    """`EarlyStoppingCallback` that also counts a falling loss as progress.
-
-    lowest_loss: the lowest loss of an evaluation so far.
-    """
-
-    def __init__(self, early_stopping_patience: int, early_stopping_threshold: float = 0.0) -> None:
-        super().__init__(early_stopping_patience, early_stopping_threshold)
-        self.lowest_loss: float | None = None
-
-    def on_evaluate(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        metrics: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        """Stop if neither the metric nor the loss was better for too many evaluations."""
-        loss = loss_of_answers(metrics, kwargs["model"].config)
-        if is_lower(loss, self.lowest_loss):
+    def _falls(self, loss: float) -> bool:
+        """Return whether the loss has fallen far enough, and keep it as the lowest one then."""
+        if math.isnan(loss):
+            return False
+        falls = self.lowest_loss is None or loss < (1 - LEAST_FALL) * self.lowest_loss
+        if falls:
             self.lowest_loss = loss
-            self.early_stopping_patience_counter = -1  # the stock method adds 1, or sets 0
-        super().on_evaluate(args, state, control, metrics, **kwargs)
+        return falls
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""
-        kept: dict[str, Any] = super().state()
-        kept["attributes"]["lowest_loss"] = self.lowest_loss
-        return kept
-
-
-def name_of_metric(args: TrainingArguments) -> str:
-    """Return the name in an evaluation of the metric that chooses the best model."""
-    return "eval_" + (args.metric_for_best_model or "").removeprefix("eval_")
+        attributes = {
+            "best_loss": self.best_loss,
+            "lowest_loss": self.lowest_loss,
+            "num_without_progress": self.num_without_progress,
+        }
+        return {"args": {"patience": self.patience}, "attributes": attributes}
 
 
 def is_better(metric: float, best: float | None, args: TrainingArguments) -> bool:
@@ -105,11 +99,6 @@ def is_better(metric: float, best: float | None, args: TrainingArguments) -> boo
     if best is None:
         return True
     return metric > best if args.greater_is_better else metric < best
-
-
-def is_lower(loss: float, lowest: float | None) -> bool:
-    """Return whether a loss is lower than the lowest one so far; None if there is none yet."""
-    return lowest is None or loss < lowest
 
 
 def loss_of_answers(metrics: Mapping[str, float], config: PreTrainedConfig) -> float:

@@ -15,7 +15,6 @@ from transformers import (
     PreTrainedConfig,
     PreTrainedModel,
     TokenizersBackend,
-    TrainerCallback,
 )
 
 from ..data.arguments import SPLITS, SourceArguments
@@ -31,7 +30,7 @@ from ..utils.loading import (
 )
 from ..utils.text import Table
 from .arguments import Arguments, ModelSource, ModelT, RunArguments, RunT, SourceT
-from .best_model import Patience, TieBreak
+from .best_model import BestModel
 from .progress import write_lines
 from .trainer import SelfAttentiveTrainer
 
@@ -222,9 +221,6 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
     def make_trainer(self, setup: TrainingSetup) -> SelfAttentiveTrainer:
         """Return the trainer of a model."""
         run = self.arguments.run
-        callbacks: list[TrainerCallback] = [TieBreak()]
-        if run.early_stopping_patience is not None:
-            callbacks.append(Patience(run.early_stopping_patience))
         trainer = self.trainer(
             setup.model,
             run,
@@ -232,7 +228,7 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
             train_dataset=setup.tokens.get("train"),
             eval_dataset=setup.tokens.get("validation"),
             processing_class=setup.tokenizer,
-            callbacks=callbacks,
+            callbacks=[BestModel(run.early_stopping_patience)],
             **self.trainer_options(setup),
         )
         write_lines(trainer)

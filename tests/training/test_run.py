@@ -411,7 +411,7 @@ def test_run_resumes_the_patience_of_early_stopping_and_its_evaluations(
     assert history[0].keys() == {"epoch", "accuracy", "macro_f1", "loss", "penalty"}
     assert whole["metrics"]["epoch"] == 3
     resumed = train_tiny(folder, **options, resume_from_checkpoint=folder / "checkpoint-2")
-    assert "run has ended; what followed" in caplog.text
+    assert "run has ended; training starts again from" in caplog.text
     caplog.clear()
     train_tiny(folder, **options, resume_from_checkpoint="true")
     assert "run has ended; it goes on only with more --num_train_epochs" in caplog.text
