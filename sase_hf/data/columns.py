@@ -210,10 +210,13 @@ def find_text(title: str, sample: Batch) -> str:
     """
     columns = {name: _Column(values) for name, values in sample.items()}
     texts = _usual(_by_usual_form(sample), TEXTS, ())
-    if not texts:
+    if not texts and len(columns) == 1:
+        texts = list(columns)
+    elif not texts:
         texts = [name for name, column in columns.items() if column.can_be_text]
     if len(texts) != 1:
-        raise _refusal(title, "column holds the texts", columns, "--text_column_names")
+        raise _refusal(title, "column holds the texts", columns, f"the name {TEXTS[0][0]!r} for it")
+    _doubt_header(title, columns, texts)
     return texts[0]
 
 

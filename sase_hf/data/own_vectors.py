@@ -17,6 +17,7 @@ from scipy.sparse import coo_array, csr_array
 from torch import Tensor
 from transformers import TokenizersBackend
 
+from ..utils.errors import refusal
 from .tokenizer import checked_pieces, refuse_no_texts
 
 logger = logging.getLogger(__name__)
@@ -27,6 +28,7 @@ SMOOTHING = 0.75  # exponent of the counts of contexts; rare contexts would weig
 BLOCK = 2**20  # characters that are tokenized at a time
 MAX_PAIRS = 10_000_000  # in one gigabyte; six million tokens of reviews have four million pairs
 NO_WORD = -1
+ROUNDING = 1e-5  # of the information of two words, in float32
 
 
 def own_word_vectors(
@@ -56,6 +58,9 @@ def own_word_vectors(
     Returns the matrix, float32, shape (V, d), and the share of the vocabulary with a vector,
     special tokens not counted. ValueError is raised as by `build_tokenizer`.
     """
+    _check_number("width", width, least=1)
+    _check_number("seed", seed, least=0)
+    _check_number("max_pairs", max_pairs, least=1)
     refuse_no_texts(texts)
     start = time.perf_counter()
     special_ids = list(tokenizer.all_special_ids)
@@ -78,6 +83,11 @@ def own_word_vectors(
         f"own word vectors: {pairs.num_tokens:,} tokens, {num_found:,} words, {seconds:.1f} s"
     )
     return matrix, num_found / max(len(tokenizer) - len(special_ids), 1)
+
+
+def _check_number(name: str, number: int, least: int) -> None:
+    if number < least:
+        raise refusal(f"{name} is {number}", f"it must be {least} or more")
 
 
 def has_tokens(texts: Iterable[str], tokenizer: TokenizersBackend, count: int) -> bool:
@@ -121,7 +131,7 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
     size = 0
     for piece in checked_pieces(texts, "Counting pairs of words"):
         batch.append(piece)
-        size += len(piece)
+        size += len(piece) + WINDOW  # as many places in the block stand between two texts
         if size >= BLOCK:
             yield batch
             batch = []
@@ -180,7 +190,7 @@ class _Pairs:
         information -= _logarithms(self.totals)[words]
         information -= _logarithms(smoothed)[contexts]
         information += _logarithms(smoothed.sum())
-        is_positive = information > 0
+        is_positive = information > ROUNDING
         places = (words[is_positive], contexts[is_positive])
         return coo_array((information[is_positive], places), pairs.shape).tocsr()
 

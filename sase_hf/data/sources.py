@@ -65,6 +65,8 @@ SPLIT_NAMES = {
     "test": ("test", "testing", "eval", "evaluation", "test_matched"),
 }
 
+NO_TEXT = "there is no text; delete the row"
+
 Batch = Mapping[str, Sequence[Any]]  # some rows, the values of each column
 Origin = dict[str, str | int | float | None]  # what distinguishes rows from others, for a record
 
@@ -182,6 +184,10 @@ class StoredSplit:
                 raise refusal(
                     f"{self.title} has no column {column!r}", f"it has {names}. Choose with {flags}"
                 )
+
+    def rows_without_text(self, column: str) -> list[int]:
+        """Return the rows whose text is missing or empty."""
+        return [row for row, fault in self._faults[column].items() if fault == NO_TEXT]
 
     def named_texts(self, names: Mapping[str, str], left_out: Collection[int] = ()) -> Dataset:
         """Return columns of texts under other names; ValueError if a row not left out has none."""
@@ -303,7 +309,7 @@ def _number_of(value: Decimal | None) -> int | float | None:
 def _fault_of_text(value: object) -> str | None:
     """Return why a value is no text to read, None if it is one."""
     if value is None or (isinstance(value, str) and not value.strip()):
-        return "there is no text; delete the row"
+        return NO_TEXT
     return text_fault(value)
 
 

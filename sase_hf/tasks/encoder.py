@@ -1,5 +1,6 @@
 """What the tasks of texts share: a new model on word vectors or on a pretrained encoder."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -30,6 +31,8 @@ from ..utils.loading import (
     reraise_naming,
 )
 
+logger = logging.getLogger(__name__)
+
 NUM_UPDATES_WITH_FILES = 650
 NUM_UPDATES_WITH_OWN = 850
 
@@ -54,8 +57,15 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
         is_new = model.model_name_or_path is None and model.encoder_name_or_path is None
         if not is_new or len(rows.text_columns) > 1 or "train" not in rows.splits:
             return []
-        are_enough = has_tokens(rows.texts_to_learn_from(), tokenizer, self.least_own_tokens)
-        return [OWN_VECTORS] if are_enough else []
+        if has_tokens(rows.texts_to_learn_from(), tokenizer, self.least_own_tokens):
+            return [OWN_VECTORS]
+        if rows.unlabelled is not None:
+            logger.warning(
+                f"the training and the unlabelled texts have less than {self.least_own_tokens:,} "
+                "tokens, too few for word vectors that help, so that the unlabelled ones give "
+                "words only; --word_vectors own learns vectors from them"
+            )
+        return []
 
     def _started_from(self, setup: TrainingSetup) -> list[str]:
         """Return the word vectors that the model of a run started from, also before it resumed."""
@@ -118,7 +128,8 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
     def _check_word_vectors(self) -> None:
         """Raise ValueError for flags of word vectors that contradict others."""
         model = self.arguments.model
-        if model.word_vectors is not None and model.encoder_name_or_path is not None:
+        asks_for_vectors = model.word_vectors not in (None, [NO_VECTORS])
+        if asks_for_vectors and model.encoder_name_or_path is not None:
             raise refusal("--encoder_name_or_path brings word vectors", "leave out --word_vectors")
         for name in ("extend_vocabulary", "word_vectors_member"):
             if getattr(model, name) and not model.vector_files:

@@ -138,7 +138,8 @@ class RetrievalTask(EncoderTask[PairArguments, RankerArguments, RetrievalRunArgu
     ) -> dict[str, Any]:
         """Return the recall of the last evaluation by the length of the document."""
         assert isinstance(trainer, RetrievalTrainer)
+        details = super().details(trainer, setup, metrics)
         if trainer.ranks is None:
-            return {}
+            return details
         words = [len(text.split()) for text in setup.rows.splits["validation"]["text_pair"]]
-        return {"recall_by_length": recall_by_length(trainer.ranks, words)}
+        return {**details, "recall_by_length": recall_by_length(trainer.ranks, words)}

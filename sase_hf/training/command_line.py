@@ -112,8 +112,7 @@ def flag_names(words: Iterable[str]) -> list[str]:
 
 def note_given_twice(names: Sequence[str]) -> None:
     """Warn if a file of rows is given twice: argparse takes the last one, and drops the others."""
-    for split in SPLITS:
-        name = f"{split}_file"
+    for name in (*(f"{split}_file" for split in SPLITS), "unlabelled_file"):
         if names.count(name) > 1:
             logger.warning(f"--{name} is given twice, and only the last file is read")
 

@@ -16,7 +16,6 @@ from transformers.integrations.integration_utils import get_available_reporting_
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import HubStrategy, IntervalStrategy
 
-from ..data.arguments import SPLITS
 from ..data.batching import share_of_token, token_counts
 from ..evaluation.metrics import DEFAULT_METRICS
 from ..evaluation.records import measured_record, results_of, write_record
@@ -310,10 +309,10 @@ def check_push(args: RunArguments) -> None:
 
 def check_files(task: AnyTask) -> None:
     """Raise FileNotFoundError if a file of rows is not there."""
-    for split in SPLITS:
-        path = task.arguments.data.file_of(split)
-        if path is not None and not os.path.exists(path):
-            name = f"{split}_file"
+    for name, paths in task.inputs().items():
+        missing = [path for path in paths if not os.path.exists(path)]
+        if name.endswith("_file") and missing:
+            path = missing[0]
             raise FileNotFoundError(f"--{name}: there is no file {path}; {task.way_out(name)}")
 
 

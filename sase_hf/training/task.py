@@ -29,7 +29,7 @@ from ..utils.loading import (
     reraise_naming,
 )
 from ..utils.text import Table
-from .arguments import Arguments, ModelSource, ModelT, RunArguments, RunT, SourceT
+from .arguments import NO_VECTORS, Arguments, ModelSource, ModelT, RunArguments, RunT, SourceT
 from .best_model import BestModel
 from .progress import write_lines
 from .trainer import SelfAttentiveTrainer
@@ -250,6 +250,8 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
         """
         model = self.arguments.model
         building = model.given((*model.tokenizer_options, *model.building_flags))
+        if building.get("word_vectors") == [NO_VECTORS]:  # asks for nothing
+            del building["word_vectors"]
         if building and not is_resumed:
             raise ValueError(
                 f"{flag_list(building)} shape a new model, but --model_name_or_path names a "

@@ -122,9 +122,10 @@ def test_texts_without_pairs_leave_all_words_at_random(texts: list[str]) -> None
     assert vectors[1:].norm(dim=1).min() > 0
 
 
-def test_one_word_beside_itself_stays_at_random() -> None:
+@pytest.mark.parametrize("count", [3, 36, 46])
+def test_one_word_beside_itself_stays_at_random(count: int) -> None:
     tokenizer = build_tokenizer(["a"])
-    vectors, share = own_word_vectors(["a a a"], tokenizer, width=8)
+    vectors, share = own_word_vectors([" ".join("a" * count)], tokenizer, width=8)
     assert share == 0  # it says nothing about its contexts
     assert vectors.isfinite().all()
 
@@ -143,13 +144,11 @@ def test_vectors_repeat_with_the_seed(tokenizer: TokenizersBackend) -> None:
 
 
 def test_rarest_pairs_are_dropped_first() -> None:
-    tokenizer = build_tokenizer(["a b c d"])
-    texts = ["a b"] * 9 + ["c d"] * 8 + ["a c"]
-    few, _ = own_word_vectors(texts, tokenizer, width=6, max_pairs=2)
-    words = [tokenizer.get_vocab()[word] for word in "abcd"]
-    products = few[words] @ few[words].T
-    assert products[0, 2].abs() < 1e-5
-    assert few[words].norm(dim=1).min() > 0
+    tokenizer = build_tokenizer(["a b c d e f"])
+    texts = ["a b"] * 9 + ["c d"] * 8 + ["e f"]
+    _, share = own_word_vectors(texts, tokenizer, width=6, max_pairs=2)
+    assert share == 4 / 6, "e and f have no pair left"
+    assert own_word_vectors(texts, tokenizer, width=6)[1] == 1
 
 
 def test_a_long_text_takes_bounded_memory(tokenizer: TokenizersBackend) -> None:
@@ -170,6 +169,16 @@ def test_log_names_tokens_words_and_seconds(
     with caplog.at_level(logging.INFO, "sase_hf.data.own_vectors"):
         own_word_vectors(["w00 w01 w02", "w03"], tokenizer)
     assert "own word vectors: 4 tokens, 3 words, 0." in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"), [({"width": 0}, "width is 0"), ({"seed": -1}, "seed is -1")]
+)
+def test_numbers_out_of_range_are_refused(
+    options: dict[str, int], fault: str, tokenizer: TokenizersBackend
+) -> None:
+    with pytest.raises(ValueError, match=fault):
+        own_word_vectors(TEXTS, tokenizer, **options)
 
 
 @pytest.mark.parametrize(("texts", "fault"), [("a b", "texts is a str"), ([None], "text 0")])

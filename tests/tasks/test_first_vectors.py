@@ -223,7 +223,7 @@ def test_unlabelled_texts_have_the_column_that_a_flag_names(
     ("rows", "message"),
     [
         ([{"a": "x", "b": "y"}], "which column holds the texts"),
-        ([{"text": None}], "more.jsonl, column 'text': there is no text"),
+        ([{"text": None}], "more.jsonl has no text in column 'text'"),
         ([], "more.jsonl has no rows"),
     ],
     ids=["unclear", "missing", "empty"],
@@ -234,6 +234,79 @@ def test_unlabelled_rows_without_texts_are_refused(
     path = write_rows(tmp_path / "more.jsonl", rows)
     with pytest.raises(ValueError, match=message):
         set_up(**reviews, unlabelled_file=path)
+
+
+def test_unlabelled_rows_without_a_text_are_left_out(
+    reviews: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One empty row among thousands of scraped texts does not end a run."""
+    path = write_rows(tmp_path / "more.jsonl", [{"text": "a"}, {"text": " "}, {"text": None}])
+    unlabelled = set_up(**reviews, unlabelled_file=path).rows.unlabelled
+    assert unlabelled is not None
+    assert unlabelled["text"][:] == ["a"]
+    assert "left 2 rows without a text out of" in caplog.text
+
+
+def test_unlabelled_texts_may_be_short_in_the_only_column(
+    reviews: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write_rows(tmp_path / "more.jsonl", [{"film": "good"}, {"film": "bad"}])
+    unlabelled = set_up(**reviews, unlabelled_file=path).rows.unlabelled
+    assert unlabelled is not None
+    assert unlabelled["text"][:] == ["good", "bad"]
+    assert "more.jsonl: the texts are read from column 'film'" in caplog.text
+
+
+def test_unlabelled_file_without_a_header_is_doubted(
+    reviews: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "more.csv"
+    path.write_text("The room was small and dark\nThe cook was friendly and quick\n" * 3)
+    set_up(**reviews, unlabelled_file=path)
+    assert "like the values of a row" in caplog.text
+
+
+@pytest.mark.parametrize("flag", ["--train_file", "--unlabelled_file"])
+def test_file_of_unlabelled_texts_is_read_once(
+    flag: str, reviews: dict[str, str], tmp_path: Path
+) -> None:
+    """Texts that count twice would pass the number of tokens from which vectors help."""
+    path = reviews["train_file"]
+    files = [path]
+    if flag == "--unlabelled_file":
+        path = more_texts(tmp_path)[0]
+        files = [path, path]
+    with pytest.raises(ValueError, match=f"{path} is read by {flag}, too"):
+        set_up(**reviews, unlabelled_file=files)
+
+
+@pytest.mark.parametrize("vectors", ["none", "glove.txt"])
+def test_unlabelled_texts_are_refused_where_no_vectors_come_from_them(
+    vectors: str, reviews: dict[str, str]
+) -> None:
+    options = {"unlabelled_file": "more.csv", "word_vectors": vectors}
+    task = parse_arguments(LabelTask, flags(**TINY_MODEL, **reviews, **options))
+    with pytest.raises(ValueError, match=f"--word_vectors is {vectors}; add own to it"):
+        task.load_rows()
+
+
+def test_few_unlabelled_texts_are_said_to_give_words_only(
+    reviews: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    set_up(**reviews, unlabelled_file=more_texts(tmp_path))
+    assert "words only; --word_vectors own learns vectors from them" in caplog.text
+
+
+def test_none_as_word_vectors_is_allowed_for_a_checkpoint(
+    reviews: dict[str, str], tmp_path: Path
+) -> None:
+    """Recipes with `word_vectors: none` start from a checkpoint, too."""
+    folder = tmp_path / "run"
+    train_tiny(folder, **reviews, max_steps=1)
+    task = parse_arguments(
+        LabelTask, flags(**reviews, model_name_or_path=folder, word_vectors="none")
+    )
+    assert task.assemble().vectors_found == {}
 
 
 def test_run_replaces_no_file_of_unlabelled_texts(reviews: dict[str, str], tmp_path: Path) -> None:

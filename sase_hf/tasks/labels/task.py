@@ -17,7 +17,7 @@ from ...evaluation.metrics import load_metrics, metrics_function
 from ...models import FAMILIES, RETRIEVAL
 from ...models.answers import answers_of
 from ...models.checked_config import flag
-from ...training.arguments import EncoderArguments, RunArguments, with_config_flags
+from ...training.arguments import OWN_VECTORS, EncoderArguments, RunArguments, with_config_flags
 from ...training.task import ModelAndTokenizer, Predictions, TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
 from ...utils.errors import refusal
@@ -123,8 +123,15 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
             )
 
     def _check_unlabelled(self) -> None:
-        """Raise ValueError for unlabelled texts where no model takes its words from them."""
+        """Raise ValueError for unlabelled texts that no model takes words and vectors from."""
         model = self.arguments.model
+        vectors = model.word_vectors
+        if self.arguments.data.unlabelled_file and vectors and OWN_VECTORS not in vectors:
+            raise refusal(
+                "--unlabelled_file is for vectors of one's own texts, but --word_vectors is "
+                f"{' '.join(vectors)}",
+                f"add {OWN_VECTORS} to it, or leave out one of the two",
+            )
         for name in ("model_name_or_path", "encoder_name_or_path"):
             trained = getattr(model, name)
             if self.arguments.data.unlabelled_file and trained is not None:
