@@ -70,10 +70,30 @@ def test_setup_joins_the_vectors_and_words_of_several_files(
 def test_report_advises_no_vectors_where_the_run_has_some(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sase_hf.tasks.labels.task.write_report", lambda *arguments: arguments[-2])
     config = SimpleNamespace(class_weights=None)
-    setup = SimpleNamespace(model=SimpleNamespace(config=config))
+    rows = SimpleNamespace(unlabelled=None, text_columns=["text"])
+    setup = SimpleNamespace(model=SimpleNamespace(config=config), rows=rows)
     for words in ([], ["--word_vectors=v.txt"], ["--model_name_or_path=runs/reviews"]):
         task: Any = parse_arguments(LabelTask, ["--do_eval", "--report", *words])
         assert ("--word_vectors" in task.evaluate(None, setup, {})) == (not words)
+
+
+@pytest.mark.parametrize(
+    ("text_columns", "unlabelled", "is_advised"),
+    [(["text"], None, True), (["text"], object(), False), (["a", "b"], None, False)],
+    ids=["single texts", "has some", "pairs"],
+)
+def test_report_advises_unlabelled_texts_where_a_model_reads_them(
+    text_columns: list[str],
+    unlabelled: object,
+    is_advised: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sase_hf.tasks.labels.task.write_report", lambda *arguments: arguments[-2])
+    rows = SimpleNamespace(unlabelled=unlabelled, text_columns=text_columns)
+    model = SimpleNamespace(config=SimpleNamespace(class_weights=None))
+    setup = SimpleNamespace(model=model, rows=rows)
+    task: Any = parse_arguments(LabelTask, ["--do_eval", "--report"])
+    assert ("--unlabelled_file" in task.evaluate(None, setup, {})) is is_advised
 
 
 @pytest.mark.parametrize(
@@ -117,7 +137,9 @@ def test_report_advises_nothing_that_the_run_has_done(
 ) -> None:
     monkeypatch.setattr("sase_hf.tasks.labels.task.write_report", lambda *arguments: arguments[-2:])
     weights = [1.0, 2.0] if "class_weights" in words else None
-    setup = SimpleNamespace(model=SimpleNamespace(config=SimpleNamespace(class_weights=weights)))
+    rows = SimpleNamespace(unlabelled=None, text_columns=["text"])
+    model = SimpleNamespace(config=SimpleNamespace(class_weights=weights))
+    setup = SimpleNamespace(model=model, rows=rows)
     task: Any = parse_arguments(LabelTask, ["--do_eval", "--report", *words.split()])
     found = task.evaluate(None, setup, {})
     assert [text[: len(start)] for text, start in zip(found, (more, rare), strict=True)] == [

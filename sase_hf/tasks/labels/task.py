@@ -265,9 +265,9 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
         if not self.arguments.run.report:
             return super().evaluate(trainer, setup, known)
         rare_way_out = self.way_to_learn_rare_labels(setup.model.config.class_weights)
-        return write_report(trainer, setup, known, self.way_to_learn_more(), rare_way_out)
+        return write_report(trainer, setup, known, self.way_to_learn_more(setup.rows), rare_way_out)
 
-    def way_to_learn_more(self) -> str:
+    def way_to_learn_more(self, rows: Rows) -> str:
         """Return what the flags of the run leave to be done for a better model."""
         model = self.arguments.model
         run = self.arguments.run
@@ -278,6 +278,8 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
             ways.append(f"for more --max_steps than {run.max_steps}")
         if not (model.vector_files or model.encoder_name_or_path or model.model_name_or_path):
             ways.append("with --word_vectors")
+            if rows.unlabelled is None and len(rows.text_columns) == 1:
+                ways.append("with --unlabelled_file")
         return ", or ".join(ways)
 
     def way_to_learn_rare_labels(self, weights: Sequence[float] | None) -> str:
