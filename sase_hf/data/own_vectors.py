@@ -1,7 +1,7 @@
 """Word vectors of one's own texts: co-occurrences, positive PMI, a truncated SVD.
 
 Levy and Goldberg, "Neural Word Embedding as Implicit Matrix Factorization" (2014). Labels are not
-read, nothing is downloaded, and the same texts and seed give the same vectors.
+read, and nothing is downloaded. The same texts, seed and number of threads give the same vectors.
 
 V tokens of the vocabulary, d numbers of a vector, r (V,) how often each word occurs beside others,
 C (V, V) how often two words occur together.
@@ -52,7 +52,8 @@ def own_word_vectors(
         tokenizer: Any fast tokenizer, as `build_tokenizer` makes it.
         width: d.
         std: Standard deviation of a random number; that of a new model is its `initializer_range`.
-        seed: Decides the random vectors, and the last digits of the others.
+        seed: Decides the random vectors. The vector of a word that the largest singular values
+            hardly describe depends on it, too.
         max_pairs: Pairs of words to keep, the most frequent ones, some 100 bytes of memory each.
 
     Returns the matrix, float32, shape (V, d), and the share of the vocabulary with a vector,

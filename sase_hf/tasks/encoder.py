@@ -57,15 +57,8 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
         is_new = model.model_name_or_path is None and model.encoder_name_or_path is None
         if not is_new or len(rows.text_columns) > 1 or "train" not in rows.splits:
             return []
-        if has_tokens(rows.texts_to_learn_from(), tokenizer, self.least_own_tokens):
-            return [OWN_VECTORS]
-        if rows.unlabelled is not None:
-            logger.warning(
-                f"the training and the unlabelled texts have less than {self.least_own_tokens:,} "
-                "tokens, too few for word vectors that help, so that the unlabelled ones give "
-                "words only; --word_vectors own learns vectors from them"
-            )
-        return []
+        are_enough = has_tokens(rows.texts_to_learn_from(), tokenizer, self.least_own_tokens)
+        return [OWN_VECTORS] if are_enough else []
 
     def _started_from(self, setup: TrainingSetup) -> list[str]:
         """Return the word vectors that the model of a run started from, also before it resumed."""
@@ -128,8 +121,7 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
     def _check_word_vectors(self) -> None:
         """Raise ValueError for flags of word vectors that contradict others."""
         model = self.arguments.model
-        asks_for_vectors = model.word_vectors not in (None, [NO_VECTORS])
-        if asks_for_vectors and model.encoder_name_or_path is not None:
+        if "word_vectors" in model.given_for_new_model() and model.encoder_name_or_path is not None:
             raise refusal("--encoder_name_or_path brings word vectors", "leave out --word_vectors")
         for name in ("extend_vocabulary", "word_vectors_member"):
             if getattr(model, name) and not model.vector_files:
@@ -181,6 +173,12 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
     ) -> ModelAndTokenizer:
         """Return a model that starts from word vectors, or from random ones if there are none."""
         names = self.first_vectors(rows, tokenizer)
+        if rows.unlabelled is not None and OWN_VECTORS not in names:
+            logger.warning(
+                f"the training and the unlabelled texts have less than {self.least_own_tokens:,} "
+                "tokens, too few for word vectors that help, so that the unlabelled ones give "
+                "words only; --word_vectors own learns vectors from them"
+            )
         vectors: dict[str, tuple[Tensor, float]] = {}
         for name in names:
             if name != OWN_VECTORS:

@@ -98,6 +98,10 @@ class ModelSource:
         unset = {entry.name: entry.default for entry in fields(self)}
         return {name: x for name in names if (x := getattr(self, name)) != unset[name]}
 
+    def given_for_new_model(self) -> dict[str, Any]:
+        """Return the flags that were set and that only a new model can follow."""
+        return self.given((*self.tokenizer_options, *self.building_flags))
+
 
 @dataclass
 class EncoderArguments(ModelSource):
@@ -146,6 +150,13 @@ class EncoderArguments(ModelSource):
                 f"--word_vectors are {' '.join(names)}",
                 f"{NO_VECTORS} stands alone; a file of this name is ./{NO_VECTORS}",
             )
+
+    def given_for_new_model(self) -> dict[str, Any]:
+        """Return the flags that were set for a new model; `none` as word vectors asks nothing."""
+        given = super().given_for_new_model()
+        if self.word_vectors == [NO_VECTORS]:
+            del given["word_vectors"]
+        return given
 
     @property
     def vector_files(self) -> list[str]:

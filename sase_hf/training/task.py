@@ -29,7 +29,7 @@ from ..utils.loading import (
     reraise_naming,
 )
 from ..utils.text import Table
-from .arguments import NO_VECTORS, Arguments, ModelSource, ModelT, RunArguments, RunT, SourceT
+from .arguments import Arguments, ModelSource, ModelT, RunArguments, RunT, SourceT
 from .best_model import BestModel
 from .progress import write_lines
 from .trainer import SelfAttentiveTrainer
@@ -249,9 +249,7 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
         A resumed run repeats all its flags, so that flags for a new model are allowed there.
         """
         model = self.arguments.model
-        building = model.given((*model.tokenizer_options, *model.building_flags))
-        if building.get("word_vectors") == [NO_VECTORS]:  # asks for nothing
-            del building["word_vectors"]
+        building = model.given_for_new_model()
         if building and not is_resumed:
             raise ValueError(
                 f"{flag_list(building)} shape a new model, but --model_name_or_path names a "

@@ -293,8 +293,8 @@ def test_unlabelled_texts_are_refused_where_no_vectors_come_from_them(
 def test_few_unlabelled_texts_are_said_to_give_words_only(
     reviews: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    set_up(**reviews, unlabelled_file=more_texts(tmp_path))
-    assert "words only; --word_vectors own learns vectors from them" in caplog.text
+    train_tiny(tmp_path / "run", **reviews, unlabelled_file=more_texts(tmp_path), max_steps=1)
+    assert caplog.text.count("words only; --word_vectors own learns vectors from them") == 1
 
 
 def test_none_as_word_vectors_is_allowed_for_a_checkpoint(
