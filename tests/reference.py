@@ -332,11 +332,30 @@ def targets(config: Any, logits: Tensor) -> Tensor:
     return torch.stack([s * x + m for x, s, m in zip(logits, scales, means, strict=True)])
 
 
+def linear_part(config: Any, weights: Weights, ids: Sequence[int]) -> Tensor:
+    """Return what each word of a text adds by itself to each logit, n x labels.
+
+    A pair of neighbours is one feature, of which each of the two words has half.
+    """
+    shares = torch.zeros(len(ids), len(config.id2label), dtype=torch.float64)
+    if config.linear_part == "none":
+        return shares
+    own = part(weights, "linear_part.")
+    rows = [own["word_weight"][word] for word in ids]
+    if config.linear_part == "words_and_pairs":
+        for place in range(len(ids) - 1):
+            pair = (ids[place] * 1_000_003 + ids[place + 1]) % 65_536
+            rows[place] = rows[place] + own["pair_weight"][pair] / 2
+            rows[place + 1] = rows[place + 1] + own["pair_weight"][pair] / 2
+    return torch.stack(rows) / len(ids) ** 0.5 if rows else shares
+
+
 def classify_text(config: Any, weights: Weights, ids: Sequence[int]) -> Prediction:
     """Classify one text."""
     text = encode(config, part(weights, "encoder."), ids)
     classify = CLASSIFIERS[config.classifier]
-    return targets(config, classify(text.M, part(weights, "classifier."))), text.P
+    logits = targets(config, classify(text.M, part(weights, "classifier.")))
+    return logits + linear_part(config, weights, ids).sum(0), text.P
 
 
 def classify_pair(

@@ -185,6 +185,11 @@ class SelfAttentiveConfig(CheckedConfig):
     classifier_hidden_size: int = flag("mlp: b, the hidden units.", 300)
     pruned_row_size: int = flag("pruned_mlp: p, the hidden units that read one row of M.", 30)
     pruned_column_size: int = flag("pruned_mlp: q, the hidden units that read one column of M.", 2)
+    linear_part: Literal["none", "words", "words_and_pairs"] = flag(
+        "Weights of the words themselves, or of words and pairs of neighbours, whose sum over a "
+        "text is added to the logits; for single texts.",
+        "none",
+    )
     matching: Literal["gated", "concat"] = flag(
         "Matching of two sentences: gated (Appendix B), or rows [u; v; |u - v|; u * v].", "gated"
     )

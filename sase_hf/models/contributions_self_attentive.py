@@ -6,6 +6,9 @@ by exactly sum_ij C_ij with C_ij = A_ij <G_i, h_j>, where G is the mean gradient
 path: integrated gradients (Sundararajan et al., 2017) of the head alone. The units of the head are
 ReLUs of polynomials of the path, of degree 2 at most, so G has a closed form.
 
+A linear part adds to the logit what its words and pairs of words weigh: the words themselves,
+beside the hops. Half of a pair is of each of its words.
+
 A state h_j also knows the words around j. `words` follows the contributions from the states to the
 word vectors: the gradient of sum_ij C_ij with A and G held fixed, times the word vectors. They
 answer which words matter; C answers what each hop added where it looked.
@@ -19,6 +22,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -39,9 +43,13 @@ class Contributions(NamedTuple):
     # C, zero on padding, (B, r, T), or (B, 2, r, T) for a pair. For one label per text, the logit
     # is that of the label minus the mean over all labels.
     contributions: Tensor
-    words: Tensor  # what each word added, (B, T)
-    hop_labels: Tensor  # the K labels of `hops`, (B, K)
+    # What each word added by itself in the linear part, zero without one, (B, T). The sum of
+    # `contributions` and `linear` is the logit minus that of a text without tokens.
+    linear: Tensor
+    words: Tensor  # what each word added, in the hops and by itself, (B, T)
+    hop_labels: Tensor  # the K labels of `hops` and `linear_of_labels`, (B, K)
     hops: Tensor  # what each hop added to each of these labels, (B, K, r), or (B, K, 2, r)
+    linear_of_labels: Tensor  # what the linear part added to each of these labels, (B, K)
 
 
 def explain(
@@ -83,7 +91,7 @@ def explain(
         vectors = model.base_model.embed(input_ids, None).detach().requires_grad_()
         read = model.read(None, attention_mask, token_type_ids, vectors, output_attentions=True)
         matrices = read.sentence_embedding.detach().unflatten(-1, (model.config.num_rows, -1))
-        logits = model.classify(matrices).detach()
+        logits = model.classify(matrices, input_ids, attention_mask).detach()
         labels = logits.argmax(-1) if labels is None else labels.to(device).long()
         path = HeadPath(model, matrices)
         gradient = path.gradient(labels)  # (..., r, H)
@@ -95,13 +103,44 @@ def explain(
         hop_labels = _labels_of_interest(logits, labels)
     else:
         hop_labels = hop_labels.to(device).long().expand(len(labels), -1)
+    linear, linear_of_labels = _linear_part(
+        model, input_ids, attention_mask, labels, hop_labels, attention.dtype
+    )
+    words = (slope.to(attention.dtype) * vectors).sum(-1).detach()
     return Contributions(
         labels=labels,
         contributions=contributions.detach(),
-        words=(slope.to(attention.dtype) * vectors).sum(-1).detach(),
+        linear=linear,
+        words=words + linear,
         hop_labels=hop_labels,
         hops=path.hops(hop_labels),
+        linear_of_labels=linear_of_labels,
     )
+
+
+@torch.no_grad()
+def _linear_part(
+    model: Any,
+    input_ids: Tensor,
+    attention_mask: Tensor | None,
+    labels: Tensor,
+    hop_labels: Tensor,
+    dtype: torch.dtype,
+) -> tuple[Tensor, Tensor]:
+    """Return what each word added by itself to labels (B,), and all words to labels (B, K).
+
+    These are (B, T) and (B, K).
+    """
+    if model.linear_part is None:
+        zeros = torch.zeros(input_ids.shape, dtype=dtype, device=input_ids.device)
+        return zeros, torch.zeros_like(hop_labels, dtype=dtype)
+    weigh_labels = F.one_hot(labels, model.config.num_labels).to(dtype)
+    logits = model.linear_part(input_ids, attention_mask).to(dtype)
+    if answers_of(model.config).has_one_label:
+        weigh_labels = weigh_labels - 1 / model.config.num_labels
+        logits = logits - logits.mean(1, keepdim=True)
+    added = model.linear_part.added(input_ids, attention_mask, weigh_labels)
+    return added.to(dtype), logits.gather(1, hop_labels)
 
 
 @contextmanager

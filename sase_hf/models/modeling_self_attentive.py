@@ -20,12 +20,14 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
+from transformers import initialization as init
 from transformers.utils import logging
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from .checked_model import CheckedPreTrainedModel, check_one_per_token
 from .configuration_self_attentive import SelfAttentiveConfig
 from .encoders_self_attentive import ENCODERS
+from .linear_self_attentive import LinearPart
 from .packing_self_attentive import Packing
 from .pooling_self_attentive import POOLINGS, init_glorot_uniform
 
@@ -507,6 +509,9 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
         """Start matrices Glorot uniform and biases at zero; the rest as transformers does."""
         if isinstance(module, nn.Linear | GatedMatching | PrunedMLP):
             init_glorot_uniform(module)
+        elif isinstance(module, LinearPart):
+            for weight in module.parameters():
+                init.zeros_(weight)
         else:
             super()._init_weights(module)
 
@@ -532,7 +537,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
     """The sentence encoder: word vectors, states, attention, sentence matrix (section 2.1)."""
 
     # A base model loaded from the checkpoint of a head leaves the weights of the head out.
-    _keys_to_ignore_on_load_unexpected = [r"^classifier\.", r"^matching\."]
+    _keys_to_ignore_on_load_unexpected = [r"^classifier\.", r"^matching\.", r"^linear_part\."]
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__(config)
@@ -630,7 +635,10 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
 
 
 class _Classifier(SelfAttentivePreTrainedModel):
-    """The classifiers of texts and of pairs: sentence encoder, matching of a pair, classifier."""
+    """The classifiers of texts and of pairs: sentence encoder, matching of a pair, classifier.
+
+    One of texts can have a linear part, which reads the words beside the encoder.
+    """
 
     matching: GatedMatching | ConcatMatching
 
@@ -642,6 +650,14 @@ class _Classifier(SelfAttentivePreTrainedModel):
             self.matching = MATCHINGS[config.matching](config)
             row_width = self.matching.row_width
         self.classifier = CLASSIFIERS[config.classifier](config, row_width)
+        self.linear_part: LinearPart | None = None
+        if config.linear_part != "none":
+            if self.reads_pairs:
+                raise ValueError(
+                    f"linear_part is {config.linear_part!r}, but a {type(self).__name__} reads "
+                    "pairs of texts, which have no linear part; set it to 'none'"
+                )
+            self.linear_part = LinearPart(config)
         self.post_init()
 
     def read(self, *inputs: Any, **options: Any) -> Any:
@@ -650,11 +666,31 @@ class _Classifier(SelfAttentivePreTrainedModel):
             return encode_pairs(self.encoder, *inputs, **options)
         return self.encoder(*inputs, return_dict=True, **options)
 
-    def classify(self, matrices: Tensor) -> Tensor:
-        """Return logits (B, num_labels) from sentence matrices (B, r, H), (B, 2, r, H) of pairs."""
+    def classify(
+        self, matrices: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None
+    ) -> Tensor:
+        """Return logits (B, num_labels) from sentence matrices (B, r, H), (B, 2, r, H) of pairs.
+
+        Ids and mask (B, T) are for the linear part. ValueError: it is there, but no ids are.
+        """
         if self.reads_pairs:
             matrices = self.matching(*matrices.unbind(1))
-        return self.classifier(matrices)
+        logits = self.classifier(matrices)
+        if self.linear_part is None:
+            return logits
+        if input_ids is None:
+            raise ValueError(
+                "inputs_embeds do not say which words they are of, and the linear part of this "
+                "model has a weight for each word; give input_ids"
+            )
+        return logits + self.linear_part(input_ids, attention_mask)
+
+    def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> nn.Embedding:
+        """Resize the word vectors as transformers does, and with them the linear part."""
+        embeddings: nn.Embedding = super().resize_token_embeddings(*args, **kwargs)
+        if self.linear_part is not None:
+            self.linear_part.resize(embeddings.num_embeddings)
+        return embeddings
 
     @can_return_tuple
     def forward(
@@ -677,7 +713,8 @@ class _Classifier(SelfAttentivePreTrainedModel):
         without labels, `watch_own_loss` watches the loss that the caller computes.
 
         Raises:
-            ValueError: As for `SelfAttentiveModel.forward` and `encode_pairs`.
+            ValueError: As for `SelfAttentiveModel.forward` and `encode_pairs`, or if a model with a
+            linear part gets word vectors in place of ids.
         """
         outputs = self.read(
             input_ids,
@@ -689,7 +726,7 @@ class _Classifier(SelfAttentivePreTrainedModel):
             rationale=rationale,
         )
         matrices = outputs.sentence_embedding.unflatten(-1, (self.config.num_rows, -1))
-        logits = self.classify(matrices)
+        logits = self.classify(matrices, input_ids, attention_mask)
         # Marks are part of the loss in training alone: their weight says nothing about other rows.
         cost = outputs.rationale_cost if self.training else None
         loss = None
@@ -754,6 +791,7 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
         config.target_deviation = None
         config.answer_threshold = None
         config.answer_error = 0.05
+        config.linear_part = "none"
         config.id2label = {0: "score"}
         config.label2id = {"score": 0}
         config.validate()

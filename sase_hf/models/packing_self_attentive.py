@@ -52,6 +52,20 @@ def _spare(positions: int) -> int:
     return -positions % unit
 
 
+def columns_of_tokens(mask: Tensor, lengths: Tensor) -> Tensor:
+    """Return where in its row the n-th real token of each sentence is, those of padding last.
+
+    Mask and result have the shape (B, T), the lengths (B,) are the real tokens of each sentence.
+    """
+    counts = mask.long()
+    columns = torch.arange(mask.shape[1], device=mask.device).expand_as(counts)
+    # Real tokens get the ranks 0, 1, ...; padding the ranks after them. (A stable argsort would
+    # give the same, but has no ONNX operator.)
+    padding_rank = lengths.unsqueeze(1) + (1 - counts).cumsum(1) - 1
+    rank = torch.where(mask, counts.cumsum(1) - 1, padding_rank)
+    return torch.zeros_like(rank).scatter(1, rank, columns)
+
+
 class Packing:
     """The positions of the real tokens in the packed sequence, and the way there and back.
 
@@ -104,7 +118,7 @@ class Packing:
         sentence = self.order[self.rank]
         self._last = (lengths[sentence] - 1).clamp(min=0)
         self.step = step.minimum(self._last)
-        self._tokens = sentence * length + self._columns(lengths)[sentence, self.step]
+        self._tokens = sentence * length + columns_of_tokens(mask, lengths)[sentence, self.step]
         self.reverse_index = self._first[(self._last - step).clamp(min=0)] + self.rank
 
         steps = self._first.shape[0]
@@ -133,16 +147,6 @@ class Packing:
         step = F.pad(torch.cat(steps), (0, self.spare))
         rank = F.pad(torch.cat(ranks), (0, self.spare))
         return torch.cat(firsts), step, rank
-
-    def _columns(self, lengths: Tensor) -> Tensor:
-        """Return where in its row the n-th real token of each sentence is, shape (B, T)."""
-        counts = self.mask.long()
-        columns = torch.arange(self.mask.shape[1], device=self.mask.device).expand_as(counts)
-        # Real tokens get the ranks 0, 1, ...; padding the ranks after them. (A stable argsort would
-        # give the same, but has no ONNX operator.)
-        padding_rank = lengths.unsqueeze(1) + (1 - counts).cumsum(1) - 1
-        rank = torch.where(self.mask, counts.cumsum(1) - 1, padding_rank)
-        return torch.zeros_like(rank).scatter(1, rank, columns)
 
     def pack(self, x: Tensor) -> Tensor:
         """Put the real tokens into the packed sequence: (B, T, width) -> (P, width)."""

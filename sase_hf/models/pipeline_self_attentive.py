@@ -74,9 +74,11 @@ class _Read(TypedDict):
     # Those of `Contributions`.
     labels: NotRequired[Tensor]
     contributions: NotRequired[Tensor]
+    linear: NotRequired[Tensor]
     words: NotRequired[Tensor]
     hop_labels: NotRequired[Tensor]
     hops: NotRequired[Tensor]
+    linear_of_labels: NotRequired[Tensor]
 
 
 class SelfAttentionPipeline(Pipeline):
@@ -109,11 +111,14 @@ class SelfAttentionPipeline(Pipeline):
     - `target`: the label that is explained, by default the best one; `target=` names another;
     - `word_contributions`: what each token added to the logit of the target, T floats, with a sign:
       below zero, the token spoke against it;
-    - `contributions`: what each hop added where it looked, r lists of T floats. They sum to the
-      logit minus that of a text without tokens; where a text has one label, logits are taken minus
-      their mean over all labels;
+    - `contributions`: what each hop added where it looked, r lists of T floats. With
+      `linear_contributions` they sum to the logit minus that of a text without tokens; where a text
+      has one label, logits are taken minus their mean over all labels;
     - `hop_contributions`: label -> what each hop added to it, r floats. Of a model of more than 100
       labels the target and the 99 likeliest others are in it; `target=` names another;
+    - `linear_contributions`, only with a linear part: what each token added by itself, T floats,
+      which `word_contributions` count in; half of what a pair of neighbours added is of each;
+    - `linear_totals`, only with a linear part: label -> what all words added by themselves;
     - `pair_attention`, only if a relation network weighs pairs: T lists of T floats, the weights
       that each token gave to its partners;
     - `truncated`: how many tokens at the end were cut off and not read.
@@ -301,22 +306,20 @@ class SelfAttentionPipeline(Pipeline):
             contributions = of_side(model_outputs["contributions"][0])[:, real]  # (r, T)
             reading["word_contributions"] = words[is_of_side].tolist()
             reading["contributions"] = contributions[:, is_of_side].tolist()
-            reading["hop_contributions"] = self._hop_contributions(
-                model_outputs["hop_labels"][0].tolist(),
-                [of_side(of_label).tolist() for of_label in model_outputs["hops"][0]],
-            )
+            labels = [self._names[label] for label in model_outputs["hop_labels"][0].tolist()]
+            hops_of_labels = [of_side(hops).tolist() for hops in model_outputs["hops"][0]]
+            reading["hop_contributions"] = dict(zip(labels, hops_of_labels, strict=True))
+            if self.model.linear_part is not None:
+                linear = model_outputs["linear"][0][real]
+                totals = model_outputs["linear_of_labels"][0].tolist()
+                reading["linear_contributions"] = linear[is_of_side].tolist()
+                reading["linear_totals"] = dict(zip(labels, totals, strict=True))
         reading["sentences"] = ranked_sentences(reading)
         if "pair_attention" in model_outputs:
             weights = of_side(model_outputs["pair_attention"][0]).float()  # (T, T)
             weights = weights[real][:, real]
             reading["pair_attention"] = weights[is_of_side][:, is_of_side].tolist()
         return reading
-
-    def _hop_contributions(
-        self, label_ids: list[int], hops: list[list[float]]
-    ) -> dict[str, list[float]]:
-        names = [self._names[label_id] for label_id in label_ids]
-        return dict(zip(names, hops, strict=True))
 
     @property
     def _names(self) -> dict[int, str]:

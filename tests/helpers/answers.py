@@ -4,7 +4,7 @@ Run in a process of its own by `test_published.py` and `test_loopback.py`:
 
     python -I answers.py FOLDER OUTPUT.json    # without sase_hf, by trust_remote_code
 
-FOLDER holds the checkpoints `base`, `classifier`, `nli`, `retrieval` and `cnn`, or is the
+FOLDER holds the checkpoints `base`, `classifier`, `nli`, `retrieval`, `cnn` and `linear`, or is the
 owner of repositories with these names on the Hub.
 """
 
@@ -52,7 +52,7 @@ def load_and_answer(folder: Path, **flags: Any) -> dict[str, Any]:
     from transformers import AutoModel, AutoTokenizer, pipeline
     from transformers import AutoModelForSequenceClassification as AutoHead
 
-    heads = ("classifier", "nli", "retrieval", "cnn")
+    heads = ("classifier", "nli", "retrieval", "cnn", "linear")
     load_head = AutoHead.from_pretrained
     models = {name: load_head(folder / name, **flags) for name in heads}
     for name in ("base", "classifier", "nli"):
@@ -69,6 +69,7 @@ def load_and_answer(folder: Path, **flags: Any) -> dict[str, Any]:
         ("classifier", "feature-extraction", {}, TEXTS),
         ("nli", "zero-shot-classification", {"candidate_labels": LABELS}, TEXTS[:2]),
         ("classifier", "self-attention", {}, TEXTS),
+        ("linear", "self-attention", {}, TEXTS),
         ("nli", "self-attention", {}, PAIRS),
         ("retrieval", "text-classification", {"top_k": None}, PAIRS),
         ("retrieval", "self-attention", {}, PAIRS),

@@ -43,6 +43,10 @@ KINDS: dict[str, tuple[type[Any], dict[str, Any]]] = {
         SelfAttentiveForSequenceClassification,
         {**RATINGS, "encoder": "cnn", "cnn_kernel_sizes": [2, 3]},
     ),
+    "linear": (
+        SelfAttentiveForSequenceClassification,
+        {**RATINGS, "linear_part": "words_and_pairs"},
+    ),
 }
 
 

@@ -83,6 +83,8 @@ OWN_MODELS: tuple[tuple[type[Any], dict[str, Any]], ...] = (
     (SelfAttentiveForSequenceClassification, {"encoder": "cnn", "pooling": "max"}),
     (SelfAttentiveForSequenceClassification, {"classifier": "mlp", "num_lstm_layers": 2}),
     (SelfAttentiveForSequenceClassification, {"classifier": "pruned_mlp"}),
+    (SelfAttentiveForSequenceClassification, {"linear_part": "words"}),
+    (SelfAttentiveForSequenceClassification, {"linear_part": "words_and_pairs"}),
     (SelfAttentiveForNLI, {"matching": "gated", "classifier": "pruned_mlp"}),
     (SelfAttentiveForNLI, {"matching": "concat", "pooling": "max"}),
 )

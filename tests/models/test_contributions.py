@@ -20,12 +20,17 @@ REGRESSION |= {"target_mean": [2.0, -1.0], "target_deviation": [3.0, 0.5]}
 HEADS: tuple[dict[str, Any], ...] = (
     {"classifier": "mlp"},
     {"classifier": "pruned_mlp", "encoder": "cnn"},
-    {"classifier": "mlp", "problem_type": "multi_label_classification"},
-    {"classifier": "pruned_mlp", **REGRESSION},
+    {
+        "classifier": "mlp",
+        "problem_type": "multi_label_classification",
+        "linear_part": "words_and_pairs",
+    },
+    {"classifier": "pruned_mlp", **REGRESSION, "linear_part": "words"},
     {"matching": "concat", "attention_function": "softmax"},
     {"matching": "gated", "classifier": "pruned_mlp"},
     {"matching": "gated"},
     {"encoder": "dilated_cnn"},
+    {"linear_part": "words_and_pairs"},
     {
         "matching": "concat",
         "classifier": "pruned_mlp",
@@ -57,15 +62,18 @@ def test_contributions_sum_to_the_logit_minus_that_of_a_text_without_tokens(
     if model.config.problem_type == "single_label_classification":
         logits = logits - logits.mean(1, keepdim=True)
     expected = logits[:-1] - logits[-1]
-    torch.testing.assert_close(why.hops.flatten(2).sum(2), expected, rtol=1e-4, atol=1e-4)
+    total = why.hops.flatten(2).sum(2) + why.linear_of_labels
+    torch.testing.assert_close(total, expected, rtol=1e-4, atol=1e-4)
     of_label = expected[torch.arange(4), labels]
-    torch.testing.assert_close(why.contributions.flatten(1).sum(1), of_label, rtol=1e-4, atol=1e-4)
+    total = why.contributions.flatten(1).sum(1) + why.linear.sum(1)
+    torch.testing.assert_close(total, of_label, rtol=1e-4, atol=1e-4)
     padding = batch["attention_mask"] == 0
     assert not why.words[padding].any()
+    assert not why.linear[padding].any()
     assert not why.contributions.flatten(1, -2).mT[padding].any()
 
 
-@pytest.mark.parametrize("head", HEADS[:6], ids=name_of)
+@pytest.mark.parametrize("head", HEADS[:6] + HEADS[8:9], ids=name_of)
 def test_contributions_equal_loops_over_the_path(head: dict[str, Any]) -> None:
     model, texts, batch_of = model_and_texts(head)
     rows = texts if "matching" in head else [text for (text,) in texts]
@@ -82,7 +90,13 @@ def test_contributions_equal_loops_over_the_path(head: dict[str, Any]) -> None:
         real = batch["attention_mask"][row].bool()
         # The loop meets the kinks of the ReLUs to a step.
         close = {"rtol": 1e-3, "atol": 5e-2, "check_dtype": False}
-        torch.testing.assert_close(why.words[row][real], torch.cat(words), **close)
+        linear = torch.zeros(len(why.words[row][real]), dtype=torch.float64)
+        if len(sentences) == 1:
+            by_label = reference.linear_part(model.config, weights, sentences[0]).detach()
+            is_single = model.config.problem_type == "single_label_classification"
+            linear = by_label[:, labels[row]] - (by_label.mean(1) if is_single else 0)
+        torch.testing.assert_close(why.linear[row][real], linear, **close)
+        torch.testing.assert_close(why.words[row][real], torch.cat(words) + linear, **close)
         sums = torch.stack([C.sum(1) for C in hops])  # (1, r), or (2, r) of a pair
         torch.testing.assert_close(why.hops[row, labels[row]].view_as(sums), sums, **close)
         found = why.contributions[row][..., real]

@@ -189,6 +189,47 @@ def test_pipeline_shows_the_hops_of_the_target_and_of_the_likeliest_of_many_labe
         reader(TEXT, target="sport")
 
 
+@pytest.fixture
+def linear_reader(tokenizer: TokenizersBackend) -> Any:
+    """A reader whose linear part has random weights."""
+    reader = random_reader(
+        SelfAttentiveForSequenceClassification, tokenizer, linear_part="words_and_pairs"
+    )
+    for weight in reader.model.linear_part.parameters():
+        torch.nn.init.normal_(weight)
+    return reader
+
+
+def test_pipeline_shows_what_the_words_added_by_themselves(linear_reader: Any) -> None:
+    """With the hops they sum to the logit minus that of an empty text, for each label."""
+    result = linear_reader(TEXT)
+    of_text, of_nothing = (
+        linear_reader.model(**linear_reader.tokenizer(text, return_tensors="pt")).logits[0]
+        for text in (TEXT, "")
+    )
+    added = of_text - of_nothing
+    added = (added - added.mean()).tolist()
+    names = linear_reader.model.config.id2label.values()
+    for name, expected in zip(names, added, strict=True):
+        total = sum(result["hop_contributions"][name]) + result["linear_totals"][name]
+        assert total == pytest.approx(expected, abs=1e-4)
+    of_target = result["linear_totals"][result["target"]]
+    assert len(result["linear_contributions"]) == len(result["tokens"])
+    assert sum(result["linear_contributions"]) == pytest.approx(of_target, abs=1e-5)
+
+
+def test_pipeline_counts_the_words_themselves_in_what_each_word_added(linear_reader: Any) -> None:
+    with_part = linear_reader(TEXT, target="neutral")
+    linear_reader.model.linear_part = None
+    without_part = linear_reader(TEXT, target="neutral")
+    of_both = np.add(without_part["word_contributions"], with_part["linear_contributions"])
+    np.testing.assert_allclose(with_part["word_contributions"], of_both, atol=1e-5)
+
+
+def test_pipeline_of_a_model_without_a_linear_part_has_no_field_of_it(reader: Any) -> None:
+    assert not [name for name in reader(TEXT) if "linear" in name]
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_pipeline_gives_the_same_result_under_autocast(reader: Any, dtype: torch.dtype) -> None:
     expected = reader(TEXTS)

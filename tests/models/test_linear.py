@@ -1,0 +1,118 @@
+"""The linear part of a classifier: the reference's sums, and what it needs to be read."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import reference
+import tiny
+import torch
+
+from sase_hf import (
+    SelfAttentiveConfig,
+    SelfAttentiveForNLI,
+    SelfAttentiveForRetrieval,
+    SelfAttentiveForSequenceClassification,
+    SelfAttentiveModel,
+)
+
+TEXTS = [[4, 9, 2, 17, 5], [3], [11, 5, 20, 6, 2, 7, 8], [2, 2, 2]]
+KINDS = ("words", "words_and_pairs")
+
+
+def linear_model(kind: str = "words_and_pairs", **fields: Any) -> Any:
+    return tiny.tiny_model(
+        SelfAttentiveForSequenceClassification,
+        linear_part=kind,
+        num_labels=3,
+        **{"problem_type": "single_label_classification", **fields},
+    )
+
+
+@pytest.mark.parametrize("padding", tiny.PADDINGS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_model_with_a_linear_part_is_the_reference(kind: str, padding: str) -> None:
+    """Logits and gradients, with pairs of neighbours across holes of padding."""
+    model = linear_model(kind).double()
+    batch = tiny.text_batch(TEXTS, padding, random.Random(1), extra=2)
+    weights = tiny.reference_weights(model)
+    predictions = [reference.classify_text(model.config, weights, text) for text in TEXTS]
+    labels = [0, 2, 1, 1]
+    outputs = model(**batch, labels=torch.tensor(labels))
+    outputs.loss.backward()
+    reference.loss(model.config, predictions, labels).backward()
+    tiny.assert_agree(outputs.logits, torch.stack([logits for logits, _ in predictions]))
+    tiny.assert_gradients_agree(model, weights)
+
+
+def test_linear_part_of_a_new_model_adds_nothing() -> None:
+    with_part = SelfAttentiveForSequenceClassification(tiny.tiny_config(linear_part="words"))
+    added = with_part.linear_part(**tiny.text_batch(TEXTS))
+    assert torch.equal(added, torch.zeros(len(TEXTS), 2))
+
+
+def test_linear_part_adds_nothing_to_an_empty_text() -> None:
+    batch = tiny.text_batch([[4, 9], []])
+    of_empty_text = linear_model().linear_part(**batch)[1]
+    assert torch.equal(of_empty_text, torch.zeros(3))
+
+
+def test_config_made_in_code_has_no_linear_part() -> None:
+    assert SelfAttentiveConfig().linear_part == "none"
+
+
+def test_linear_part_adds_in_float32_in_half_precision() -> None:
+    model = linear_model()
+    batch = tiny.text_batch(TEXTS)
+    exact = model.linear_part(**batch)
+    halved = model.bfloat16().linear_part(**batch)
+    assert halved.dtype == torch.float32
+    torch.testing.assert_close(halved, exact, rtol=0.02, atol=0.02)
+
+
+def test_model_with_a_linear_part_refuses_word_vectors_in_place_of_ids() -> None:
+    model = linear_model()
+    vectors = torch.zeros(2, 3, model.config.embedding_size)
+    with pytest.raises(ValueError, match=r"do not say which words they are of.*give input_ids"):
+        model(inputs_embeds=vectors)
+
+
+def test_model_of_pairs_refuses_a_linear_part() -> None:
+    with pytest.raises(ValueError, match="linear_part is 'words', but a SelfAttentiveForNLI reads"):
+        SelfAttentiveForNLI(tiny.tiny_config(linear_part="words"))
+
+
+def test_ranker_leaves_a_linear_part_out() -> None:
+    ranker = SelfAttentiveForRetrieval(tiny.tiny_config(linear_part="words"))
+    assert ranker.config.linear_part == "none"
+
+
+def test_linear_part_keeps_its_weights_when_the_vocabulary_grows() -> None:
+    """New words weigh nothing, so the old texts keep their answers."""
+    model = linear_model()
+    batch = tiny.text_batch(TEXTS)
+    before = model(**batch).logits
+    model.resize_token_embeddings(tiny.VOCAB_SIZE + 2)
+    assert torch.equal(model(**batch).logits, before)
+    assert not model.linear_part.word_weight[tiny.VOCAB_SIZE :].any()
+
+
+def test_linear_part_loses_the_words_that_the_vocabulary_loses() -> None:
+    model = linear_model()
+    model.resize_token_embeddings(10)
+    assert model.linear_part.word_weight.shape == (10, 3)
+
+
+def test_base_model_of_a_checkpoint_leaves_the_linear_part_out(tmp_path: Path) -> None:
+    linear_model().save_pretrained(tmp_path)
+    base = SelfAttentiveModel.from_pretrained(tmp_path)
+    assert not [name for name in base.state_dict() if "linear" in name]
+
+
+def test_linear_part_travels_in_the_checkpoint(tmp_path: Path) -> None:
+    model = linear_model()
+    model.save_pretrained(tmp_path)
+    loaded = SelfAttentiveForSequenceClassification.from_pretrained(tmp_path)
+    batch = tiny.text_batch(TEXTS)
+    assert torch.equal(loaded(**batch).logits, model(**batch).logits)
