@@ -147,6 +147,8 @@ def _obstacle(model: CheckedPreTrainedModel, settings: Mapping[str, object] | No
         return f"has pooling={config.pooling!r}"
     if settings is None:
         return "has a tokenizer that build_tokenizer did not make"
+    if settings["level"] == "subword":
+        return "has a tokenizer of subwords"
     return None
 
 

@@ -15,6 +15,7 @@ from transformers import TrainingArguments
 from transformers.trainer_utils import SaveStrategy
 
 from ..data.arguments import SourceArguments
+from ..data.tokenizer import Level
 from ..evaluation.metrics import METRICS
 from ..models import FAMILIES
 from ..models.checked_config import flag
@@ -117,7 +118,8 @@ class EncoderArguments(ModelSource):
     )
 
     level: str | None = flag(
-        "Unit of a new tokenizer: a token is a word or a character.", choices=("word", "character")
+        "Unit of a new tokenizer: a token is a word, a piece of a word or a character.",
+        choices=get_args(Level),
     )
     encoder_name_or_path: str | None = flag(
         "A pretrained encoder of transformers under the attention of a new model, such as BERT: a "

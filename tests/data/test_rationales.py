@@ -28,11 +28,11 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def marked(path: Path, max_length: int | None = None, level: Any = "word") -> list[list[str]]:
+def marked(path: Path, max_length: int | None = None, **options: Any) -> list[list[str]]:
     """Return the marked tokens of each row of a file."""
     task = load_rows(DataArguments(train_file=str(path)))
     texts = [str(value) for row in task.splits["train"] for value in row.values()]
-    tokenizer = build_tokenizer(texts, level=level)
+    tokenizer = build_tokenizer(texts, **options)
     rows = encode_rows(task, tokenizer, max_length)["train"]
     pairs = (zip(row["input_ids"], row["rationale"], strict=True) for row in rows)
     return [[tokenizer.decode(token) for token, mark in row if mark] for row in pairs]
@@ -54,6 +54,15 @@ def test_marks_of_every_format_land_on_their_words(form: str, tmp_path: Path) ->
     assert marked(path) == [[], ["très", "bon", "good", "!"], [], ["good"]]
     assert marked(path, 6) == [[], ["très"], [], ["good"]]
     assert marked(path, level="character")[1] == [*"très b", *"good!"]
+
+
+def test_mark_on_a_part_of_a_word_marks_its_pieces_there(tmp_path: Path) -> None:
+    """A piece is a token like any other."""
+    rows = [*[{"text": "walk", "label": "yes"}] * 2, {"text": "walked", "label": "no"}]
+    spans = [None, None, [[0, 5]]]
+    path = tmp_path / "rows.jsonl"
+    write_jsonl(path, [{**row, "rationale": own} for row, own in zip(rows, spans, strict=True)])
+    assert marked(path, level="subword", min_frequency=2)[-1] == ["walk", "e"]
 
 
 def test_marks_of_test_rows_go_unread(tmp_path: Path) -> None:
@@ -164,7 +173,7 @@ def test_run_refuses_marks_without_attention(tmp_path: Path) -> None:
         train_tiny(tmp_path / "run", **write_marked(tmp_path), pooling="max")
 
 
-@pytest.mark.parametrize("level", ["word", "character"])
+@pytest.mark.parametrize("level", ["word", "subword", "character"])
 @pytest.mark.parametrize("text", ["caf e\u0301", "a \u1112\u1161\u11ab", "x a\u0302\u0301"])
 def test_mark_on_a_part_of_a_composed_character_marks_its_token(text: str, level: Any) -> None:
     """The token of a composed character ends behind its first code point."""

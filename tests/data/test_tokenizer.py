@@ -11,7 +11,7 @@ from tokenizers import AddedToken, Tokenizer
 from transformers import AutoTokenizer, TokenizersBackend
 
 from sase_hf import build_tokenizer, build_translation_tokenizer, data
-from sase_hf.data.tokenizer import LenientTokenizer
+from sase_hf.data.tokenizer import LenientTokenizer, built_settings
 
 TEXTS = ["The soup was good, the bread was not.", "I don't like the soup.", "Pad it [ unk ]!"]
 CURLY = "\N{RIGHT SINGLE QUOTATION MARK}"
@@ -121,8 +121,34 @@ def test_tokenizer_of_characters_reads_one_space_between_words(tmp_path: Path) -
     assert built("a", "b")["token_type_ids"] == [0, 1]
 
 
-def test_tokenizer_cuts_any_text_into_words_in_order(tokenizer: TokenizersBackend) -> None:
+def test_tokenizer_of_pieces_cuts_rare_words_into_stem_and_ending(tmp_path: Path) -> None:
+    """A frequent word stays whole, a new one has known pieces, a new character is unknown."""
+    texts = ["The soups, he walks!", "walked walking", "don't talk", "I don't, a talking soup"]
+    built = build_tokenizer(texts, min_frequency=2, level="subword")
+    for tokenizer in (built, reloaded(built, tmp_path)):
+        encoded = tokenizer("Soups talked, don't ask 我!")
+        words = ["soup s", "talk e d", ",", "do", "n't", "a s k", "[UNK]", "!"]
+        assert encoded.tokens() == " ".join(words).split()
+        assert encoded.word_ids() == [0, 0, 1, 1, 1, 2, 3, 4, 5, 5, 5, 6, 7]
+    settings = {"lowercase": True, "level": "subword", "unspaced": ""}
+    assert built_settings(built) == settings
+
+
+def test_tokenizer_of_pieces_fits_its_size_and_keeps_every_character() -> None:
+    """So that no character of the training texts is unknown, however small the vocabulary is."""
+    texts = [f"{first}{second}ending" for first in "abcd" for second in "wxyz"]
+    assert len(build_tokenizer(texts, vocab_size=18, level="subword")) == 18
+    smallest = build_tokenizer(texts, vocab_size=5, level="subword")
+    assert words_in_order(smallest)[2:] == sorted(set("abcdwxyzending"))
+    pieces = build_tokenizer(texts, level="subword").get_vocab()
+    assert "ending" in pieces
+    assert "wending" not in pieces, "met four times, too seldom to be learnt"
+
+
+@pytest.mark.parametrize("level", ["word", "subword"])
+def test_tokenizer_cuts_any_text_into_words_in_order(level: Any) -> None:
     """Whatever users type, every id is a row of the embeddings and no token leaves the text."""
+    tokenizer = build_tokenizer(TEXTS, level=level)
     rng = random.Random(0)
     odd = "\0\x1b\u200b\u200d\u202e\u2066\u0301\ufe0f\u65e5\u672c\U0001f469\U0010ffff\u0130\ufb01"
     odd += CURLY + "'<[PAD]>{{7*7}}&\"\\ \n"
@@ -246,7 +272,12 @@ def test_tokenizer_saved_is_a_stock_one(tokenizer: TokenizersBackend, tmp_path: 
         (["a", None], {}, r"text 1 \(counted from 0\): None is of type NoneType, not a string"),
         (["", " \n"], {}, "no word occurs min_frequency=1 times in the texts"),
         (TEXTS, {"vocab_size": 2}, "vocab_size=2 leaves no room for words; give more"),
-        (TEXTS, {"level": "letter"}, "level is 'letter'; it must be 'word' or 'character'"),
+        (
+            TEXTS,
+            {"level": "letter"},
+            "level is 'letter'; it must be 'word', 'subword' or 'character'",
+        ),
+        (TEXTS, {"level": "subword", "extra_words": ["a"]}, "extra_words .*choose level='word'"),
     ],
 )
 def test_build_tokenizer_names_what_it_cannot_use(

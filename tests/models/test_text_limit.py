@@ -58,6 +58,7 @@ def byte_pairs(texts: list[str]) -> TokenizersBackend:
 TOKENIZERS: dict[str, Any] = {
     "words": lambda texts: build_tokenizer(texts, 200),
     "unspaced": lambda texts: build_tokenizer(["\u6211\u4eec" * 99, *texts], 200),
+    "pieces": lambda texts: build_tokenizer(texts, 200, level="subword"),
     "characters": lambda texts: build_tokenizer(texts, 200, level="character"),
     "translation": lambda texts: build_translation_tokenizer(texts, 200, subwords=True),
     "word pieces": word_pieces,
