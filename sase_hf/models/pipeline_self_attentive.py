@@ -4,7 +4,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NotRequired, TypedDict
 
 import torch
@@ -42,6 +42,11 @@ TOKENIZER_ARGUMENTS = (
 )
 _MARKS = tuple(".!?\u2026\u061f\u06d4\u0964")  # ... and those of Arabic, Urdu, Hindi
 _CLOSING = "\"'\u201d\u2019\u00bb)]"
+# The scripts without spaces: Thai, Lao, Burmese, Khmer, Chinese and Japanese.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff"
+    "\uff66-\uff9f\U00020000-\U0003ffff]"
+)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -65,6 +70,7 @@ class _Read(TypedDict):
     texts: list[str]  # one, or two
     offsets: list[list[int]]  # of the T real tokens
     names: list[str]  # of these tokens
+    word_ids: list[int | None]  # by the tokenizer
     truncated: list[int]  # tokens of each text that were cut off
     logits: Tensor  # (B, L)
     attention: Tensor  # (B, r, T)
@@ -97,14 +103,16 @@ class SelfAttentionPipeline(Pipeline):
     - `answer_set`, only with `config.answer_threshold`: the labels that may be right, best first;
     - `tokens`, `offsets`: the T tokens as they stand in the text, and their (start, end) in it;
       an added token, such as `[CLS]`, has its name and an empty span;
+    - `word_ids`: for each token the number of its word in the text, from 0, T numbers: the pieces
+      of a word share one; an added token has None;
     - `attention`: A, r lists of T floats;
     - `overall`: the hops summed and renormalised to 1, T floats (section 2.3 of the paper);
     - `cosine`: mean cosine between two hops: 1 when they read the same, 0 when they share no token;
       None for one hop;
     - `spans`: the parts of the text that got the most attention, strongest first, each with its
       `text`, `start`, `end`, and as `weight` its share of `overall`. A span is a longest run of
-      tokens that each get more than `MIN_RATIO` = 1.5 times an even share, 1 / T; a text that is
-      read evenly has none;
+      words that each get more than `MIN_RATIO` = 1.5 times an even share, which is 1 over the
+      number of words and added tokens; a text that is read evenly has none;
     - `sentences` (texts over `MIN_RANKED` = 100 tokens, else none): dicts with `text`, `start`,
       `end`, `weight` (sum of `overall`) and `added` (sum of `word_contributions`), highest `added`
       first. Without contributions the highest `weight` is first;
@@ -220,6 +228,8 @@ class SelfAttentionPipeline(Pipeline):
             self._has_warned_of_truncation = True
             warn_of_truncation(sum(truncated), int(real.sum()))
         offsets = encoded.pop("offset_mapping")[real].int().tolist()
+        is_real = real[0].tolist()
+        word_ids = [word for word, kept in zip(encoded.word_ids(), is_real, strict=True) if kept]
         names = self.tokenizer.convert_ids_to_tokens(encoded["input_ids"][real].int().tolist())  # type: ignore[union-attr]
         # An empty text comes back as floats of shape (1, 0), which a batch padded on the left
         # cannot take in: give it one token of padding.
@@ -230,6 +240,7 @@ class SelfAttentionPipeline(Pipeline):
             "texts": texts,
             "offsets": offsets,
             "names": names,
+            "word_ids": word_ids,
             "truncated": truncated,
         }
 
@@ -247,7 +258,7 @@ class SelfAttentionPipeline(Pipeline):
         return encode_within_limit(self.tokenizer, readable, **{**options, **tokenizer_kwargs})
 
     def _forward(self, input_tensors: dict[str, Any], **options: Any) -> Any:
-        fields = ("texts", "offsets", "names", "truncated")
+        fields = ("texts", "offsets", "names", "word_ids", "truncated")
         shown = {name: input_tensors.pop(name) for name in fields}
         target = options.pop("target", None)
         # In the precision of the weights, as `explain`: both describe the same answer.
@@ -298,8 +309,9 @@ class SelfAttentionPipeline(Pipeline):
         text = model_outputs["texts"][side]
         offsets = [model_outputs["offsets"][place] for place in places]
         names = [model_outputs["names"][place] for place in places]
+        word_ids = [model_outputs["word_ids"][place] for place in places]
         hops = of_side(attention)[:, is_of_side]
-        reading = {"text": text, **_reading(text, offsets, names, hops)}
+        reading = {"text": text, **_reading(text, offsets, names, word_ids, hops)}
         reading["truncated"] = model_outputs["truncated"][side]
         if "words" in model_outputs:
             words = model_outputs["words"][0][real]
@@ -396,9 +408,16 @@ def warn_of_truncation(num_cut: int, num_read: int) -> None:
     )
 
 
-def _reading(text: str, offsets: list[list[int]], names: list[str], hops: Tensor) -> Result:
+def _reading(
+    text: str,
+    offsets: list[list[int]],
+    names: list[str],
+    word_ids: list[int | None],
+    hops: Tensor,
+) -> Result:
     """Describe the attention of the hops (r, T) on one text, with the `offsets` of its T tokens."""
     offsets = _with_whole_characters(text, offsets)
+    words = words_of_tokens(text, offsets, word_ids)
     total = hops.sum(0)
     overall = (total / total.sum().clamp(min=torch.finfo(total.dtype).tiny)).tolist()
     return {
@@ -406,10 +425,11 @@ def _reading(text: str, offsets: list[list[int]], names: list[str], hops: Tensor
             text[start:end] or name for (start, end), name in zip(offsets, names, strict=True)
         ],
         "offsets": [(start, end) for start, end in offsets],
+        "word_ids": words,
         "attention": hops.tolist(),
         "overall": overall,
         "cosine": cosine_penalty(hops.unsqueeze(0)).item() if len(hops) > 1 else None,
-        "spans": most_attended(text, offsets, overall),
+        "spans": most_attended(text, offsets, words, overall),
     }
 
 
@@ -430,17 +450,65 @@ def _with_whole_characters(text: str, offsets: list[list[int]]) -> list[list[int
     return whole
 
 
-def most_attended(text: str, offsets: list[list[int]], overall: list[float]) -> list[Span]:
-    """Return the longest runs of tokens above `MIN_RATIO` even shares each, strongest first.
+def words_of_tokens(
+    text: str, offsets: list[list[int]], word_ids: list[int | None]
+) -> list[int | None]:
+    """Return for each token the number of its word, from 0; None for one without characters.
+
+    Tokens that the tokenizer calls one word (`word_ids`) are one where letters, marks or digits
+    meet. Some tokenizers cut words at spaces only; punctuation stays apart from a word all the
+    same, and so do the characters of scripts without spaces, where a word would be a sentence.
+    """
+    words: list[int | None] = []
+    number = -1
+    end_of_last = 0
+    id_of_last = None
+    for (start, end), word_id in zip(offsets, word_ids, strict=True):
+        if start == end:
+            words.append(None)
+            continue
+        is_same_word = word_id is not None and word_id == id_of_last
+        if not (is_same_word and _is_inside_word(text, start, end_of_last)):
+            number += 1
+        words.append(number)
+        end_of_last = end
+        id_of_last = word_id
+    return words
+
+
+def _is_inside_word(text: str, start: int, end_of_last: int) -> bool:
+    """Return whether a token at `start` goes on with the word of the token before it."""
+    if start != end_of_last:
+        return start < end_of_last  # parts of one character
+    return all(
+        (character.isalnum() or unicodedata.category(character).startswith("M"))
+        and not _UNSPACED.match(character)
+        for character in text[start - 1 : start + 1]
+    )
+
+
+def most_attended(
+    text: str, offsets: list[list[int]], words: list[int | None], overall: list[float]
+) -> list[Span]:
+    """Return the longest runs of words above `MIN_RATIO` even shares each, strongest first.
 
     A token without characters, such as `[CLS]`, is in none.
     """
-    least = MIN_RATIO / max(len(overall), 1)
-    places = groupby(
-        range(len(overall)),
-        key=lambda place: overall[place] > least and offsets[place][0] < offsets[place][1],
-    )
-    spans = [_part(text, offsets, overall, list(run)) for is_strong, run in places if is_strong]
+    tokens_of_words: list[list[int]] = []
+    for place, word in enumerate(words):
+        if word is not None and place and words[place - 1] == word:
+            tokens_of_words[-1].append(place)
+        else:
+            tokens_of_words.append([place])
+    least = MIN_RATIO / max(len(tokens_of_words), 1)
+
+    def is_strong(tokens: list[int]) -> bool:
+        return words[tokens[0]] is not None and sum(overall[token] for token in tokens) > least
+
+    spans = []
+    for are_strong, run in groupby(tokens_of_words, key=is_strong):
+        if are_strong:
+            spans.append(_part(text, offsets, overall, list(chain.from_iterable(run))))
     return sorted(spans, key=lambda span: -span["weight"])
 
 

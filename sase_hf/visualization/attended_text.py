@@ -27,7 +27,7 @@ MIN_ADDED = 0.1  # of the largest contribution in a text; smaller ones are not n
 FIELDS = ("label", "score", "text", "tokens", "offsets", "overall", "attention")
 FIELDS_OF_TEXT = (  # of a pair each has two values
     *("text", "tokens", "offsets", "overall", "attention"),
-    *("spans", "sentences", "cosine", "truncated", "word_contributions"),
+    *("word_ids", "spans", "sentences", "cosine", "truncated", "word_contributions"),
 )
 
 
@@ -155,7 +155,7 @@ def parse_result(result: Result, name: str = "the result") -> list[AttendedText]
 
 
 def _attended_text(result: Result) -> AttendedText:
-    tokens_of_words, words = _words(result["text"], result["offsets"])
+    tokens_of_words, words = _words(result["text"], result["offsets"], result.get("word_ids"))
 
     def by_word(values: Sequence[float]) -> list[float]:
         return [sum(values[token] for token in tokens) for tokens in tokens_of_words]
@@ -175,13 +175,15 @@ def _attended_text(result: Result) -> AttendedText:
 
 
 def _words(
-    text: str, offsets: Sequence[Sequence[int]]
+    text: str,
+    offsets: Sequence[Sequence[int]],
+    word_ids: Sequence[int | None] | None = None,
 ) -> tuple[list[list[int]], list[tuple[int, int]]]:
     """Return the tokens of every word of a text, and the start and end of every word.
 
-    A word is one token, or several: those with the same characters, which byte-level tokenizers
-    make, and the parts of what a reader sees as one character, such as an emoji. A token without
-    characters belongs to no word.
+    A word is one token, or several: the pieces of a word, those with the same characters, which
+    byte-level tokenizers make, and the parts of what a reader sees as one character, such as an
+    emoji. A token without characters belongs to no word.
     """
     starts: Container[int] = range(len(text))  # ASCII has no characters of several parts
     if not text.isascii():
@@ -189,8 +191,12 @@ def _words(
     tokens: list[list[int]] = []
     words: list[tuple[int, int]] = []
     done = 0
+    word_of_last = None
     for token, (start, end) in enumerate(offsets):
-        is_inside = start <= done and start not in starts
+        word = word_ids[token] if word_ids else None
+        is_piece = word is not None and word == word_of_last
+        is_inside = is_piece or (start <= done and start not in starts)
+        word_of_last = word
         if words and start < end and (end <= done or is_inside):
             start_of_word, _ = words[-1]
             done = max(done, end)

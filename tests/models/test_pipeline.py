@@ -20,7 +20,7 @@ from transformers import (
 from transformers.pipelines.pt_utils import KeyDataset, KeyPairDataset
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, build_tokenizer
-from sase_hf.models.pipeline_self_attentive import most_attended, sentence_starts
+from sase_hf.models.pipeline_self_attentive import most_attended, sentence_starts, words_of_tokens
 
 TEXT = "The soup was not good,  but the bread was."
 PAIR = {"text": "Two dogs sleep on a mat.", "text_pair": "No dog is awake."}
@@ -351,16 +351,66 @@ def test_stock_classification_of_another_model_is_that_of_transformers(
     assert pipe(PAIR, top_k=None) == stock(PAIR, top_k=None)
 
 
-def test_most_attended_joins_neighbouring_tokens() -> None:
+def test_most_attended_joins_neighbouring_words() -> None:
     """By hand: two runs, the blanks inside them kept."""
     text = "was  not bad , but slow"
     offsets = [[0, 3], [5, 8], [9, 12], [13, 14], [15, 18], [19, 23]]
-    spans = most_attended(text, offsets, [0.26, 0.38, 0.0, 0.06, 0.0, 0.3])
+    words: list[int | None] = [*range(6)]
+    spans = most_attended(text, offsets, words, [0.26, 0.38, 0.0, 0.06, 0.0, 0.3])
     assert spans == [
         {"text": "was  not", "start": 0, "end": 8, "weight": pytest.approx(0.64)},
         {"text": "slow", "start": 19, "end": 23, "weight": 0.3},
     ]
-    assert most_attended(text, offsets, [1 / 6] * 6) == [], "an evenly read text has no span"
+    even = most_attended(text, offsets, words, [1 / 6] * 6)
+    assert even == [], "an evenly read text has no span"
+
+
+def test_most_attended_takes_whole_words() -> None:
+    """Its pieces count together: 0.5 of the weight is above 1.5 times a third, 0.2 is not."""
+    text = "unreadable but"
+    offsets = [[0, 0], [0, 2], [2, 6], [6, 10], [11, 14]]
+    words = [None, 0, 0, 0, 1]
+    [span] = most_attended(text, offsets, words, [0.27, 0.02, 0.43, 0.08, 0.2])
+    assert span == {"text": "unreadable", "start": 0, "end": 10, "weight": pytest.approx(0.53)}
+    assert most_attended(text, offsets, words, [0.6, 0.1, 0.1, 0.1, 0.1]) == []
+
+
+def test_pipeline_numbers_the_words_of_the_tokens(tokenizer: TokenizersBackend) -> None:
+    """The pieces of a word share its number; of a pair each side begins at 0."""
+    reader = random_reader(SelfAttentiveForSequenceClassification, tokenizer)
+    assert reader("The  soup!")["word_ids"] == [0, 1, 2]
+    assert reader("")["word_ids"] == []
+    pieces = build_tokenizer(["walk"] * 5 + ["ed"], level="subword")
+    pieces.padding_side = "left"
+    reader = random_reader(SelfAttentiveForNLI, pieces)
+    options = {"padding": "max_length", "max_length": 12}
+    result = reader({"text": "walked, walk", "text_pair": "we walked"}, **options)
+    assert result["tokens"] == [["walk", "e", "d", ",", "walk"], ["w", "e", "walk", "e", "d"]]
+    assert result["word_ids"] == [[0, 0, 0, 1, 2], [0, 0, 1, 1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "word_ids", "expected"),
+    [
+        ("[] good , bad []", [None, 0, 0, 1, None], [None, 0, 1, 2, None]),
+        ("play ing # 1 st", [0, 0, 0, 0, 0], [0, 0, 1, 2, 2]),
+        ("日 本 go od", [0, 0, 0, 0], [0, 1, 2, 2]),
+        ("ก า कि ल हि न्दी", [0, 0, 1, 1, 1, 1], [0, 1, 2, 2, 2, 2]),
+    ],
+)
+def test_words_of_tokens_are_runs_of_letters(
+    tokens: str, word_ids: list[int | None], expected: list[int | None]
+) -> None:
+    """To a tokenizer that cuts at spaces only, a sentence of Chinese or Thai is one word."""
+    text = ""
+    offsets = []
+    for token in tokens.split():
+        start = len(text)
+        text += token.strip("[]")
+        offsets.append([start, len(text)])
+    assert words_of_tokens(text, offsets, word_ids) == expected
+    same_character = [[0, 1], [0, 1], [1, 2]]
+    assert words_of_tokens("é!", same_character, [0, 0, 0]) == [0, 0, 1]
 
 
 def test_pipeline_ranks_the_sentences_of_a_long_text_by_what_they_added(

@@ -72,6 +72,25 @@ def test_attended_text_joins_tokens_within_one_character(
     assert reading.views == [pytest.approx(weights)] * 2
 
 
+def test_attended_text_joins_the_pieces_of_a_word() -> None:
+    """A reader sees words; a pair keeps its two texts apart."""
+    side = {
+        "text": "unreadable but",
+        "tokens": [],
+        "offsets": [(0, 0), (0, 2), (2, 6), (6, 10), (11, 14)],
+        "word_ids": [None, 0, 0, 0, 1],
+        "overall": [0.1, 0.2, 0.3, 0.3, 0.1],
+        "attention": [[0.1, 0.2, 0.3, 0.3, 0.1]],
+        "word_contributions": [9, -2.0, 1.0, 0.5, 3.0],
+    }
+    of_pair = {name: [value, value] for name, value in side.items()}
+    answer = {"label": "a", "score": 0.5}
+    for reading in [*parse_result(side | answer), *parse_result(of_pair | answer)]:
+        assert reading.words == [(0, 10), (11, 14)]
+        assert reading.views == [pytest.approx([0.8, 0.1])] * 2
+        assert reading.added == pytest.approx([-0.5, 3.0])
+
+
 @pytest.mark.parametrize(
     ("weights", "expected"),
     [
