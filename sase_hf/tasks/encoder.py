@@ -1,8 +1,7 @@
 """What the tasks of texts share: a new model on word vectors or on a pretrained encoder."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -10,11 +9,19 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, TokenizersBackend
 
+from ..data.level import choose_level
 from ..data.own_vectors import WIDTH, has_tokens, own_word_vectors
 from ..data.splits import Rows
-from ..data.tokenizer import build_tokenizer
+from ..data.tokenizer import build_tokenizer, built_settings
 from ..data.word_vectors import load_word_vectors, read_words
-from ..training.arguments import NO_VECTORS, OWN_VECTORS, EncoderArguments, RunT, SourceT
+from ..training.arguments import (
+    AUTO_LEVEL,
+    NO_VECTORS,
+    OWN_VECTORS,
+    EncoderArguments,
+    RunT,
+    SourceT,
+)
 from ..training.task import (
     ModelAndTokenizer,
     Task,
@@ -78,8 +85,12 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
     def details(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]
     ) -> dict[str, Any]:
-        """Return the word vectors that a new model started from."""
-        return {"word_vectors": self._started_from(setup)}
+        """Return the word vectors that a new model started from, and the level of its tokens."""
+        details: dict[str, Any] = {"word_vectors": self._started_from(setup)}
+        settings = built_settings(setup.tokenizer)
+        if settings is not None:
+            details["level"] = settings["level"]
+        return details
 
     def inputs(self) -> dict[str, list[str]]:
         """Return also the pretrained encoder and the files of word vectors."""
@@ -92,12 +103,12 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
         return named
 
     def ways_to_know_words(self) -> list[str]:
-        """Return also word vectors and characters, where flags do not ask for them."""
+        """Return also word vectors and subwords, where flags do not ask for them."""
         ways = super().ways_to_know_words()
         if not self.arguments.model.vector_files:
             ways.append("--word_vectors")
-        if self.arguments.model.level != "character":
-            ways.append("--level character")
+        if self.arguments.model.level in (AUTO_LEVEL, "word"):
+            ways.append("--level subword")
         return ways
 
     def new_model(
@@ -107,7 +118,7 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
         model = self.arguments.model
         self._check_word_vectors()
         encoder = model.encoder_name_or_path
-        tokenizer = self.new_tokenizer(rows, self._tokenizer_builder(), ready=encoder)
+        tokenizer = self.new_tokenizer(rows, self._build_tokenizer, ready=encoder)
         config_fields = {
             **fields,
             **model.given(model.config_fields),
@@ -128,6 +139,12 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
                 raise ValueError(f"--{name} needs --word_vectors with a file")
         if model.extend_vocabulary and model.tokenizer_name is not None:
             raise no_change_of_tokenizer(["extend_vocabulary"])
+        if model.level == "subword" and model.vector_files:
+            raise refusal(
+                f"--level is subword, but the vectors of {', '.join(model.vector_files)} are those "
+                "of whole words",
+                "give --level word, or --word_vectors own",
+            )
 
     def _vector_options(self) -> dict[str, Any]:
         return {
@@ -136,15 +153,17 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
             "member": self.arguments.model.word_vectors_member,
         }
 
-    def _tokenizer_builder(self) -> Callable[..., TokenizersBackend]:
-        """Return what builds a new tokenizer, with the words that have a vector."""
+    def _build_tokenizer(self, texts: Iterable[str], **options: Any) -> TokenizersBackend:
+        """Return a new tokenizer, which has the words that have a vector, of the asked level."""
         model = self.arguments.model
-        if not model.vector_files or model.extend_vocabulary is False:
-            return build_tokenizer
-        words = chain.from_iterable(
-            read_words(path, **self._vector_options()) for path in model.vector_files
-        )
-        return partial(build_tokenizer, extra_words=words)
+        is_measured = model.level == AUTO_LEVEL and not model.vector_files
+        if is_measured and isinstance(texts, Sequence):  # those of pairs are an iterator
+            options["level"] = choose_level(texts)
+        if model.vector_files and model.extend_vocabulary is not False:
+            options["extra_words"] = chain.from_iterable(
+                read_words(path, **self._vector_options()) for path in model.vector_files
+            )
+        return build_tokenizer(texts, **options)
 
     def _model_on_encoder(
         self,

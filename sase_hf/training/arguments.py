@@ -61,6 +61,8 @@ RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
     ),
 }
 
+AUTO_LEVEL = "auto"  # the value of --level that measures the texts
+
 # Values of --word_vectors that are no files.
 OWN_VECTORS = "own"
 NO_VECTORS = "none"
@@ -117,9 +119,12 @@ class EncoderArguments(ModelSource):
         "encoder_name_or_path",
     )
 
-    level: str | None = flag(
-        "Unit of a new tokenizer: a token is a word, a piece of a word or a character.",
-        choices=get_args(Level),
+    level: str = flag(
+        "Unit of a new tokenizer: a token is a word, a piece of a word or a character. auto takes "
+        "pieces for single texts in languages with many endings, measured on the training rows; "
+        "for pairs of texts, and with files of word vectors, it takes words.",
+        AUTO_LEVEL,
+        choices=(AUTO_LEVEL, *get_args(Level)),
     )
     encoder_name_or_path: str | None = flag(
         "A pretrained encoder of transformers under the attention of a new model, such as BERT: a "

@@ -64,7 +64,7 @@ def measure_labels(words: Sequence[str], model: Path, word_list: Path | None) ->
     batch_size = task.arguments.run.per_device_eval_batch_size
     measured: dict[str, Any] = {}
     if parts.model.config.has_attention:
-        reads_words = task.arguments.model.level != "character"
+        reads_words = task.arguments.model.level not in ("subword", "character")
         listed = read_word_list(word_list) if word_list is not None and reads_words else {}
         statistics = measure_attention(sample, batch_size, listed)
         kinds = (kind for kind in (*DISTRIBUTIONS, "lift") if kind in statistics)

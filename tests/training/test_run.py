@@ -302,7 +302,7 @@ def test_run_warns_of_validation_texts_whose_words_are_unknown(
     with caplog.at_level(logging.WARNING, logger="sase_hf.training.run"):
         train_tiny(tmp_path / "words", **files, max_steps=1)
         assert "100% of the tokens of the validation rows are words that" in caplog.text
-        advice = "a new model with --word_vectors or --level character"
+        advice = "a new model with --word_vectors or --level subword"
         assert caplog.messages[-1].endswith(
             f"Train on more texts of the same language, or {advice}"
         )
