@@ -10,6 +10,7 @@ from transformers.pipelines import PIPELINE_REGISTRY
 from .data.own_vectors import own_word_vectors
 from .data.tokenizer import LenientTokenizer, build_tokenizer, build_translation_tokenizer
 from .data.word_vectors import load_word_vectors
+from .evaluation.linear_part import fit_linear_part
 from .layers import SelfAttention
 from .models import FAMILIES, Family
 from .models.configuration_rnnsearch import RNNSearchConfig
@@ -77,6 +78,7 @@ __all__ = [
     "build_on_encoder",
     "build_tokenizer",
     "build_translation_tokenizer",
+    "fit_linear_part",
     "load_word_vectors",
     "own_word_vectors",
 ]

@@ -127,7 +127,7 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
         if encoder is not None:
             return self._model_on_encoder(head, encoder, tokenizer, config_fields)
         config_fields["vocab_size"] = len(tokenizer)
-        return self._model_on_vectors(head, rows, tokenizer, config_fields)
+        return self.model_on_vectors(head, rows, tokenizer, config_fields)
 
     def _check_word_vectors(self) -> None:
         """Raise ValueError for flags of word vectors that contradict others."""
@@ -183,7 +183,7 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
             check_tokenizer(tokenizer, model.config.vocab_size)
         return ModelAndTokenizer(model, tokenizer)
 
-    def _model_on_vectors(
+    def model_on_vectors(
         self,
         head: type[PreTrainedModel],
         rows: Rows,

@@ -128,6 +128,15 @@ def test_card_says_whether_the_probabilities_were_scaled_and_on_which_rows() -> 
         assert "calibration_error | 0.01 |" in card
 
 
+def test_card_says_how_much_the_hops_and_the_words_count() -> None:
+    scales = {"temperature": 1.0, "scale_of_hops": 0.31, "scale_of_words": 0.6}
+    record = {**RECORD, **scales, "metrics": {"calibration_error": 0.01}}
+    card = card_of(record, linear_part="words_and_pairs").text
+    assert "scaled on the validation rows (factors 0.31 and 0.60)" in card
+    assert "calibration_error (on the rows that set the scales) | 0.01 |" in card
+    assert "| linear part beside the hops | words and pairs of words |" in card
+
+
 def test_card_says_how_often_a_set_of_answers_holds_the_label() -> None:
     record = {**RECORD, "temperature": 1.5}
     card = card_of(record, answer_threshold=0.1234, answer_error=0.1).text

@@ -105,7 +105,7 @@ def test_calibration_leaves_no_better_temperature_and_no_other_prediction(tmp_pa
     path = tmp_path / "reviews.jsonl"
     write_rows(path, review_rows(200))
     options = {**TINY, "train_file": path, "validation_fraction": 0.5, "learning_rate": 0.08}
-    options |= {"do_train": True, "do_eval": True}
+    options |= {"do_train": True, "do_eval": True, "linear_part": "none"}
     logits = {}
     for name in ("plain", "calibrated"):
         output = tmp_path / name

@@ -1,6 +1,7 @@
 """Calibration after training: probabilities that fit the validation rows, and answer sets."""
 
 import logging
+from typing import Any
 
 import torch
 
@@ -9,6 +10,7 @@ from ...evaluation.calibration import (
     fit_temperature,
     fit_threshold,
 )
+from ...evaluation.linear_part import Scales, clear, fit_linear_part
 from ...training.task import TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
 from .report import FEW_ROWS
@@ -22,13 +24,39 @@ MOST = 10.0
 UNCHANGED = 1.0
 
 
-def calibrate(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, float]:
+def has_linear_part(model: Any) -> bool:
+    """Return whether a model adds what the words themselves say to its logits."""
+    return getattr(model, "linear_part", None) is not None
+
+
+def leave_to_fit(model: Any) -> None:
+    """Let a linear part add nothing and learn nothing in training, which `weigh_words` follows."""
+    clear(model.linear_part)
+    model.linear_part.requires_grad_(False)
+
+
+def weigh_words(setup: TrainingSetup) -> dict[str, float]:
+    """Fit the linear part of a trained model, and scale it and the hops on the validation rows.
+
+    Returns both scales.
+    """
+    scales: Scales = fit_linear_part(
+        setup.model, setup.tokens["train"], setup.tokens.get("validation")
+    )
+    setup.model.linear_part.requires_grad_(True)
+    return {"scale_of_hops": scales.hops, "scale_of_words": scales.words}
+
+
+def calibrate(
+    trainer: SelfAttentiveTrainer, setup: TrainingSetup, *, is_scaled: bool = False
+) -> dict[str, float]:
     """Fit the probabilities, and the threshold of answer sets, to the validation rows.
 
     The logits are divided by the temperature that makes the labels most likely (Guo et al., 2017).
     The last layer is divided, so that the saved model, its export and its pipelines need no more.
     No prediction changes. Only for one label per row. The temperature stays 1 if no other lowers
-    the calibration error, and below `FEW_ROWS` rows.
+    the calibration error, below `FEW_ROWS` rows, and if the model `is_scaled` on these rows
+    already, as `weigh_words` does.
 
     Returns `temperature`, and the calibration error without it and with it; `answer_threshold` and,
     if there is one, the mean number of labels in an answer set.
@@ -42,7 +70,8 @@ def calibrate(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, 
     error_before = expected_calibration_error(logits.softmax(-1), labels)
     error_after = expected_calibration_error((logits / temperature).softmax(-1), labels)
     are_all_right = bool((logits.argmax(-1) == labels).all())
-    if error_after >= error_before or are_all_right or len(labels) < FEW_ROWS:
+    is_no_gain = error_after >= error_before or are_all_right
+    if is_scaled or is_no_gain or len(labels) < FEW_ROWS:
         temperature = UNCHANGED
         error_after = error_before
     with torch.no_grad():

@@ -94,10 +94,14 @@ def _facts(
         logged = trainer.family.logged_outputs
         loss = trainer.family_loss(output, dict.fromkeys(logged, 0.0))
         yield f"loss without the {' and '.join(logged)}", loss
-    if "temperature" in known:
+    if "scale_of_words" in known:
+        yield "factor of the hops", known["scale_of_hops"]
+        yield "factor of the words themselves", known["scale_of_words"]
+    elif "temperature" in known:
         temperature = known["temperature"]
         yield f"temperature{NOTES_ON_TEMPERATURE.get(temperature, '')}", temperature
         yield "calibration error before scaling", known["eval_calibration_error_before"]
+    if "eval_calibration_error" in known:
         yield "calibration error after, same rows", known["eval_calibration_error"]
     if "answer_set_size" in known:
         yield "labels in an answer set, mean", known["answer_set_size"]

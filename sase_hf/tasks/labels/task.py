@@ -3,11 +3,12 @@
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel, TokenizersBackend
 
 from ...data.arguments import DataArguments
 from ...data.label_doubts import label_doubts
@@ -17,15 +18,18 @@ from ...evaluation.metrics import load_metrics, metrics_function
 from ...models import FAMILIES, RETRIEVAL
 from ...models.answers import answers_of
 from ...models.checked_config import flag
+from ...models.linear_self_attentive import NUM_PAIRS
 from ...training.arguments import OWN_VECTORS, EncoderArguments, RunArguments, with_config_flags
 from ...training.task import ModelAndTokenizer, Predictions, TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
 from ...utils.errors import refusal
 from ...utils.text import Table
 from ..encoder import EncoderTask
-from .calibration import calibrate
+from .calibration import calibrate, has_linear_part, leave_to_fit, weigh_words
 from .predictions import predicted_labels
 from .report_page import write_report
+
+MAX_LINEAR_WEIGHTS = 10_000_000  # in 40 megabytes; a default, which the flag can exceed
 
 HEADS: Mapping[str, type[PreTrainedModel]] = {
     task: head
@@ -179,6 +183,26 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
             fields["class_weights"] = _class_weights(self.arguments.model.class_weights, rows)
         return self.new_model(head, rows, fields)
 
+    def model_on_vectors(
+        self,
+        head: type[PreTrainedModel],
+        rows: Rows,
+        tokenizer: TokenizersBackend,
+        config_fields: dict[str, Any],
+    ) -> ModelAndTokenizer:
+        """Return a new model, with a linear part if it reads single texts and is calibrated."""
+        if self.arguments.run.calibrate and not reads_pairs(head):
+            num_labels = len(rows.label_names)
+            config_fields.setdefault("linear_part", _linear_part(len(tokenizer), num_labels))
+        return super().model_on_vectors(head, rows, tokenizer, config_fields)
+
+    def assemble(self, checkpoint: Path | None = None) -> TrainingSetup:
+        """Return rows and model; a linear part is left out of the training and fitted after it."""
+        setup = super().assemble(checkpoint)
+        if self.arguments.run.do_train and has_linear_part(setup.model):
+            leave_to_fit(setup.model)
+        return setup
+
     def change_config(self, config: PreTrainedConfig, rows: Rows, is_resumed: bool) -> None:
         """Set also other labels and class weights if they were asked for."""
         model = self.arguments.model
@@ -255,8 +279,14 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
     def after_training(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup
     ) -> dict[str, float]:
-        """Calibrate the model if it was asked for."""
-        return calibrate(trainer, setup) if self.arguments.run.calibrate else {}
+        """Fit the linear part if there is one, and calibrate the model if it was asked for."""
+        measured: dict[str, float] = {}
+        has_words = has_linear_part(setup.model)
+        if has_words:
+            measured = weigh_words(setup)
+        if self.arguments.run.calibrate:
+            measured |= calibrate(trainer, setup, is_scaled=has_words)
+        return measured
 
     def evaluate(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, known: Mapping[str, float]
@@ -304,9 +334,17 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
     def details(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]
     ) -> dict[str, Any]:
-        """Return also the temperature of the calibration, None without one."""
+        """Return also the temperature and the scales of both parts; None without them."""
         details = super().details(trainer, setup, metrics)
-        return {**details, "temperature": metrics.get("temperature")}
+        names = ("temperature", "scale_of_hops", "scale_of_words")
+        return {**details, **{name: metrics.get(name) for name in names}}
+
+
+def _linear_part(num_words: int, num_labels: int) -> str:
+    """Return which linear part a new model has, so that it keeps below `MAX_LINEAR_WEIGHTS`."""
+    if (num_words + NUM_PAIRS) * num_labels <= MAX_LINEAR_WEIGHTS:
+        return "words_and_pairs"
+    return "words" if num_words * num_labels <= MAX_LINEAR_WEIGHTS else "none"
 
 
 def _has_attention(setup: TrainingSetup) -> bool:

@@ -1,0 +1,397 @@
+"""The linear part of a trained classifier: a regression over words, and its share in the logits.
+
+The regression learns from the training rows what each word and each pair of neighbouring words says
+about a label. The logits of the model are then a D + b W: D those of the hops, W those of the
+words, and a, b >= 0 the two numbers that make the labels of the validation rows most likely.
+
+Shapes: N training rows, B rows, V words, F features (words and pairs), L labels or numbers.
+"""
+
+import logging
+import time
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from datasets import Dataset
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from torch import Tensor, nn
+
+from ..data.batching import batches_by_length, token_counts
+from ..models.answers import answers_of
+from ..models.linear_self_attentive import NUM_PAIRS, pair_ids
+from ..models.modeling_self_attentive import IGNORED_LABEL
+from ..utils.errors import refusal
+
+logger = logging.getLogger(__name__)
+
+Array = NDArray[np.floating]
+
+# Of a pair beside a word: pairs are rarer, and there are more of them.
+WEIGHT_OF_PAIRS = 0.7
+# scikit-learn's C, the inverse of the regularisation. From 0.3 to 10 the sum of both parts is as
+# good: b takes up the difference.
+STRENGTH = 1.0
+MAX_STEPS = 200  # of a regression; more change no prediction
+# How much the usual a and b weigh beside the validation rows: a few rows alone would choose any
+# share, a thousand outvote them.
+WEIGHT_OF_USUAL = 4.0
+LEAST_VARIANCE = 1e-6  # of errors, in deviations of the numbers
+MAX_ENTRIES = 100_000_000  # features of all rows, times labels: a regression of some minutes
+BATCH_TOKENS = 8_192
+
+
+class Scales(NamedTuple):
+    """How much the two parts of the logits count: a of the hops, b of the words."""
+
+    hops: float
+    words: float
+
+
+class WordRegression(NamedTuple):
+    """The weights of a regression, whose outputs are logits.
+
+    For numbers the outputs are added to the `mean` of the training rows, in units of their
+    `deviation`; for labels these are 0 and 1.
+    """
+
+    weights: Array  # of the words, then of the pairs if there are any, (F, L)
+    bias: Array  # (L,)
+    mean: Array  # (L,)
+    deviation: Array  # (L,)
+
+    def outputs(self, rows: Dataset, config: Any) -> Tensor:
+        """Return the outputs (B, L) for encoded rows, float64."""
+        return torch.from_numpy(_features(rows, config) @ self.weights + self.bias)
+
+    def centred(self, values: Tensor) -> Tensor:
+        """Return labels or logits (B, L) of the model as the outputs count them."""
+        mean = torch.from_numpy(self.mean)
+        return (values.double().reshape(-1, len(mean)) - mean) / torch.from_numpy(self.deviation)
+
+
+def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = None) -> Scales:
+    """Fit the linear part of a trained classifier, and scale both parts. The model is changed.
+
+    Each label has a logistic regression, of several labels per row one of its own, and numbers have
+    a ridge regression. A linear part that the model has from before is replaced. Without validation
+    rows both parts count as they usually do.
+
+    Args:
+        model: A classifier of texts whose config has a `linear_part`.
+        train: The rows that it was trained on, with `input_ids` and `labels`.
+        validation: Rows that it was not trained on.
+
+    Returns the scales: that of the hops, by which the last layer is multiplied, and that of the
+    words, which is 0 where they add nothing, or if all training rows have the same label.
+    ValueError is raised for a model without a linear part.
+    """
+    linear_part = getattr(model, "linear_part", None)
+    if linear_part is None:
+        raise refusal(
+            f"this {type(model).__name__} has no linear part",
+            "make it with SelfAttentiveConfig(linear_part='words_and_pairs')",
+        )
+    start = time.perf_counter()
+    clear(linear_part)
+    regression = fit_words(train, model.config)
+    if regression is None:
+        logger.info("linear part: none, because all training rows have the same label")
+        return Scales(1.0, 0.0)
+    scales = Scales(*_problem_of(model.config).usual)
+    if validation is not None:
+        scales = fit_scales(_logits(model, validation), regression, validation, model.config)
+    _write(model, regression, scales)
+    seconds = time.perf_counter() - start
+    logger.info(
+        f"linear part: logits of the hops times {scales.hops:.2f}, of the words times "
+        f"{scales.words:.2f}, {seconds:.1f} s"
+    )
+    return scales
+
+
+@torch.no_grad()
+def clear(linear_part: Any) -> None:
+    """Let a linear part add nothing."""
+    for weight in linear_part.parameters():
+        weight.zero_()
+
+
+def fit_words(train: Dataset, config: Any) -> WordRegression | None:
+    """Return the regression over the words of encoded rows; None if they all have the same label.
+
+    Rows beyond `MAX_ENTRIES` are left out, evenly spaced.
+    """
+    answers = answers_of(config)
+    num_labels = len(answers.names)
+    rows = _enough_rows(train, num_labels)
+    labels = answers.labels(torch.tensor(rows["labels"][:])).numpy()
+    mean = np.zeros(num_labels)
+    deviation = np.ones(num_labels)
+    if not answers.has_labels:
+        mean = labels.mean(0, dtype=np.float64)
+        deviation = np.maximum(labels.std(0, dtype=np.float64), 1e-30)
+        labels = (labels - mean) / deviation
+    counts = _features(rows, config)
+    known = np.unique(counts.indices)  # the weight of a feature that no row has stays 0
+    rarity = _rarity(counts, config.vocab_size)[known]
+    found = _problem_of(config).regression(csr_array(counts[:, known] * rarity), labels, config)
+    if found is None:
+        return None
+    coefficients, bias = found
+    weights = np.zeros((counts.shape[1], num_labels))
+    weights[known] = coefficients * rarity[:, np.newaxis]
+    return WordRegression(weights, bias, mean, deviation)
+
+
+def fit_scales(logits: Tensor, regression: WordRegression, rows: Dataset, config: Any) -> Scales:
+    """Return the scales that make the labels of B rows most likely.
+
+    `logits` (B, L) are those of the hops. The sum of the losses has a term for the squared distance
+    from the usual scales, and is convex.
+    """
+    from scipy.optimize import minimize  # here and below, because `import sase_hf` needs none
+
+    problem = _problem_of(config)
+    of_hops = regression.centred(logits)
+    of_words = regression.outputs(rows, config)
+    labels = torch.tensor(rows["labels"][:])
+    if not answers_of(config).has_labels:
+        labels = regression.centred(labels)
+    usual = torch.tensor(problem.usual, dtype=torch.float64)
+    unit = problem.unit(of_hops, of_words, labels)
+
+    def loss_and_slope(values: Array) -> tuple[float, Array]:
+        scales = torch.tensor(values, requires_grad=True)
+        loss = problem.loss(scales[0] * of_hops + scales[1] * of_words, labels, config) / unit
+        loss = loss + WEIGHT_OF_USUAL * ((scales - usual) / usual).square().sum()
+        (slope,) = torch.autograd.grad(loss, scales)
+        return loss.item(), slope.numpy()
+
+    found = minimize(loss_and_slope, problem.usual, jac=True, bounds=[(0, None), (0, None)])
+    return Scales(*found.x.tolist())
+
+
+# ---- the regression and the loss of each kind of answers -----------------------------------------
+
+
+class _OneLabel:
+    """One label per row."""
+
+    usual = (0.3, 0.6)  # a and b where nothing says otherwise
+
+    @staticmethod
+    def regression(features: csr_array, labels: Array, config: Any) -> tuple[Array, Array] | None:
+        """Return coefficients (F, L) and bias (L,); None if all N `labels` are the same."""
+        num_labels = len(answers_of(config).names)
+        class_weights = np.ones(num_labels)
+        if config.class_weights is not None:
+            class_weights = np.array(config.class_weights, dtype=np.float64)
+        counted = labels != IGNORED_LABEL
+        counted[counted] = class_weights[labels[counted]] > 0
+        present = np.unique(labels[counted])
+        if len(present) < 2:
+            return None
+        fitted = _logistic(features[counted], labels[counted], class_weights[labels[counted]])
+        coefficients = np.zeros((features.shape[1], num_labels))
+        # A label without a row is as unlikely as one row among all would make it.
+        bias = np.full(num_labels, -np.log(len(labels) + 1.0))
+        if len(present) == 2:  # of two labels scikit-learn returns the difference
+            coefficients[:, present] = fitted.coef_.T * [-0.5, 0.5]
+            bias[present] = fitted.intercept_ * [-0.5, 0.5]
+        else:
+            coefficients[:, present] = fitted.coef_.T
+            bias[present] = fitted.intercept_
+        return coefficients, bias
+
+    @staticmethod
+    def unit(of_hops: Tensor, of_words: Tensor, labels: Tensor) -> float:
+        """Return in what the loss is counted: nats."""
+        return 1.0
+
+    @staticmethod
+    def loss(logits: Tensor, labels: Tensor, config: Any) -> Tensor:
+        """Return the sum of the losses of B rows."""
+        weights = config.class_weights
+        return F.cross_entropy(
+            logits,
+            labels.double() if labels.is_floating_point() else labels.view(-1),
+            weight=None if weights is None else logits.new_tensor(weights),
+            ignore_index=IGNORED_LABEL,
+            reduction="sum",
+        )
+
+
+class _SeveralLabels:
+    """Several labels per row, or none."""
+
+    usual = _OneLabel.usual
+
+    @staticmethod
+    def regression(features: csr_array, labels: Array, config: Any) -> tuple[Array, Array] | None:
+        """Return coefficients (F, L) and bias (L,); None if no label tells rows apart."""
+        num_labels = labels.shape[1]
+        coefficients = np.zeros((features.shape[1], num_labels))
+        bias = np.zeros(num_labels)
+        are_constant = True
+        for number, column in enumerate(labels.T):
+            counted = column != IGNORED_LABEL
+            applies = column[counted] > 0
+            num_applies = applies.sum()
+            if 0 < num_applies < len(applies):
+                fitted = _logistic(features[counted], applies, np.ones(len(applies)))
+                coefficients[:, number] = fitted.coef_[0]
+                bias[number] = fitted.intercept_[0]
+                are_constant = False
+            else:
+                bias[number] = np.log(num_applies + 1) - np.log(len(applies) - num_applies + 1)
+        return None if are_constant else (coefficients, bias)
+
+    unit = staticmethod(_OneLabel.unit)
+
+    @staticmethod
+    def loss(logits: Tensor, labels: Tensor, config: Any) -> Tensor:
+        """Return the sum of the losses of the labels of B rows."""
+        labels = labels.view_as(logits).double()
+        losses = F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+        return losses[labels != IGNORED_LABEL].sum()
+
+
+class _Numbers:
+    """Numbers, in units of their deviation."""
+
+    usual = (0.4, 0.8)
+
+    @staticmethod
+    def regression(features: csr_array, labels: Array, config: Any) -> tuple[Array, Array] | None:
+        """Return coefficients (F, L) and bias (L,); None if all N rows have the same numbers."""
+        from sklearn.linear_model import Ridge
+
+        if not labels.any():
+            return None
+        fitted = Ridge(alpha=1 / STRENGTH).fit(features, labels)
+        return fitted.coef_.reshape(labels.shape[1], -1).T, np.ravel(fitted.intercept_)
+
+    @staticmethod
+    def unit(of_hops: Tensor, of_words: Tensor, labels: Tensor) -> float:
+        """Return the variance of the errors of the better part, so that losses count in nats."""
+        errors = [(part - labels).square().mean().item() for part in (of_hops, of_words)]
+        return max(min(errors), LEAST_VARIANCE)
+
+    @staticmethod
+    def loss(logits: Tensor, labels: Tensor, config: Any) -> Tensor:
+        """Return half the sum of the squared errors of B rows."""
+        return (logits - labels).square().sum() / 2
+
+
+_PROBLEMS: dict[str, type[_OneLabel | _SeveralLabels | _Numbers]] = {
+    "single_label_classification": _OneLabel,
+    "multi_label_classification": _SeveralLabels,
+    "regression": _Numbers,
+}
+
+
+def _problem_of(config: Any) -> type[_OneLabel | _SeveralLabels | _Numbers]:
+    return _PROBLEMS[answers_of(config).kind]
+
+
+def _logistic(features: csr_array, labels: Array, weights: Array) -> Any:
+    """Return a regression of scikit-learn for N rows with weights (N,)."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    regression = LogisticRegression(C=STRENGTH, max_iter=MAX_STEPS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return regression.fit(features, labels, weights)
+
+
+# ---- features, and the model ---------------------------------------------------------------------
+
+
+def _enough_rows(train: Dataset, num_labels: int) -> Dataset:
+    """Return as many rows as `MAX_ENTRIES` allows, evenly spaced."""
+    num_entries = 2 * sum(token_counts(train)) * num_labels
+    if num_entries <= MAX_ENTRIES:
+        return train
+    num_rows = max(train.num_rows * MAX_ENTRIES // num_entries, 1)
+    return train.select(np.linspace(0, train.num_rows - 1, num_rows).astype(int))
+
+
+def _features(rows: Dataset, config: Any) -> csr_array:
+    """Return how often each word and each pair of neighbours stands in B rows, over sqrt(T).
+
+    The result is (B, F), F = V, or V + `NUM_PAIRS` if the linear part has pairs.
+    """
+    lengths = np.array(token_counts(rows), dtype=np.int64)
+    table = rows.with_format("arrow")[:]
+    words = np.concatenate([np.zeros(0, np.int64), *_flat(table["input_ids"].chunks)])
+    row_of_word = np.repeat(np.arange(len(lengths)), lengths)
+    columns = [words]
+    row_of_column = [row_of_word]
+    num_features = config.vocab_size
+    if config.linear_part == "words_and_pairs":
+        are_neighbours = row_of_word[:-1] == row_of_word[1:]
+        first, second = (torch.from_numpy(ids[are_neighbours]) for ids in (words[:-1], words[1:]))
+        columns.append(pair_ids(first, second).numpy() + num_features)
+        row_of_column.append(row_of_word[:-1][are_neighbours])
+        num_features += NUM_PAIRS
+    places = np.concatenate(row_of_column)
+    values = 1 / np.sqrt(lengths[places])
+    shape = (len(lengths), num_features)
+    return csr_array((values, (places, np.concatenate(columns))), shape=shape)
+
+
+def _flat(chunks: Any) -> list[np.ndarray]:
+    """Return the numbers of all lists in each chunk of an Arrow column of lists."""
+    return [chunk.flatten().to_numpy().astype(np.int64) for chunk in chunks]
+
+
+def _rarity(counts: csr_array, num_words: int) -> Array:
+    """Return the inverse document frequency of each feature, less for pairs: (F,)."""
+    num_rows = counts.shape[0]
+    num_with = np.bincount(counts.indices, minlength=counts.shape[1])
+    rarity = np.log((1 + num_rows) / (1 + num_with)) + 1
+    rarity[num_words:] *= WEIGHT_OF_PAIRS
+    return rarity
+
+
+@torch.no_grad()
+def _logits(model: Any, rows: Dataset) -> Tensor:
+    """Return the logits (B, L) of a model for encoded rows, on the CPU."""
+    was_training = model.training
+    model.eval()
+    lengths = token_counts(rows)
+    logits = torch.zeros(len(lengths), model.config.num_labels)
+    for numbers in batches_by_length(lengths, BATCH_TOKENS):
+        texts = [torch.tensor(ids) for ids in rows.select(numbers)["input_ids"]]
+        ids = nn.utils.rnn.pad_sequence(texts, batch_first=True)
+        mask = torch.arange(ids.shape[1]) < torch.tensor([[len(text)] for text in texts])
+        outputs = model(ids.long().to(model.device), mask.to(model.device))
+        logits[numbers] = outputs.logits.float().cpu()
+    model.train(was_training)
+    return logits
+
+
+@torch.no_grad()
+def _write(model: Any, regression: WordRegression, scales: Scales) -> None:
+    """Put the scaled parts into a model."""
+    layer = model.classifier.output
+    num_labels = len(regression.bias)
+    # The layer multiplies by its own deviation, and adds its own mean.
+    own_mean = np.array(layer.mean or [0.0] * num_labels)
+    own_deviation = np.array(layer.deviation or [1.0] * num_labels)
+    of_words = scales.words * regression.deviation
+    shift = (1 - scales.hops) * (regression.mean - own_mean) + of_words * regression.bias
+    layer.weight.mul_(scales.hops)
+    layer.bias.mul_(scales.hops)
+    layer.bias.add_(torch.from_numpy(shift / own_deviation).to(layer.bias))
+    weights = torch.from_numpy(regression.weights * of_words)
+    num_words = model.config.vocab_size
+    linear_part = model.linear_part
+    linear_part.word_weight.copy_(weights[:num_words])
+    if linear_part.pair_weight is not None:
+        linear_part.pair_weight.copy_(weights[num_words:])

@@ -1,0 +1,198 @@
+"""The fit of the linear part: a regression over words, and the scales of both parts."""
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from datasets import Dataset
+from sklearn.linear_model import LogisticRegression
+
+from sase_hf import SelfAttentiveForSequenceClassification, fit_linear_part
+from sase_hf.evaluation import linear_part
+
+ONE_LABEL: dict[str, Any] = {"problem_type": "single_label_classification", "num_labels": 3}
+SEVERAL: dict[str, Any] = {"problem_type": "multi_label_classification", "num_labels": 2}
+NUMBERS: dict[str, Any] = {"problem_type": "regression", "num_labels": 2}
+IN_UNITS = NUMBERS | {"target_mean": [40.0, -3.0], "target_deviation": [12.0, 0.5]}
+PROBLEMS = (ONE_LABEL, ONE_LABEL | {"num_labels": 2}, SEVERAL, NUMBERS, IN_UNITS)
+GOOD, BAD = 5, 6  # the words that say what the label is
+
+
+def model_of(**fields: Any) -> Any:
+    fields = {"linear_part": "words_and_pairs", **ONE_LABEL, **fields}
+    return tiny.tiny_model(SelfAttentiveForSequenceClassification, **fields)
+
+
+def rows_of(problem: dict[str, Any], count: int = 80, seed: int = 0) -> Dataset:
+    """Return random texts with one of two words, which is the label, or what the numbers tell."""
+    rng = random.Random(seed)
+    texts = []
+    labels: list[Any] = []
+    for _ in range(count):
+        is_good = rng.random() < 0.5
+        text = tiny.random_text(rng)
+        text.insert(rng.randrange(len(text) + 1), GOOD if is_good else BAD)
+        texts.append(text)
+        if problem["problem_type"] == "multi_label_classification":
+            labels.append([float(is_good), 1.0 - is_good])
+        elif problem["problem_type"] == "regression":
+            labels.append([50.0 if is_good else 30.0, -2.5 if is_good else -3.5])
+        else:
+            labels.append(int(is_good))
+    return Dataset.from_dict({"input_ids": texts, "labels": labels})
+
+
+def logits_of(model: Any, rows: Dataset) -> torch.Tensor:
+    with torch.no_grad():
+        return model(**tiny.text_batch(rows["input_ids"][:])).logits
+
+
+@pytest.mark.parametrize("kind", ["words", "words_and_pairs"])
+@pytest.mark.parametrize("problem", PROBLEMS, ids=tiny.name_of)
+def test_fitted_model_is_the_sum_of_both_parts(problem: dict[str, Any], kind: str) -> None:
+    """Numbers are scaled around their mean in the training rows."""
+    model = model_of(**problem, linear_part=kind)
+    train = rows_of(problem)
+    unseen = rows_of(problem, seed=1)
+    linear_part.clear(model.linear_part)
+    of_hops = logits_of(model, unseen)
+    regression = linear_part.fit_words(train, model.config)
+    assert regression is not None
+    scales = fit_linear_part(model, train, rows_of(problem, seed=2))
+    of_words = regression.outputs(unseen, model.config) * torch.tensor(regression.deviation)
+    mean = torch.tensor(regression.mean)
+    expected = mean + scales.hops * (of_hops - mean) + scales.words * of_words
+    torch.testing.assert_close(logits_of(model, unseen).double(), expected, rtol=1e-4, atol=1e-4)
+    assert scales.words > 0
+
+
+def test_regression_is_that_of_scikit_learn_over_rare_words() -> None:
+    """Each count times its inverse document frequency, over the square root of the length."""
+    rows = rows_of(ONE_LABEL)
+    texts = rows["input_ids"][:]
+    config = model_of(linear_part="words", num_labels=2).config
+    regression = linear_part.fit_words(rows, config)
+    assert regression is not None
+    features = np.zeros((len(texts), tiny.VOCAB_SIZE))
+    for row, text in enumerate(texts):
+        for word in text:
+            num_with = sum(word in other for other in texts)
+            rarity = np.log((1 + len(texts)) / (1 + num_with)) + 1
+            features[row, word] += rarity / len(text) ** 0.5
+    fitted = LogisticRegression(max_iter=1000, tol=1e-8).fit(features, rows["labels"][:])
+    outputs = regression.outputs(rows, config)
+    expected = torch.tensor(fitted.decision_function(features))
+    torch.testing.assert_close(outputs[:, 1] - outputs[:, 0], expected, rtol=1e-2, atol=1e-2)
+
+
+def test_pairs_tell_apart_what_words_cannot() -> None:
+    texts = [[GOOD, BAD], [BAD, GOOD]] * 20
+    rows = Dataset.from_dict({"input_ids": texts, "labels": [0, 1] * 20})
+    config = model_of(num_labels=2).config
+    regression = linear_part.fit_words(rows, config)
+    assert regression is not None
+    assert regression.outputs(rows, config).argmax(1).tolist() == [0, 1] * 20
+
+
+def test_scales_are_the_usual_ones_without_validation_rows() -> None:
+    assert fit_linear_part(model_of(), rows_of(ONE_LABEL)) == (0.3, 0.6)
+
+
+def test_few_validation_rows_hardly_move_the_usual_scales() -> None:
+    scales = fit_linear_part(model_of(), rows_of(ONE_LABEL), rows_of(ONE_LABEL, 2, seed=2))
+    assert scales.words == pytest.approx(0.6, rel=0.35)
+
+
+def test_words_that_say_nothing_count_nothing() -> None:
+    """The words speak for the wrong label, and the hops for the right one in three of four rows."""
+    problem = ONE_LABEL | {"num_labels": 2}
+    model = model_of(**problem)
+    train = rows_of(problem)
+    wrong = [1 - label for label in train["labels"][:]]
+    train = train.remove_columns("labels").add_column("labels", wrong)
+    validation = rows_of(problem, 600, seed=2)
+    regression = linear_part.fit_words(train, model.config)
+    assert regression is not None
+    said = torch.tensor(validation["labels"][:])
+    said[::4] = 1 - said[::4]
+    of_hops = torch.nn.functional.one_hot(said, 2) * 2.0
+    scales = linear_part.fit_scales(of_hops, regression, validation, model.config)
+    assert scales.words == 0
+    assert scales.hops == pytest.approx(np.log(3) / 2, rel=0.1)
+
+
+def test_hops_that_say_nothing_count_little() -> None:
+    problem = ONE_LABEL | {"num_labels": 2}
+    config = model_of(**problem).config
+    regression = linear_part.fit_words(rows_of(problem), config)
+    assert regression is not None
+    validation = rows_of(problem, 600, seed=2)
+    noise = torch.randn(600, 2, generator=torch.Generator().manual_seed(0))
+    scales = linear_part.fit_scales(noise, regression, validation, config)
+    assert scales.hops < 0.3
+    assert scales.words > 1
+
+
+def test_rows_of_one_label_leave_the_model() -> None:
+    model = model_of()
+    rows = rows_of(ONE_LABEL)
+    same = rows.remove_columns("labels").add_column("labels", [1] * len(rows))
+    linear_part.clear(model.linear_part)
+    before = logits_of(model, rows)
+    assert fit_linear_part(model, same) == (1.0, 0.0)
+    assert torch.equal(logits_of(model, rows), before)
+
+
+def test_label_without_training_rows_stays_unlikely() -> None:
+    config = model_of().config  # three labels, of which the rows have two
+    regression = linear_part.fit_words(rows_of(ONE_LABEL), config)
+    assert regression is not None
+    outputs = regression.outputs(rows_of(ONE_LABEL, seed=1), config)
+    assert outputs.argmax(1).max() < 2
+
+
+def test_rows_without_a_label_are_left_out() -> None:
+    rows = rows_of(ONE_LABEL)
+    more = Dataset.from_dict({"input_ids": [[GOOD]], "labels": [-100]})
+    config = model_of().config
+    with_more = Dataset.from_dict({name: rows[name][:] + more[name][:] for name in rows.features})
+    fitted = [linear_part.fit_words(part, config) for part in (rows, with_more)]
+    outputs = [found.outputs(rows, config) for found in fitted if found is not None]
+    torch.testing.assert_close(outputs[0], outputs[1], rtol=0.05, atol=0.05)
+
+
+def test_labels_without_weight_are_left_out() -> None:
+    """Weights of classes count in the regression as in the loss."""
+    config = model_of(class_weights=[1.0, 0.0, 1.0]).config
+    assert linear_part.fit_words(rows_of(ONE_LABEL), config) is None
+
+
+def test_large_files_are_thinned_out_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = rows_of(ONE_LABEL, 100)
+    num_entries = 2 * sum(map(len, rows["input_ids"][:])) * 3
+    monkeypatch.setattr(linear_part, "MAX_ENTRIES", num_entries // 4 + 1)
+    config = model_of().config
+    thinned_out = linear_part.fit_words(rows, config)
+    monkeypatch.setattr(linear_part, "MAX_ENTRIES", num_entries)
+    quarter = rows.select(np.linspace(0, 99, 25).astype(int))
+    of_quarter = linear_part.fit_words(quarter, config)
+    assert thinned_out is not None
+    assert of_quarter is not None
+    np.testing.assert_array_equal(thinned_out.weights, of_quarter.weights)
+
+
+def test_fit_replaces_an_older_linear_part() -> None:
+    model, again = model_of(), model_of()
+    again.load_state_dict(model.state_dict())
+    linear_part.clear(again.linear_part)
+    fit_linear_part(model, rows_of(ONE_LABEL), rows_of(ONE_LABEL, seed=2))
+    fit_linear_part(again, rows_of(ONE_LABEL), rows_of(ONE_LABEL, seed=2))
+    assert torch.equal(model.linear_part.word_weight, again.linear_part.word_weight)
+
+
+def test_fit_refuses_a_model_without_a_linear_part() -> None:
+    with pytest.raises(ValueError, match="has no linear part; make it with SelfAttentiveConfig"):
+        fit_linear_part(model_of(linear_part="none"), rows_of(ONE_LABEL))

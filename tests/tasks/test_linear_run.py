@@ -1,0 +1,109 @@
+"""The linear part in a run: which models have one, when it learns, and what is kept."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from runs import QUIET, TINY_MODEL, flags, pair_rows, review_rows, write_rows
+from transformers import AutoModelForSequenceClassification
+
+from sase_hf.tasks import LabelTask
+from sase_hf.tasks.labels import task as label_task
+from sase_hf.training import run
+from sase_hf.training.command_line import parse_arguments
+
+STEPS = {"do_train": True, "do_eval": True, "validation_fraction": 0.3, "num_train_epochs": 1}
+
+
+def set_up(train_file: Path, **options: Any) -> Any:
+    options = {**TINY_MODEL, **STEPS, "train_file": train_file, **options}
+    return parse_arguments(LabelTask, flags(**options)).assemble()
+
+
+def outcome(train_file: Path, output: Path, **options: Any) -> dict[str, Any]:
+    options = {**TINY_MODEL, **STEPS, **QUIET, "train_file": train_file, **options}
+    return run(parse_arguments(LabelTask, flags(**options, output_dir=output)))
+
+
+@pytest.fixture
+def review_file(tmp_path: Path) -> Path:
+    return write_rows(tmp_path / "reviews.jsonl", review_rows(60))
+
+
+def weights_of(folder: Path) -> dict[str, torch.Tensor]:
+    return dict(AutoModelForSequenceClassification.from_pretrained(folder).state_dict())
+
+
+def test_new_model_of_single_texts_that_is_calibrated_has_a_linear_part(review_file: Path) -> None:
+    setup = set_up(review_file, calibrate=True)
+    assert setup.model.config.linear_part == "words_and_pairs"
+
+
+def test_new_model_that_is_not_calibrated_has_no_linear_part(review_file: Path) -> None:
+    assert set_up(review_file).model.config.linear_part == "none"
+
+
+def test_flag_decides_about_the_linear_part(review_file: Path) -> None:
+    without = set_up(review_file, calibrate=True, linear_part="none")
+    assert without.model.config.linear_part == "none"
+    assert set_up(review_file, linear_part="words").model.config.linear_part == "words"
+
+
+def test_model_of_pairs_has_no_linear_part(tmp_path: Path) -> None:
+    pairs = write_rows(tmp_path / "pairs.jsonl", pair_rows(40))
+    setup = set_up(pairs, calibrate=True, text_column_names="premise,hypothesis")
+    assert setup.model.config.linear_part == "none"
+
+
+@pytest.mark.parametrize(("most", "kind"), [(10_000, "words"), (10, "none")])
+def test_model_of_many_labels_has_a_smaller_linear_part(
+    most: int, kind: str, review_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(label_task, "MAX_LINEAR_WEIGHTS", most)
+    assert set_up(review_file, calibrate=True).model.config.linear_part == kind
+
+
+def test_training_leaves_the_linear_part_to_the_fit(review_file: Path) -> None:
+    """It learns nothing by gradients, and nothing that it adds is in the loss."""
+    model = set_up(review_file, calibrate=True).model
+    assert not any(weight.requires_grad for weight in model.linear_part.parameters())
+    assert not any(weight.any() for weight in model.linear_part.parameters())
+
+
+@pytest.mark.slow
+def test_run_fits_the_linear_part_and_records_both_scales(
+    review_file: Path, tmp_path: Path
+) -> None:
+    found = outcome(review_file, tmp_path / "model", calibrate=True)
+    record = found["record"]
+    assert record["scale_of_hops"] > 0
+    assert record["scale_of_words"] > 0
+    assert record["temperature"] == 1
+    assert weights_of(tmp_path / "model")["linear_part.word_weight"].any()
+
+
+@pytest.mark.slow
+def test_training_further_fits_the_linear_part_to_the_new_rows(
+    review_file: Path, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    outcome(review_file, first, linear_part="words")
+    only_poor = [{**row, "label": "poor"} for row in review_rows(60)]
+    others = write_rows(tmp_path / "others.jsonl", only_poor)
+    options = {**STEPS, **QUIET, "train_file": others, "model_name_or_path": first}
+    run(parse_arguments(LabelTask, flags(**options, output_dir=second)))
+    assert weights_of(first)["linear_part.word_weight"].any()
+    assert not weights_of(second)["linear_part.word_weight"].any()
+
+
+@pytest.mark.slow
+def test_evaluation_of_a_checkpoint_keeps_its_linear_part(
+    review_file: Path, tmp_path: Path
+) -> None:
+    trained = outcome(review_file, tmp_path / "model", linear_part="words")
+    options = {**QUIET, "do_eval": True, "validation_fraction": 0.3, "train_file": review_file}
+    options |= {"model_name_or_path": tmp_path / "model", "output_dir": tmp_path / "evaluated"}
+    again = run(parse_arguments(LabelTask, flags(**options)))
+    of_first, of_second = (found["metrics"]["eval_loss"] for found in (trained, again))
+    assert of_second == pytest.approx(of_first, abs=1e-5)
