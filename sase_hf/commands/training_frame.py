@@ -34,7 +34,8 @@ def run_script(
         training_args = task.arguments.run
         is_first_process = training_args.process_index == 0
         if is_first_process:
-            for name in ("data.own_vectors", "evaluation.linear_part", "training.run"):
+            names = ("data.level", "data.own_vectors", "evaluation.linear_part", "training.run")
+            for name in names:
                 logging.getLogger(f"sase_hf.{name}").setLevel(logging.INFO)
         outcome = run(task)
     if not is_first_process:

@@ -195,7 +195,8 @@ def built_settings(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any] | None:
     """Return how `build_tokenizer` made a tokenizer; None if another one made or changed it.
 
     `lowercase` and `level` are its arguments; `unspaced` is the class of the characters that are
-    cut apart, in JavaScript's spelling, or empty.
+    cut apart, in JavaScript's spelling, or empty. Pieces of words have `merges`, two pieces with a
+    space between, in the order in which they are merged.
     """
     if not (tokenizer.is_fast and tokenizer.split_special_tokens):
         return None
@@ -212,7 +213,10 @@ def built_settings(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any] | None:
             expected["model"]["merges"] = settings["model"].get("merges")
         if settings == expected:
             unspaced = class_of_sample[sample].replace("p{", "p{Script=")
-            return {"lowercase": lowercase, "level": level, "unspaced": unspaced}
+            found: dict[str, Any] = {"lowercase": lowercase, "level": level, "unspaced": unspaced}
+            if level == "subword":
+                found["merges"] = [" ".join(pair) for pair in settings["model"]["merges"]]
+            return found
     return None
 
 

@@ -43,10 +43,11 @@ TOKENIZER_ARGUMENTS = (
 _MARKS = tuple(".!?\u2026\u061f\u06d4\u0964")  # ... and those of Arabic, Urdu, Hindi
 _CLOSING = "\"'\u201d\u2019\u00bb)]"
 # The scripts without spaces: Thai, Lao, Burmese, Khmer, Chinese and Japanese.
-_UNSPACED = re.compile(
+UNSPACED = (
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff"
     "\uff66-\uff9f\U00020000-\U0003ffff]"
 )
+_UNSPACED = re.compile(UNSPACED)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 

@@ -28,7 +28,7 @@ from ..models.modeling_self_attentive import (
     SelfAttentiveForNLI,
     SelfAttentiveForSequenceClassification,
 )
-from ..models.pipeline_self_attentive import MIN_RATIO
+from ..models.pipeline_self_attentive import MIN_RATIO, UNSPACED
 from ..utils.errors import refusal
 from ..utils.loading import load_checkpoint, name_checkpoints
 from ..utils.text import INVISIBLE, visible
@@ -102,6 +102,7 @@ def live_page(
         "tensors": places,
         "examples": PAIR_EXAMPLES if model.reads_pairs else EXAMPLES,
         "invisible": _in_javascript(INVISIBLE.pattern),
+        "joined": rf"[[\p{{L}}\p{{M}}\p{{N}}]--{UNSPACED}]",
         "max_characters": MAX_CHARACTERS,
         "max_tokens": truncation(tokenizer, None).get("max_length"),  # as in training; or None
         "cuts_left": tokenizer.truncation_side == "left",
@@ -147,8 +148,6 @@ def _obstacle(model: CheckedPreTrainedModel, settings: Mapping[str, object] | No
         return f"has pooling={config.pooling!r}"
     if settings is None:
         return "has a tokenizer that build_tokenizer did not make"
-    if settings["level"] == "subword":
-        return "has a tokenizer of subwords"
     return None
 
 

@@ -130,8 +130,10 @@ def test_tokenizer_of_pieces_cuts_rare_words_into_stem_and_ending(tmp_path: Path
         words = ["soup s", "talk e d", ",", "do", "n't", "a s k", "[UNK]", "!"]
         assert encoded.tokens() == " ".join(words).split()
         assert encoded.word_ids() == [0, 0, 1, 1, 1, 2, 3, 4, 5, 5, 5, 6, 7]
-    settings = {"lowercase": True, "level": "subword", "unspaced": ""}
-    assert built_settings(built) == settings
+    settings = built_settings(built) or {}
+    pieces = {pair.replace(" ", "") for pair in settings.pop("merges")}
+    assert {"talk", "soup", "do", "n't"} <= pieces <= set(built.get_vocab())
+    assert settings == {"lowercase": True, "level": "subword", "unspaced": ""}
 
 
 def test_tokenizer_of_pieces_fits_its_size_and_keeps_every_character() -> None:

@@ -59,6 +59,7 @@ HEADS: tuple[dict[str, Any], ...] = (
     {**SEVERAL, "num_lstm_layers": 3, "lstm_shortcuts": True},
     {**REGRESSION, "target_deviation": [3, 0.5], "num_lstm_layers": 2, "classifier": "pruned_mlp"},
     {"attention_function": "sparsemax", "level": "character"},
+    {"attention_function": "softmax", "level": "subword"},
     {"matching": "concat", "attention_function": "sparsemax"},
     {"matching": "gated", "classifier": "pruned_mlp"},
 )
@@ -217,7 +218,7 @@ def test_page_reads_the_part_of_a_text_that_the_pipeline_reads(
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("level", ["word", "character"])
+@pytest.mark.parametrize("level", ["word", "subword", "character"])
 @pytest.mark.parametrize("lowercase", [True, False])
 def test_page_tokenizes_as_the_tokenizer(page: Any, level: Any, lowercase: bool) -> None:
     """Ids and marks, but for rare orders of several marks on a letter."""

@@ -62,6 +62,7 @@ def test_train_file_alone_trains_evaluates_reports_and_says_what_to_do_next(
     reviews: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The command that it prints predicts new rows, and writes into no folder of a model."""
@@ -81,6 +82,8 @@ def test_train_file_alone_trains_evaluates_reports_and_says_what_to_do_next(
     assert "<script>" not in page
 
     output = capsys.readouterr()
+    assert "level: word (" in caplog.text, "measured on the texts, for want of --level"
+    assert '"level": "word"' in Path("record.json").read_text()
     epochs = [line for line in output.err.splitlines() if line.startswith("epoch ")]
     assert [line.partition(":")[0] for line in epochs] == ["epoch 1", "epoch 2"]
     assert all("eval_accuracy 0." in line and "runtime" not in line for line in epochs)

@@ -6,7 +6,7 @@
    column of weights. `model` is the JSON of the page; `weights` has a list of matrices for each
    name of html_export.py. */
 
-let model, weights, vocabulary, separators;
+let model, weights, vocabulary, separators, ranks, joinedCharacter;
 const transposes = new Map();
 
 const zeros = (length) => new Float64Array(length);
@@ -25,7 +25,10 @@ function prepareTokenizer() {
   const contraction = `(?:[Nn]'[Tt]|'(?:[Ssſ]|[Mm]|[Dd]|[Ll][Ll]|[Rr][Ee]|[Vv][Ee]))(?!${ofWords})`;
   const betweenWords = String.raw`(${contraction}|${unspaced}\p{M}*|[^${ofWords}])`;
   const betweenCharacters = String.raw`(\p{White_Space}+|.)`;
-  separators = new RegExp(model.tokenizer.level === "word" ? betweenWords : betweenCharacters, "sv");
+  const isOfCharacters = model.tokenizer.level === "character";
+  separators = new RegExp(isOfCharacters ? betweenCharacters : betweenWords, "sv");
+  ranks = new Map(model.tokenizer.merges?.map((pair, rank) => [pair, rank]));
+  joinedCharacter = new RegExp(model.joined, "v");
   vocabulary = new Map(model.words.map((word, id) => [word, id]));
 }
 
@@ -52,22 +55,49 @@ function normalized(points) {
   return { text, origins };
 }
 
-/* Return the tokens of a text in code points: id, start and end. For a tokenizer of characters,
-   white space between others is one. */
+/* Return the pieces of a word: two neighbours at a time are merged, those first that were merged
+   first in training. */
+function piecesOf(word) {
+  const pieces = Array.from(word);
+  const rankAt = (place) => ranks.get(`${pieces[place]} ${pieces[place + 1]}`) ?? Infinity;
+  const rankOf = times(Math.max(pieces.length - 1, 0), rankAt);
+  while (rankOf.length) {
+    let place = 0;
+    for (let other = 1; other < rankOf.length; other++) {
+      if (rankOf[other] < rankOf[place]) place = other;
+    }
+    if (rankOf[place] === Infinity) break;
+    pieces.splice(place, 2, pieces[place] + pieces[place + 1]);
+    rankOf.splice(place, 1);
+    if (place > 0) rankOf[place - 1] = rankAt(place - 1);
+    if (place < rankOf.length) rankOf[place] = rankAt(place);
+  }
+  return pieces;
+}
+
+/* Return the tokens of a text: id, start and end in code points, and the number of their word. For
+   a tokenizer of characters, white space between others is one. */
 function tokenize(points) {
   const { text, origins } = normalized(Array.from(points.join("").toWellFormed()));
   const tokens = [];
+  const push = (piece, start, end, word) => tokens.push({
+    id: vocabulary.get(piece) ?? model.tokenizer.unknown,
+    start: origins[start],
+    end: origins[end - 1] + 1,
+    word,
+  });
   let place = 0;
-  for (const part of text.split(separators)) {
+  for (const [word, part] of text.split(separators).entries()) {
     const end = place + part.length;
-    const isBlank = /^\p{White_Space}/u.test(part);
-    const isBetween = place > 0 && end < text.length;
-    if (isBlank ? model.tokenizer.level === "character" && isBetween : part) {
-      tokens.push({
-        id: vocabulary.get(isBlank ? " " : part) ?? model.tokenizer.unknown,
-        start: origins[isBlank ? end - 1 : place],
-        end: origins[end - 1] + 1,
-      });
+    if (/^\p{White_Space}/u.test(part)) {
+      const isBetween = place > 0 && end < text.length;
+      if (model.tokenizer.level === "character" && isBetween) push(" ", end - 1, end, word);
+    } else if (part) {
+      let start = place;
+      for (const piece of model.tokenizer.level === "subword" ? piecesOf(part) : [part]) {
+        push(piece, start, start + piece.length, word);
+        start += piece.length;
+      }
     }
     place = end;
   }

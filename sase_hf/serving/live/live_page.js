@@ -82,17 +82,26 @@ function visible(points) {
   return shown;
 }
 
-/* Return the words of a text: their start, their end and their tokens. A word is a token, or the
-   tokens of what a reader sees as one character. */
+/* Return whether a token at `start` goes on with the word of the token before it, whose end is
+   `end`: pipeline_self_attentive.py. */
+function isInsideWord(points, start, end) {
+  if (start !== end) return start < end;
+  return joinedCharacter.test(points[start - 1]) && joinedCharacter.test(points[start]);
+}
+
+/* Return the words of a text: their start, their end and their tokens. A word is a token, its
+   pieces, or the tokens of what a reader sees as one character. */
 function wordsOf(points, tokens) {
   const placeOfUnit = placesOfUnits(points);
   const characters = new Intl.Segmenter().segment(points.join(""));
   const starts = new Set(Array.from(characters, ({ index }) => placeOfUnit[index]));
   const words = [];
-  for (const [token, { start, end }] of tokens.entries()) {
+  for (const [token, { start, end, word }] of tokens.entries()) {
     const last = words.at(-1);
     const done = last?.end ?? 0;
-    if (last && (end <= done || (start <= done && !starts.has(start)))) {
+    const before = tokens[token - 1];
+    const isPiece = word === before?.word && isInsideWord(points, start, before.end);
+    if (last && (isPiece || end <= done || (start <= done && !starts.has(start)))) {
       last.tokens.push(token);
       last.end = Math.max(done, end);
     } else {
