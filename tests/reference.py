@@ -12,6 +12,7 @@ So are the other encoders, whose states H have a width of their own, and the oth
 All operations are differentiable, so that autograd gives the reference gradients too.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, NamedTuple
@@ -332,22 +333,36 @@ def targets(config: Any, logits: Tensor) -> Tensor:
     return torch.stack([s * x + m for x, s, m in zip(logits, scales, means, strict=True)])
 
 
-def linear_part(config: Any, weights: Weights, ids: Sequence[int]) -> Tensor:
-    """Return what each word of a text adds by itself to each logit, n x labels.
+def linear_part(config: Any, weights: Weights, texts: Sequence[Sequence[int]]) -> Tensor:
+    """Return what each word of 1 or 2 texts adds by itself to each logit, n x labels.
 
-    A pair of neighbours is one feature, of which each of the two words has half.
+    A pair of neighbours is one feature, of which each of the two words has half. Two texts have
+    three parts with weights of their own: the words that only the second has, those that both have,
+    where they stand in the second, and those that only the first has.
     """
-    shares = torch.zeros(len(ids), len(config.id2label), dtype=torch.float64)
+    words = [(side, word) for side, text in enumerate(texts) for word in text]
+    shares = torch.zeros(len(words), len(config.id2label), dtype=torch.float64)
     if config.linear_part == "none":
         return shares
     own = part(weights, "linear_part.")
-    rows = [own["word_weight"][word] for word in ids]
-    if config.linear_part == "words_and_pairs":
-        for place in range(len(ids) - 1):
-            pair = (ids[place] * 1_000_003 + ids[place + 1]) % 65_536
-            rows[place] = rows[place] + own["pair_weight"][pair] / 2
-            rows[place + 1] = rows[place + 1] + own["pair_weight"][pair] / 2
-    return torch.stack(rows) / len(ids) ** 0.5 if rows else shares
+    parts: list[list[int]] = [list(range(len(words)))]
+    if len(texts) == 2:
+        parts = [[], [], []]
+        for place, (side, word) in enumerate(words):
+            is_shared = word in texts[1 - side]
+            if side == 1:
+                parts[1 if is_shared else 0].append(place)
+            elif not is_shared:
+                parts[2].append(place)
+    for number, places in enumerate(parts):
+        for place in places:
+            shares[place] = shares[place] + own["word_weight"][number, words[place][1]]
+        if config.linear_part == "words_and_pairs":
+            for place, following in itertools.pairwise(places):
+                pair = (words[place][1] * 1_000_003 + words[following][1]) % 65_536
+                for half in (place, following):
+                    shares[half] = shares[half] + own["pair_weight"][number, pair] / 2
+    return shares / max(len(words), 1) ** 0.5
 
 
 def classify_text(config: Any, weights: Weights, ids: Sequence[int]) -> Prediction:
@@ -355,7 +370,7 @@ def classify_text(config: Any, weights: Weights, ids: Sequence[int]) -> Predicti
     text = encode(config, part(weights, "encoder."), ids)
     classify = CLASSIFIERS[config.classifier]
     logits = targets(config, classify(text.M, part(weights, "classifier.")))
-    return logits + linear_part(config, weights, ids).sum(0), text.P
+    return logits + linear_part(config, weights, [ids]).sum(0), text.P
 
 
 def classify_pair(
@@ -367,7 +382,8 @@ def classify_pair(
     match, classify = MATCHINGS[config.matching], CLASSIFIERS[config.classifier]
     F_r = match(premise.M, hypothesis.M, part(weights, "matching."))
     P = premise.P + hypothesis.P
-    return targets(config, classify(F_r, part(weights, "classifier."))), P
+    logits = targets(config, classify(F_r, part(weights, "classifier.")))
+    return logits + linear_part(config, weights, [premise_ids, hypothesis_ids]).sum(0), P
 
 
 def contributions(

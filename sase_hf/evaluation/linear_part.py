@@ -4,12 +4,14 @@ The regression learns from the training rows what each word and each pair of nei
 about a label. The logits of the model are then a D + b W: D those of the hops, W those of the
 words, and a, b >= 0 the two numbers that make the labels of the validation rows most likely.
 
-Shapes: N training rows, B rows, V words, F features (words and pairs), L labels or numbers.
+Shapes: N training rows, B rows, n parts of a text (`LinearPart`), V words, F features, n V words
+and then n `NUM_PAIRS` pairs, L labels or numbers.
 """
 
 import logging
 import time
 import warnings
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +24,7 @@ from torch import Tensor, nn
 
 from ..data.batching import batches_by_length, token_counts
 from ..models.answers import answers_of
-from ..models.linear_self_attentive import NUM_PAIRS, pair_ids
+from ..models.linear_self_attentive import NUM_PAIRS, LinearPart, pair_ids
 from ..models.modeling_self_attentive import IGNORED_LABEL
 from ..utils.errors import refusal
 
@@ -58,14 +60,15 @@ class WordRegression(NamedTuple):
     `deviation`; for labels these are 0 and 1.
     """
 
-    weights: Array  # of the words, then of the pairs if there are any, (F, L)
+    weights: Array  # of the words of each part, then of the pairs if there are any, (F, L)
     bias: Array  # (L,)
     mean: Array  # (L,)
     deviation: Array  # (L,)
 
-    def outputs(self, rows: Dataset, config: Any) -> Tensor:
-        """Return the outputs (B, L) for encoded rows, float64."""
-        return torch.from_numpy(_features(rows, config) @ self.weights + self.bias)
+    def outputs(self, rows: Dataset, model: Any) -> Tensor:
+        """Return the outputs (B, L) for rows that are encoded for a model, float64."""
+        features = _features(rows, model.linear_part)
+        return torch.from_numpy(features @ self.weights + self.bias)
 
     def centred(self, values: Tensor) -> Tensor:
         """Return labels or logits (B, L) of the model as the outputs count them."""
@@ -81,29 +84,29 @@ def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = Non
     rows both parts count as they usually do.
 
     Args:
-        model: A classifier of texts whose config has a `linear_part`.
-        train: The rows that it was trained on, with `input_ids` and `labels`.
+        model: A classifier of texts or pairs whose config has a `linear_part`.
+        train: The rows that it was trained on, with `input_ids` and `labels`, and for pairs
+            `token_type_ids`.
         validation: Rows that it was not trained on.
 
     Returns the scales: that of the hops, by which the last layer is multiplied, and that of the
     words, which is 0 where they add nothing, or if all training rows have the same label.
     ValueError is raised for a model without a linear part.
     """
-    linear_part = getattr(model, "linear_part", None)
-    if linear_part is None:
+    if getattr(model, "linear_part", None) is None:
         raise refusal(
             f"this {type(model).__name__} has no linear part",
             "make it with SelfAttentiveConfig(linear_part='words_and_pairs')",
         )
     start = time.perf_counter()
-    clear(linear_part)
-    regression = fit_words(train, model.config)
+    clear(model.linear_part)
+    regression = fit_words(train, model)
     if regression is None:
         logger.info("linear part: none, because all training rows have the same label")
         return Scales(1.0, 0.0)
     scales = Scales(*_problem_of(model.config).usual)
     if validation is not None:
-        scales = fit_scales(_logits(model, validation), regression, validation, model.config)
+        scales = fit_scales(_logits(model, validation), regression, validation, model)
     _write(model, regression, scales)
     seconds = time.perf_counter() - start
     logger.info(
@@ -114,17 +117,18 @@ def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = Non
 
 
 @torch.no_grad()
-def clear(linear_part: Any) -> None:
+def clear(linear_part: LinearPart) -> None:
     """Let a linear part add nothing."""
     for weight in linear_part.parameters():
         weight.zero_()
 
 
-def fit_words(train: Dataset, config: Any) -> WordRegression | None:
-    """Return the regression over the words of encoded rows; None if they all have the same label.
+def fit_words(train: Dataset, model: Any) -> WordRegression | None:
+    """Return the regression over the words of rows that are encoded for a model with a linear part.
 
-    Rows beyond `MAX_ENTRIES` are left out, evenly spaced.
+    Rows beyond `MAX_ENTRIES` are left out, evenly spaced. None: all rows have the same label.
     """
+    config = model.config
     answers = answers_of(config)
     num_labels = len(answers.names)
     rows = _enough_rows(train, num_labels)
@@ -135,9 +139,9 @@ def fit_words(train: Dataset, config: Any) -> WordRegression | None:
         mean = labels.mean(0, dtype=np.float64)
         deviation = np.maximum(labels.std(0, dtype=np.float64), 1e-30)
         labels = (labels - mean) / deviation
-    counts = _features(rows, config)
+    counts = _features(rows, model.linear_part)
     known = np.unique(counts.indices)  # the weight of a feature that no row has stays 0
-    rarity = _rarity(counts, config.vocab_size)[known]
+    rarity = _rarity(counts, _num_words(model.linear_part))[known]
     found = _problem_of(config).regression(csr_array(counts[:, known] * rarity), labels, config)
     if found is None:
         return None
@@ -147,7 +151,7 @@ def fit_words(train: Dataset, config: Any) -> WordRegression | None:
     return WordRegression(weights, bias, mean, deviation)
 
 
-def fit_scales(logits: Tensor, regression: WordRegression, rows: Dataset, config: Any) -> Scales:
+def fit_scales(logits: Tensor, regression: WordRegression, rows: Dataset, model: Any) -> Scales:
     """Return the scales that make the labels of B rows most likely.
 
     `logits` (B, L) are those of the hops. The sum of the losses has a term for the squared distance
@@ -155,9 +159,10 @@ def fit_scales(logits: Tensor, regression: WordRegression, rows: Dataset, config
     """
     from scipy.optimize import minimize  # here and below, because `import sase_hf` needs none
 
+    config = model.config
     problem = _problem_of(config)
     of_hops = regression.centred(logits)
-    of_words = regression.outputs(rows, config)
+    of_words = regression.outputs(rows, model)
     labels = torch.tensor(rows["labels"][:])
     if not answers_of(config).has_labels:
         labels = regression.centred(labels)
@@ -321,33 +326,58 @@ def _enough_rows(train: Dataset, num_labels: int) -> Dataset:
     return train.select(np.linspace(0, train.num_rows - 1, num_rows).astype(int))
 
 
-def _features(rows: Dataset, config: Any) -> csr_array:
-    """Return how often each word and each pair of neighbours stands in B rows, over sqrt(T).
-
-    The result is (B, F), F = V, or V + `NUM_PAIRS` if the linear part has pairs.
-    """
+def _features(rows: Dataset, linear_part: LinearPart) -> csr_array:
+    """Return how often each feature stands in B rows, over sqrt(T): (B, F)."""
     lengths = np.array(token_counts(rows), dtype=np.int64)
-    table = rows.with_format("arrow")[:]
-    words = np.concatenate([np.zeros(0, np.int64), *_flat(table["input_ids"].chunks)])
-    row_of_word = np.repeat(np.arange(len(lengths)), lengths)
-    columns = [words]
-    row_of_column = [row_of_word]
-    num_features = config.vocab_size
-    if config.linear_part == "words_and_pairs":
-        are_neighbours = row_of_word[:-1] == row_of_word[1:]
-        first, second = (torch.from_numpy(ids[are_neighbours]) for ids in (words[:-1], words[1:]))
-        columns.append(pair_ids(first, second).numpy() + num_features)
-        row_of_column.append(row_of_word[:-1][are_neighbours])
-        num_features += NUM_PAIRS
-    places = np.concatenate(row_of_column)
+    columns = []
+    row_numbers = []
+    num_words = linear_part.word_weight.shape[1]
+    for part, (words, row_of_word) in enumerate(_parts(rows, lengths, linear_part.reads_pairs)):
+        columns.append(words + part * num_words)
+        row_numbers.append(row_of_word)
+        if linear_part.pair_weight is not None:
+            are_neighbours = row_of_word[:-1] == row_of_word[1:]
+            first = torch.from_numpy(words[:-1][are_neighbours])
+            second = torch.from_numpy(words[1:][are_neighbours])
+            start = _num_words(linear_part) + part * NUM_PAIRS
+            columns.append(pair_ids(first, second).numpy() + start)
+            row_numbers.append(row_of_word[:-1][are_neighbours])
+    num_features = sum(weight.shape[0] * weight.shape[1] for weight in linear_part.parameters())
+    places = np.concatenate(row_numbers)
     values = 1 / np.sqrt(lengths[places])
     shape = (len(lengths), num_features)
     return csr_array((values, (places, np.concatenate(columns))), shape=shape)
 
 
-def _flat(chunks: Any) -> list[np.ndarray]:
-    """Return the numbers of all lists in each chunk of an Arrow column of lists."""
-    return [chunk.flatten().to_numpy().astype(np.int64) for chunk in chunks]
+def _num_words(linear_part: LinearPart) -> int:
+    """Return n V, how many features are words."""
+    num_parts, num_words, _ = linear_part.word_weight.shape
+    return num_parts * num_words
+
+
+def _parts(
+    rows: Dataset, lengths: np.ndarray, reads_pairs: bool
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the words of each part of all texts, one after the other, and the row of each word."""
+    table = rows.with_format("arrow")[:]
+    words = _flat(table["input_ids"])
+    row_of_word = np.repeat(np.arange(len(lengths)), lengths)
+    if not reads_pairs:
+        yield words, row_of_word
+        return
+    is_second = _flat(table["token_type_ids"]) == 1
+    # A word of a row as one number, so that those of both texts can be compared at once.
+    words_of_rows = row_of_word * (words.max(initial=0) + 1) + words
+    in_first = np.isin(words_of_rows, words_of_rows[~is_second])
+    in_second = np.isin(words_of_rows, words_of_rows[is_second])
+    for in_part in (is_second & ~in_first, is_second & in_first, ~is_second & ~in_second):
+        yield words[in_part], row_of_word[in_part]
+
+
+def _flat(column: Any) -> np.ndarray:
+    """Return the numbers of all lists of an Arrow column."""
+    numbers = [chunk.flatten().to_numpy().astype(np.int64) for chunk in column.chunks]
+    return np.concatenate([np.zeros(0, np.int64), *numbers])
 
 
 def _rarity(counts: csr_array, num_words: int) -> Array:
@@ -366,14 +396,23 @@ def _logits(model: Any, rows: Dataset) -> Tensor:
     model.eval()
     lengths = token_counts(rows)
     logits = torch.zeros(len(lengths), model.config.num_labels)
+    names = ["input_ids", "token_type_ids"] if model.reads_pairs else ["input_ids"]
     for numbers in batches_by_length(lengths, BATCH_TOKENS):
-        texts = [torch.tensor(ids) for ids in rows.select(numbers)["input_ids"]]
-        ids = nn.utils.rnn.pad_sequence(texts, batch_first=True)
-        mask = torch.arange(ids.shape[1]) < torch.tensor([[len(text)] for text in texts])
-        outputs = model(ids.long().to(model.device), mask.to(model.device))
+        texts = rows.select(numbers)
+        batch = {name: _padded(texts[name][:]) for name in names}
+        length = batch["input_ids"].shape[1]
+        num_tokens = torch.tensor([lengths[number] for number in numbers])
+        batch["attention_mask"] = torch.arange(length) < num_tokens.unsqueeze(1)
+        outputs = model(**{name: tensor.to(model.device) for name, tensor in batch.items()})
         logits[numbers] = outputs.logits.float().cpu()
     model.train(was_training)
     return logits
+
+
+def _padded(lists: list[list[int]]) -> Tensor:
+    """Return lists of numbers as rows with zeros behind them."""
+    rows = [torch.tensor(numbers, dtype=torch.long) for numbers in lists]
+    return nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
 
 @torch.no_grad()
@@ -390,8 +429,8 @@ def _write(model: Any, regression: WordRegression, scales: Scales) -> None:
     layer.bias.mul_(scales.hops)
     layer.bias.add_(torch.from_numpy(shift / own_deviation).to(layer.bias))
     weights = torch.from_numpy(regression.weights * of_words)
-    num_words = model.config.vocab_size
-    linear_part = model.linear_part
-    linear_part.word_weight.copy_(weights[:num_words])
-    if linear_part.pair_weight is not None:
-        linear_part.pair_weight.copy_(weights[num_words:])
+    start = 0
+    for table in model.linear_part.parameters():  # of the words, then of the pairs
+        end = start + table.shape[0] * table.shape[1]
+        table.copy_(weights[start:end].view_as(table))
+        start = end

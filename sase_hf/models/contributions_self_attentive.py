@@ -49,7 +49,8 @@ class Contributions(NamedTuple):
     words: Tensor  # what each word added, in the hops and by itself, (B, T)
     hop_labels: Tensor  # the K labels of `hops` and `linear_of_labels`, (B, K)
     hops: Tensor  # what each hop added to each of these labels, (B, K, r), or (B, K, 2, r)
-    linear_of_labels: Tensor  # what the linear part added to each of these labels, (B, K)
+    # What the words added by themselves to each of these labels, (B, K), or (B, K, 2) of a pair.
+    linear_of_labels: Tensor
 
 
 def explain(
@@ -91,7 +92,7 @@ def explain(
         vectors = model.base_model.embed(input_ids, None).detach().requires_grad_()
         read = model.read(None, attention_mask, token_type_ids, vectors, output_attentions=True)
         matrices = read.sentence_embedding.detach().unflatten(-1, (model.config.num_rows, -1))
-        logits = model.classify(matrices, input_ids, attention_mask).detach()
+        logits = model.classify(matrices, input_ids, attention_mask, token_type_ids).detach()
         labels = logits.argmax(-1) if labels is None else labels.to(device).long()
         path = HeadPath(model, matrices)
         gradient = path.gradient(labels)  # (..., r, H)
@@ -103,9 +104,8 @@ def explain(
         hop_labels = _labels_of_interest(logits, labels)
     else:
         hop_labels = hop_labels.to(device).long().expand(len(labels), -1)
-    linear, linear_of_labels = _linear_part(
-        model, input_ids, attention_mask, labels, hop_labels, attention.dtype
-    )
+    inputs = (input_ids, attention_mask, token_type_ids)
+    linear, linear_of_labels = _linear_part(model, inputs, labels, hop_labels, attention.dtype)
     words = (slope.to(attention.dtype) * vectors).sum(-1).detach()
     return Contributions(
         labels=labels,
@@ -121,26 +121,28 @@ def explain(
 @torch.no_grad()
 def _linear_part(
     model: Any,
-    input_ids: Tensor,
-    attention_mask: Tensor | None,
+    inputs: tuple[Tensor, Tensor | None, Tensor | None],
     labels: Tensor,
     hop_labels: Tensor,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
     """Return what each word added by itself to labels (B,), and all words to labels (B, K).
 
-    These are (B, T) and (B, K).
+    These are (B, T), and (B, K) or, of pairs, (B, K, 2). `inputs` are the ids, the mask and the
+    token types.
     """
     if model.linear_part is None:
-        zeros = torch.zeros(input_ids.shape, dtype=dtype, device=input_ids.device)
-        return zeros, torch.zeros_like(hop_labels, dtype=dtype)
+        shape = (*hop_labels.shape, 2) if model.reads_pairs else hop_labels.shape
+        zeros = torch.zeros(inputs[0].shape, dtype=dtype, device=labels.device)
+        return zeros, zeros.new_zeros(shape)
     weigh_labels = F.one_hot(labels, model.config.num_labels).to(dtype)
-    logits = model.linear_part(input_ids, attention_mask).to(dtype)
+    of_sides = model.linear_part.of_sides(*inputs).to(dtype)  # (B, 1 or 2, L)
     if answers_of(model.config).has_one_label:
         weigh_labels = weigh_labels - 1 / model.config.num_labels
-        logits = logits - logits.mean(1, keepdim=True)
-    added = model.linear_part.added(input_ids, attention_mask, weigh_labels)
-    return added.to(dtype), logits.gather(1, hop_labels)
+        of_sides = of_sides - of_sides.mean(2, keepdim=True)
+    added = model.linear_part.added(*inputs, weigh_labels)
+    of_labels = of_sides.mT.take_along_dim(hop_labels.unsqueeze(2), 1)  # (B, K, 1 or 2)
+    return added.to(dtype), of_labels if model.reads_pairs else of_labels.squeeze(2)
 
 
 @contextmanager

@@ -2,10 +2,16 @@
 
 Each word has a weight for each label, and so has each pair of neighbouring words; pairs share
 `NUM_PAIRS` rows of weights by a hash. The sum over a text, divided by the square root of its number
-of tokens, is added to the logits of the hops. The weights of a new model are zero:
-`sase_hf.fit_linear_part` finds them after training, by logistic regression.
+of tokens, is added to the logits of the hops.
 
-Shapes: B texts, T tokens, V words, L labels.
+What two texts say about one another is in the words that they share. The words of a pair of texts
+are therefore in three parts, each with weights of its own: what only the second text has, what both
+have (where it stands in the second), and what only the first has. Neighbours are words that follow
+one another in a part.
+
+The weights of a new model are zero: `sase_hf.fit_linear_part` finds them after training.
+
+Shapes: B texts or pairs, T tokens, V words, L labels, n parts: 1 of a text, 3 of a pair.
 """
 
 from typing import NamedTuple
@@ -18,69 +24,118 @@ from .configuration_self_attentive import SelfAttentiveConfig
 from .packing_self_attentive import columns_of_tokens
 
 NUM_PAIRS = 2**16
-# Below 2^53 for every id, so that a script of a page computes the same in float64.
+# The product with an id stays below 2^53, so that the script of a page computes the same.
 HASH_FACTOR = 1_000_003
+NUM_PARTS_OF_PAIR = 3
 
 
 class _Aligned(NamedTuple):
-    """Texts with their real tokens on the left."""
+    """The words of each part of each text on the left, as rows of the weights."""
 
-    word_ids: Tensor  # (B, T)
-    pair_ids: Tensor  # of each token and the next one, (B, T - 1)
-    is_word: Tensor  # (B, T)
-    is_pair: Tensor  # (B, T - 1)
-    scale: Tensor  # 1 / sqrt(number of tokens), float32, (B, 1)
+    word_rows: Tensor  # (B n, T)
+    pair_rows: Tensor  # of each word and the next one, (B n, T - 1)
+    is_word: Tensor  # (B n, T)
+    is_pair: Tensor  # (B n, T - 1)
 
 
 class LinearPart(nn.Module):
     """A linear model over words and pairs of words, whose outputs are added to the logits."""
 
-    def __init__(self, config: SelfAttentiveConfig) -> None:
+    def __init__(self, config: SelfAttentiveConfig, *, reads_pairs: bool) -> None:
         super().__init__()
         num_labels = len(config.id2label or {})
-        self.word_weight = nn.Parameter(torch.zeros(config.vocab_size, num_labels))
+        self.reads_pairs = reads_pairs
+        self.num_parts = NUM_PARTS_OF_PAIR if reads_pairs else 1
+        shape = (self.num_parts, config.vocab_size, num_labels)
+        self.word_weight = nn.Parameter(torch.zeros(shape))
         self.pair_weight: nn.Parameter | None = None
         if config.linear_part == "words_and_pairs":
-            self.pair_weight = nn.Parameter(torch.zeros(NUM_PAIRS, num_labels))
+            self.pair_weight = nn.Parameter(torch.zeros(self.num_parts, NUM_PAIRS, num_labels))
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
+    ) -> Tensor:
         """Return what the words add to the logits (B, L), in float32 or wider.
 
-        Ids and mask (B, T) are those of the model; without a mask every token is real.
+        Ids, mask and token types (B, T) are those of the model; without a mask every token is real.
         """
-        texts = _aligned(input_ids, attention_mask)
-        total = _sum_of(self.word_weight, texts.word_ids, texts.is_word)
+        return self.of_sides(input_ids, attention_mask, token_type_ids).sum(1)
+
+    def of_sides(
+        self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
+    ) -> Tensor:
+        """Return what the words of each text of a pair add: (B, 2, L), or (B, 1, L) of a text."""
+        real = _real(input_ids, attention_mask)
+        texts = self._aligned(input_ids, self._parts(input_ids, real, token_type_ids))
+        total = _sum_of(self.word_weight, texts.word_rows, texts.is_word)
         if self.pair_weight is not None:
-            total = total + _sum_of(self.pair_weight, texts.pair_ids, texts.is_pair)
-        return total * texts.scale
+            total = total + _sum_of(self.pair_weight, texts.pair_rows, texts.is_pair)
+        of_parts = total.unflatten(0, (-1, self.num_parts)) * _scale(real).unsqueeze(1)
+        if not self.reads_pairs:
+            return of_parts
+        only_second, shared, only_first = of_parts.unbind(1)
+        return torch.stack([only_first, only_second + shared], 1)
 
     def added(
-        self, input_ids: Tensor, attention_mask: Tensor | None, weigh_labels: Tensor
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        token_type_ids: Tensor | None,
+        weigh_labels: Tensor,
     ) -> Tensor:
         """Return what each token adds to a weighted sum of the logits, zero on padding: (B, T).
 
         The weights of the labels are (B, L), such as 1 for one label and 0 for all others. Half of
-        what a pair adds is of each of its two words.
+        what a pair of neighbours adds is of each of the two.
         """
-        texts = _aligned(input_ids, attention_mask)
-        added = _weighted(self.word_weight, texts.word_ids, texts.is_word, weigh_labels)
+        real = _real(input_ids, attention_mask)
+        parts = self._parts(input_ids, real, token_type_ids)  # (B, n, T)
+        texts = self._aligned(input_ids, parts)
+        weigh_labels = weigh_labels.repeat_interleave(self.num_parts, 0)
+        added = _weighted(self.word_weight, texts.word_rows, texts.is_word, weigh_labels)
         if self.pair_weight is not None:
-            of_pairs = _weighted(self.pair_weight, texts.pair_ids, texts.is_pair, weigh_labels)
+            of_pairs = _weighted(self.pair_weight, texts.pair_rows, texts.is_pair, weigh_labels)
             added = added + F.pad(of_pairs, (0, 1)) / 2 + F.pad(of_pairs, (1, 0)) / 2
-        added = added * texts.scale
-        if attention_mask is None:
-            return added
-        # Back to the places of the tokens.
-        real = attention_mask != 0
-        place = (real.cumsum(1) - 1).clamp(min=0)
-        return added.gather(1, place).masked_fill(~real, 0)
+        in_part = parts.flatten(0, 1)
+        place = (in_part.cumsum(1) - 1).clamp(min=0)  # of each token among the words of its part
+        restored = added.gather(1, place).masked_fill(~in_part, 0)
+        return restored.unflatten(0, (-1, self.num_parts)).sum(1) * _scale(real)
 
     def resize(self, num_words: int) -> None:
         """Keep the weights of the first words, and give new words the weight 0."""
         old = self.word_weight
-        kept = old.detach()[:num_words]
-        resized = F.pad(kept, (0, 0, 0, num_words - len(kept)))
+        kept = old.detach()[:, :num_words]
+        resized = F.pad(kept, (0, 0, 0, num_words - kept.shape[1]))
         self.word_weight = nn.Parameter(resized, requires_grad=old.requires_grad)
+
+    def _parts(self, input_ids: Tensor, real: Tensor, token_type_ids: Tensor | None) -> Tensor:
+        """Return which tokens each part of a text has, (B, n, T)."""
+        if not self.reads_pairs:
+            return real.unsqueeze(1)
+        assert token_type_ids is not None  # checked where pairs are encoded
+        is_first = real & (token_type_ids == 0)
+        is_second = real & (token_type_ids == 1)
+        is_same = input_ids.unsqueeze(2) == input_ids.unsqueeze(1)  # (B, T, T)
+        in_first = (is_same & is_first.unsqueeze(1)).any(2)
+        in_second = (is_same & is_second.unsqueeze(1)).any(2)
+        parts = (is_second & ~in_first, is_second & in_first, is_first & ~in_second)
+        return torch.stack(parts, 1)
+
+    def _aligned(self, input_ids: Tensor, parts: Tensor) -> _Aligned:
+        in_part = parts.flatten(0, 1)
+        lengths = in_part.sum(1)
+        ids = input_ids.long().repeat_interleave(self.num_parts, 0)
+        ids = ids.gather(1, columns_of_tokens(in_part, lengths))
+        place = torch.arange(ids.shape[1], device=ids.device)
+        is_word = place < lengths.unsqueeze(1)
+        # The weights of all parts lie one below the other.
+        part = torch.arange(self.num_parts, device=ids.device).repeat(len(parts)).unsqueeze(1)
+        return _Aligned(
+            word_rows=ids + part * self.word_weight.shape[1],
+            pair_rows=pair_ids(ids[:, :-1], ids[:, 1:]) + part * NUM_PAIRS,
+            is_word=is_word,
+            is_pair=is_word[:, 1:],
+        )
 
 
 def pair_ids(first: Tensor, second: Tensor) -> Tensor:
@@ -88,39 +143,34 @@ def pair_ids(first: Tensor, second: Tensor) -> Tensor:
     return (first * HASH_FACTOR + second) % NUM_PAIRS
 
 
-def _aligned(input_ids: Tensor, attention_mask: Tensor | None) -> _Aligned:
+def _real(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+    """Return True on real tokens, (B, T)."""
     if attention_mask is None:
-        real = torch.ones_like(input_ids, dtype=torch.bool)
-    else:
-        real = attention_mask != 0
-    lengths = real.sum(1)
-    word_ids = input_ids.long().gather(1, columns_of_tokens(real, lengths))
-    place = torch.arange(input_ids.shape[1], device=input_ids.device)
-    is_word = place < lengths.unsqueeze(1)
-    return _Aligned(
-        word_ids=word_ids,
-        pair_ids=pair_ids(word_ids[:, :-1], word_ids[:, 1:]),
-        is_word=is_word,
-        is_pair=is_word[:, 1:],
-        scale=lengths.clamp(min=1).unsqueeze(1).float().rsqrt(),
-    )
+        return torch.ones_like(input_ids, dtype=torch.bool)
+    return attention_mask != 0
+
+
+def _scale(real: Tensor) -> Tensor:
+    """Return 1 / sqrt(number of tokens) of each text, (B, 1)."""
+    return real.sum(1, keepdim=True).clamp(min=1).float().rsqrt()
 
 
 def _wide(weights: Tensor) -> Tensor:
     return weights.to(torch.promote_types(weights.dtype, torch.float32))
 
 
-def _sum_of(table: Tensor, ids: Tensor, are_real: Tensor) -> Tensor:
-    """Return the sum of the rows of a table (rows, L) with real ids (B, N): (B, L)."""
-    weights = _wide(F.embedding(ids, table)).masked_fill(~are_real.unsqueeze(-1), 0)
+def _sum_of(tables: Tensor, rows: Tensor, are_real: Tensor) -> Tensor:
+    """Return the sum of the real rows (N, K) of tables (n, ..., L), one below the other: (N, L)."""
+    weights = _wide(F.embedding(rows, tables.flatten(0, 1)))
+    weights = weights.masked_fill(~are_real.unsqueeze(-1), 0)
     # Padding changes the order of the sum. In float64 no order moves a digit of float32.
     has_float64 = weights.device.type != "mps"
     total = weights.sum(1, dtype=torch.float64 if has_float64 else None)
     return total.to(weights.dtype)
 
 
-def _weighted(table: Tensor, ids: Tensor, are_real: Tensor, weigh_labels: Tensor) -> Tensor:
-    """Return the weighted sum over the labels of each row of a table with a real id: (B, N)."""
-    weights = _wide(F.embedding(ids, table))
+def _weighted(tables: Tensor, rows: Tensor, are_real: Tensor, weigh_labels: Tensor) -> Tensor:
+    """Return the weighted sum over the labels of the real rows (N, K) of tables: (N, K)."""
+    weights = _wide(F.embedding(rows, tables.flatten(0, 1)))
     weighted = torch.einsum("bnl,bl->bn", weights, weigh_labels.to(weights.dtype))
     return weighted.masked_fill(~are_real, 0)

@@ -637,7 +637,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
 class _Classifier(SelfAttentivePreTrainedModel):
     """The classifiers of texts and of pairs: sentence encoder, matching of a pair, classifier.
 
-    One of texts can have a linear part, which reads the words beside the encoder.
+    A linear part, if there is one, reads the words beside the encoder.
     """
 
     matching: GatedMatching | ConcatMatching
@@ -652,12 +652,7 @@ class _Classifier(SelfAttentivePreTrainedModel):
         self.classifier = CLASSIFIERS[config.classifier](config, row_width)
         self.linear_part: LinearPart | None = None
         if config.linear_part != "none":
-            if self.reads_pairs:
-                raise ValueError(
-                    f"linear_part is {config.linear_part!r}, but a {type(self).__name__} reads "
-                    "pairs of texts, which have no linear part; set it to 'none'"
-                )
-            self.linear_part = LinearPart(config)
+            self.linear_part = LinearPart(config, reads_pairs=self.reads_pairs)
         self.post_init()
 
     def read(self, *inputs: Any, **options: Any) -> Any:
@@ -667,11 +662,16 @@ class _Classifier(SelfAttentivePreTrainedModel):
         return self.encoder(*inputs, return_dict=True, **options)
 
     def classify(
-        self, matrices: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None
+        self,
+        matrices: Tensor,
+        input_ids: Tensor | None,
+        attention_mask: Tensor | None,
+        token_type_ids: Tensor | None,
     ) -> Tensor:
         """Return logits (B, num_labels) from sentence matrices (B, r, H), (B, 2, r, H) of pairs.
 
-        Ids and mask (B, T) are for the linear part. ValueError: it is there, but no ids are.
+        Ids, mask and token types (B, T) are for the linear part. ValueError: it is there, but no
+        ids are.
         """
         if self.reads_pairs:
             matrices = self.matching(*matrices.unbind(1))
@@ -683,7 +683,7 @@ class _Classifier(SelfAttentivePreTrainedModel):
                 "inputs_embeds do not say which words they are of, and the linear part of this "
                 "model has a weight for each word; give input_ids"
             )
-        return logits + self.linear_part(input_ids, attention_mask)
+        return logits + self.linear_part(input_ids, attention_mask, token_type_ids)
 
     def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> nn.Embedding:
         """Resize the word vectors as transformers does, and with them the linear part."""
@@ -726,7 +726,7 @@ class _Classifier(SelfAttentivePreTrainedModel):
             rationale=rationale,
         )
         matrices = outputs.sentence_embedding.unflatten(-1, (self.config.num_rows, -1))
-        logits = self.classify(matrices, input_ids, attention_mask)
+        logits = self.classify(matrices, input_ids, attention_mask, token_type_ids)
         # Marks are part of the loss in training alone: their weight says nothing about other rows.
         cost = outputs.rationale_cost if self.training else None
         loss = None

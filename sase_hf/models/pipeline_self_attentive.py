@@ -324,9 +324,10 @@ class SelfAttentionPipeline(Pipeline):
             reading["hop_contributions"] = dict(zip(labels, hops_of_labels, strict=True))
             if self.model.linear_part is not None:
                 linear = model_outputs["linear"][0][real]
-                totals = model_outputs["linear_of_labels"][0].tolist()
+                totals = model_outputs["linear_of_labels"][0]  # (K,), or (K, 2) of a pair
+                of_text = totals[:, side] if are_apart else totals
                 reading["linear_contributions"] = linear[is_of_side].tolist()
-                reading["linear_totals"] = dict(zip(labels, totals, strict=True))
+                reading["linear_totals"] = dict(zip(labels, of_text.tolist(), strict=True))
         reading["sentences"] = ranked_sentences(reading)
         if "pair_attention" in model_outputs:
             weights = of_side(model_outputs["pair_attention"][0]).float()  # (T, T)

@@ -59,10 +59,10 @@ def test_fitted_model_is_the_sum_of_both_parts(problem: dict[str, Any], kind: st
     unseen = rows_of(problem, seed=1)
     linear_part.clear(model.linear_part)
     of_hops = logits_of(model, unseen)
-    regression = linear_part.fit_words(train, model.config)
+    regression = linear_part.fit_words(train, model)
     assert regression is not None
     scales = fit_linear_part(model, train, rows_of(problem, seed=2))
-    of_words = regression.outputs(unseen, model.config) * torch.tensor(regression.deviation)
+    of_words = regression.outputs(unseen, model) * torch.tensor(regression.deviation)
     mean = torch.tensor(regression.mean)
     expected = mean + scales.hops * (of_hops - mean) + scales.words * of_words
     torch.testing.assert_close(logits_of(model, unseen).double(), expected, rtol=1e-4, atol=1e-4)
@@ -73,8 +73,8 @@ def test_regression_is_that_of_scikit_learn_over_rare_words() -> None:
     """Each count times its inverse document frequency, over the square root of the length."""
     rows = rows_of(ONE_LABEL)
     texts = rows["input_ids"][:]
-    config = model_of(linear_part="words", num_labels=2).config
-    regression = linear_part.fit_words(rows, config)
+    model = model_of(linear_part="words", num_labels=2)
+    regression = linear_part.fit_words(rows, model)
     assert regression is not None
     features = np.zeros((len(texts), tiny.VOCAB_SIZE))
     for row, text in enumerate(texts):
@@ -83,7 +83,7 @@ def test_regression_is_that_of_scikit_learn_over_rare_words() -> None:
             rarity = np.log((1 + len(texts)) / (1 + num_with)) + 1
             features[row, word] += rarity / len(text) ** 0.5
     fitted = LogisticRegression(max_iter=1000, tol=1e-8).fit(features, rows["labels"][:])
-    outputs = regression.outputs(rows, config)
+    outputs = regression.outputs(rows, model)
     expected = torch.tensor(fitted.decision_function(features))
     torch.testing.assert_close(outputs[:, 1] - outputs[:, 0], expected, rtol=1e-2, atol=1e-2)
 
@@ -91,10 +91,10 @@ def test_regression_is_that_of_scikit_learn_over_rare_words() -> None:
 def test_pairs_tell_apart_what_words_cannot() -> None:
     texts = [[GOOD, BAD], [BAD, GOOD]] * 20
     rows = Dataset.from_dict({"input_ids": texts, "labels": [0, 1] * 20})
-    config = model_of(num_labels=2).config
-    regression = linear_part.fit_words(rows, config)
+    model = model_of(num_labels=2)
+    regression = linear_part.fit_words(rows, model)
     assert regression is not None
-    assert regression.outputs(rows, config).argmax(1).tolist() == [0, 1] * 20
+    assert regression.outputs(rows, model).argmax(1).tolist() == [0, 1] * 20
 
 
 def test_scales_are_the_usual_ones_without_validation_rows() -> None:
@@ -114,24 +114,24 @@ def test_words_that_say_nothing_count_nothing() -> None:
     wrong = [1 - label for label in train["labels"][:]]
     train = train.remove_columns("labels").add_column("labels", wrong)
     validation = rows_of(problem, 600, seed=2)
-    regression = linear_part.fit_words(train, model.config)
+    regression = linear_part.fit_words(train, model)
     assert regression is not None
     said = torch.tensor(validation["labels"][:])
     said[::4] = 1 - said[::4]
     of_hops = torch.nn.functional.one_hot(said, 2) * 2.0
-    scales = linear_part.fit_scales(of_hops, regression, validation, model.config)
+    scales = linear_part.fit_scales(of_hops, regression, validation, model)
     assert scales.words == 0
     assert scales.hops == pytest.approx(np.log(3) / 2, rel=0.1)
 
 
 def test_hops_that_say_nothing_count_little() -> None:
     problem = ONE_LABEL | {"num_labels": 2}
-    config = model_of(**problem).config
-    regression = linear_part.fit_words(rows_of(problem), config)
+    model = model_of(**problem)
+    regression = linear_part.fit_words(rows_of(problem), model)
     assert regression is not None
     validation = rows_of(problem, 600, seed=2)
     noise = torch.randn(600, 2, generator=torch.Generator().manual_seed(0))
-    scales = linear_part.fit_scales(noise, regression, validation, config)
+    scales = linear_part.fit_scales(noise, regression, validation, model)
     assert scales.hops < 0.3
     assert scales.words > 1
 
@@ -147,38 +147,38 @@ def test_rows_of_one_label_leave_the_model() -> None:
 
 
 def test_label_without_training_rows_stays_unlikely() -> None:
-    config = model_of().config  # three labels, of which the rows have two
-    regression = linear_part.fit_words(rows_of(ONE_LABEL), config)
+    model = model_of()  # three labels, of which the rows have two
+    regression = linear_part.fit_words(rows_of(ONE_LABEL), model)
     assert regression is not None
-    outputs = regression.outputs(rows_of(ONE_LABEL, seed=1), config)
+    outputs = regression.outputs(rows_of(ONE_LABEL, seed=1), model)
     assert outputs.argmax(1).max() < 2
 
 
 def test_rows_without_a_label_are_left_out() -> None:
     rows = rows_of(ONE_LABEL)
     more = Dataset.from_dict({"input_ids": [[GOOD]], "labels": [-100]})
-    config = model_of().config
+    model = model_of()
     with_more = Dataset.from_dict({name: rows[name][:] + more[name][:] for name in rows.features})
-    fitted = [linear_part.fit_words(part, config) for part in (rows, with_more)]
-    outputs = [found.outputs(rows, config) for found in fitted if found is not None]
+    fitted = [linear_part.fit_words(part, model) for part in (rows, with_more)]
+    outputs = [found.outputs(rows, model) for found in fitted if found is not None]
     torch.testing.assert_close(outputs[0], outputs[1], rtol=0.05, atol=0.05)
 
 
 def test_labels_without_weight_are_left_out() -> None:
     """Weights of classes count in the regression as in the loss."""
-    config = model_of(class_weights=[1.0, 0.0, 1.0]).config
-    assert linear_part.fit_words(rows_of(ONE_LABEL), config) is None
+    model = model_of(class_weights=[1.0, 0.0, 1.0])
+    assert linear_part.fit_words(rows_of(ONE_LABEL), model) is None
 
 
 def test_large_files_are_thinned_out_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of(ONE_LABEL, 100)
     num_entries = 2 * sum(map(len, rows["input_ids"][:])) * 3
     monkeypatch.setattr(linear_part, "MAX_ENTRIES", num_entries // 4 + 1)
-    config = model_of().config
-    thinned_out = linear_part.fit_words(rows, config)
+    model = model_of()
+    thinned_out = linear_part.fit_words(rows, model)
     monkeypatch.setattr(linear_part, "MAX_ENTRIES", num_entries)
     quarter = rows.select(np.linspace(0, 99, 25).astype(int))
-    of_quarter = linear_part.fit_words(quarter, config)
+    of_quarter = linear_part.fit_words(quarter, model)
     assert thinned_out is not None
     assert of_quarter is not None
     np.testing.assert_array_equal(thinned_out.weights, of_quarter.weights)

@@ -86,6 +86,7 @@ OWN_MODELS: tuple[tuple[type[Any], dict[str, Any]], ...] = (
     (SelfAttentiveForSequenceClassification, {"linear_part": "words"}),
     (SelfAttentiveForSequenceClassification, {"linear_part": "words_and_pairs"}),
     (SelfAttentiveForNLI, {"matching": "gated", "classifier": "pruned_mlp"}),
+    (SelfAttentiveForNLI, {"matching": "gated", "linear_part": "words_and_pairs"}),
     (SelfAttentiveForNLI, {"matching": "concat", "pooling": "max"}),
 )
 MODELS = (*OWN_MODELS, (SelfAttentiveModel, ON_BERT), (SelfAttentiveForNLI, ON_BERT))

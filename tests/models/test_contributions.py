@@ -26,8 +26,8 @@ HEADS: tuple[dict[str, Any], ...] = (
         "linear_part": "words_and_pairs",
     },
     {"classifier": "pruned_mlp", **REGRESSION, "linear_part": "words"},
-    {"matching": "concat", "attention_function": "softmax"},
-    {"matching": "gated", "classifier": "pruned_mlp"},
+    {"matching": "concat", "attention_function": "softmax", "linear_part": "words_and_pairs"},
+    {"matching": "gated", "classifier": "pruned_mlp", "linear_part": "words"},
     {"matching": "gated"},
     {"encoder": "dilated_cnn"},
     {"linear_part": "words_and_pairs"},
@@ -62,7 +62,8 @@ def test_contributions_sum_to_the_logit_minus_that_of_a_text_without_tokens(
     if model.config.problem_type == "single_label_classification":
         logits = logits - logits.mean(1, keepdim=True)
     expected = logits[:-1] - logits[-1]
-    total = why.hops.flatten(2).sum(2) + why.linear_of_labels
+    linear = why.linear_of_labels
+    total = why.hops.flatten(2).sum(2) + (linear.sum(2) if linear.ndim == 3 else linear)
     torch.testing.assert_close(total, expected, rtol=1e-4, atol=1e-4)
     of_label = expected[torch.arange(4), labels]
     total = why.contributions.flatten(1).sum(1) + why.linear.sum(1)
@@ -90,11 +91,9 @@ def test_contributions_equal_loops_over_the_path(head: dict[str, Any]) -> None:
         real = batch["attention_mask"][row].bool()
         # The loop meets the kinks of the ReLUs to a step.
         close = {"rtol": 1e-3, "atol": 5e-2, "check_dtype": False}
-        linear = torch.zeros(len(why.words[row][real]), dtype=torch.float64)
-        if len(sentences) == 1:
-            by_label = reference.linear_part(model.config, weights, sentences[0]).detach()
-            is_single = model.config.problem_type == "single_label_classification"
-            linear = by_label[:, labels[row]] - (by_label.mean(1) if is_single else 0)
+        by_label = reference.linear_part(model.config, weights, sentences).detach()
+        is_single = model.config.problem_type == "single_label_classification"
+        linear = by_label[:, labels[row]] - (by_label.mean(1) if is_single else 0)
         torch.testing.assert_close(why.linear[row][real], linear, **close)
         torch.testing.assert_close(why.words[row][real], torch.cat(words) + linear, **close)
         sums = torch.stack([C.sum(1) for C in hops])  # (1, r), or (2, r) of a pair

@@ -18,16 +18,26 @@ from sase_hf import (
 )
 
 TEXTS = [[4, 9, 2, 17, 5], [3], [11, 5, 20, 6, 2, 7, 8], [2, 2, 2]]
+PAIRS = [([4, 9, 2, 9, 5], [9, 3, 4, 9]), ([3], [3]), ([11, 5, 20], [2, 7])]
 KINDS = ("words", "words_and_pairs")
 
 
-def linear_model(kind: str = "words_and_pairs", **fields: Any) -> Any:
+def linear_model(
+    kind: str = "words_and_pairs",
+    head: type[Any] = SelfAttentiveForSequenceClassification,
+    **fields: Any,
+) -> Any:
     return tiny.tiny_model(
-        SelfAttentiveForSequenceClassification,
+        head,
         linear_part=kind,
         num_labels=3,
         **{"problem_type": "single_label_classification", **fields},
     )
+
+
+def added_by(model: Any, texts: list[tiny.Ids]) -> torch.Tensor:
+    """Return what the linear part of a model of texts adds to the logits of each text."""
+    return model.linear_part(**tiny.text_batch(texts), token_type_ids=None)
 
 
 @pytest.mark.parametrize("padding", tiny.PADDINGS)
@@ -46,15 +56,30 @@ def test_model_with_a_linear_part_is_the_reference(kind: str, padding: str) -> N
     tiny.assert_gradients_agree(model, weights)
 
 
+@pytest.mark.parametrize("padding", tiny.PADDINGS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_model_of_pairs_with_a_linear_part_is_the_reference(kind: str, padding: str) -> None:
+    """Words of both texts, of one, and twice in one."""
+    model = linear_model(kind, SelfAttentiveForNLI).double()
+    batch = tiny.pair_batch(PAIRS, padding, random.Random(1), extra=2)
+    weights = tiny.reference_weights(model)
+    predictions = [reference.classify_pair(model.config, weights, *pair) for pair in PAIRS]
+    labels = [0, 2, 1]
+    outputs = model(**batch, labels=torch.tensor(labels))
+    outputs.loss.backward()
+    reference.loss(model.config, predictions, labels).backward()
+    tiny.assert_agree(outputs.logits, torch.stack([logits for logits, _ in predictions]))
+    tiny.assert_gradients_agree(model, weights)
+
+
 def test_linear_part_of_a_new_model_adds_nothing() -> None:
     with_part = SelfAttentiveForSequenceClassification(tiny.tiny_config(linear_part="words"))
-    added = with_part.linear_part(**tiny.text_batch(TEXTS))
+    added = added_by(with_part, TEXTS)
     assert torch.equal(added, torch.zeros(len(TEXTS), 2))
 
 
 def test_linear_part_adds_nothing_to_an_empty_text() -> None:
-    batch = tiny.text_batch([[4, 9], []])
-    of_empty_text = linear_model().linear_part(**batch)[1]
+    of_empty_text = added_by(linear_model(), [[4, 9], []])[1]
     assert torch.equal(of_empty_text, torch.zeros(3))
 
 
@@ -64,9 +89,8 @@ def test_config_made_in_code_has_no_linear_part() -> None:
 
 def test_linear_part_adds_in_float32_in_half_precision() -> None:
     model = linear_model()
-    batch = tiny.text_batch(TEXTS)
-    exact = model.linear_part(**batch)
-    halved = model.bfloat16().linear_part(**batch)
+    exact = added_by(model, TEXTS)
+    halved = added_by(model.bfloat16(), TEXTS)
     assert halved.dtype == torch.float32
     torch.testing.assert_close(halved, exact, rtol=0.02, atol=0.02)
 
@@ -76,11 +100,6 @@ def test_model_with_a_linear_part_refuses_word_vectors_in_place_of_ids() -> None
     vectors = torch.zeros(2, 3, model.config.embedding_size)
     with pytest.raises(ValueError, match=r"do not say which words they are of.*give input_ids"):
         model(inputs_embeds=vectors)
-
-
-def test_model_of_pairs_refuses_a_linear_part() -> None:
-    with pytest.raises(ValueError, match="linear_part is 'words', but a SelfAttentiveForNLI reads"):
-        SelfAttentiveForNLI(tiny.tiny_config(linear_part="words"))
 
 
 def test_ranker_leaves_a_linear_part_out() -> None:
@@ -95,13 +114,13 @@ def test_linear_part_keeps_its_weights_when_the_vocabulary_grows() -> None:
     before = model(**batch).logits
     model.resize_token_embeddings(tiny.VOCAB_SIZE + 2)
     assert torch.equal(model(**batch).logits, before)
-    assert not model.linear_part.word_weight[tiny.VOCAB_SIZE :].any()
+    assert not model.linear_part.word_weight[:, tiny.VOCAB_SIZE :].any()
 
 
 def test_linear_part_loses_the_words_that_the_vocabulary_loses() -> None:
     model = linear_model()
     model.resize_token_embeddings(10)
-    assert model.linear_part.word_weight.shape == (10, 3)
+    assert model.linear_part.word_weight.shape == (1, 10, 3)
 
 
 def test_base_model_of_a_checkpoint_leaves_the_linear_part_out(tmp_path: Path) -> None:

@@ -218,6 +218,19 @@ def test_pipeline_shows_what_the_words_added_by_themselves(linear_reader: Any) -
     assert sum(result["linear_contributions"]) == pytest.approx(of_target, abs=1e-5)
 
 
+def test_pipeline_shows_what_the_words_of_each_text_of_a_pair_added(
+    tokenizer: TokenizersBackend,
+) -> None:
+    reader = random_reader(SelfAttentiveForNLI, tokenizer, linear_part="words_and_pairs")
+    for weight in reader.model.linear_part.parameters():
+        torch.nn.init.normal_(weight)
+    result = reader({"text": "No dog is awake.", "text_pair": "Two dogs sleep. No dog!"})
+    for added, totals in zip(result["linear_contributions"], result["linear_totals"], strict=True):
+        assert sum(added) == pytest.approx(totals[result["target"]], abs=1e-5)
+    shared_words_of_the_first = result["linear_contributions"][0][:2]
+    assert shared_words_of_the_first == [0, 0]
+
+
 def test_pipeline_counts_the_words_themselves_in_what_each_word_added(linear_reader: Any) -> None:
     with_part = linear_reader(TEXT, target="neutral")
     linear_reader.model.linear_part = None

@@ -50,10 +50,13 @@ def test_flag_decides_about_the_linear_part(review_file: Path) -> None:
     assert set_up(review_file, linear_part="words").model.config.linear_part == "words"
 
 
-def test_model_of_pairs_has_no_linear_part(tmp_path: Path) -> None:
-    pairs = write_rows(tmp_path / "pairs.jsonl", pair_rows(40))
-    setup = set_up(pairs, calibrate=True, text_column_names="premise,hypothesis")
-    assert setup.model.config.linear_part == "none"
+@pytest.mark.slow
+def test_model_of_pairs_has_a_linear_part(tmp_path: Path) -> None:
+    pairs = write_rows(tmp_path / "pairs.jsonl", pair_rows(60))
+    options = {"calibrate": True, "text_column_names": "premise,hypothesis"}
+    found = outcome(pairs, tmp_path / "model", **options)
+    assert found["record"]["scale_of_words"] > 0
+    assert weights_of(tmp_path / "model")["linear_part.pair_weight"].shape == (3, 65_536, 3)
 
 
 @pytest.mark.parametrize(("most", "kind"), [(10_000, "words"), (10, "none")])

@@ -18,7 +18,7 @@ from ...evaluation.metrics import load_metrics, metrics_function
 from ...models import FAMILIES, RETRIEVAL
 from ...models.answers import answers_of
 from ...models.checked_config import flag
-from ...models.linear_self_attentive import NUM_PAIRS
+from ...models.linear_self_attentive import NUM_PAIRS, NUM_PARTS_OF_PAIR
 from ...training.arguments import OWN_VECTORS, EncoderArguments, RunArguments, with_config_flags
 from ...training.task import ModelAndTokenizer, Predictions, TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
@@ -190,10 +190,10 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
         tokenizer: TokenizersBackend,
         config_fields: dict[str, Any],
     ) -> ModelAndTokenizer:
-        """Return a new model, with a linear part if it reads single texts and is calibrated."""
-        if self.arguments.run.calibrate and not reads_pairs(head):
-            num_labels = len(rows.label_names)
-            config_fields.setdefault("linear_part", _linear_part(len(tokenizer), num_labels))
+        """Return a new model, with a linear part if it is calibrated."""
+        if self.arguments.run.calibrate:
+            num_weights = len(rows.label_names) * (NUM_PARTS_OF_PAIR if reads_pairs(head) else 1)
+            config_fields.setdefault("linear_part", _linear_part(len(tokenizer), num_weights))
         return super().model_on_vectors(head, rows, tokenizer, config_fields)
 
     def assemble(self, checkpoint: Path | None = None) -> TrainingSetup:
@@ -340,11 +340,14 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
         return {**details, **{name: metrics.get(name) for name in names}}
 
 
-def _linear_part(num_words: int, num_labels: int) -> str:
-    """Return which linear part a new model has, so that it keeps below `MAX_LINEAR_WEIGHTS`."""
-    if (num_words + NUM_PAIRS) * num_labels <= MAX_LINEAR_WEIGHTS:
+def _linear_part(num_words: int, num_weights: int) -> str:
+    """Return the linear part of a new model in which each word has `num_weights`.
+
+    It keeps below `MAX_LINEAR_WEIGHTS`.
+    """
+    if (num_words + NUM_PAIRS) * num_weights <= MAX_LINEAR_WEIGHTS:
         return "words_and_pairs"
-    return "words" if num_words * num_labels <= MAX_LINEAR_WEIGHTS else "none"
+    return "words" if num_words * num_weights <= MAX_LINEAR_WEIGHTS else "none"
 
 
 def _has_attention(setup: TrainingSetup) -> bool:
