@@ -393,7 +393,7 @@ def test_pipeline_numbers_the_words_of_the_tokens(tokenizer: TokenizersBackend) 
     reader = random_reader(SelfAttentiveForSequenceClassification, tokenizer)
     assert reader("The  soup!")["word_ids"] == [0, 1, 2]
     assert reader("")["word_ids"] == []
-    pieces = build_tokenizer(["walk"] * 5 + ["ed"], level="subword")
+    pieces = build_tokenizer(["walk"] * 20 + ["ed"], level="subword")
     pieces.padding_side = "left"
     reader = random_reader(SelfAttentiveForNLI, pieces)
     options = {"padding": "max_length", "max_length": 12}
