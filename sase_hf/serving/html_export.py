@@ -166,6 +166,7 @@ def _values_of_model(model: Classifier, kind: str) -> dict[str, object]:
         "attention_function": config.attention_function,
         "normalize_states": config.normalize_states,
         "num_hops": config.num_hops,
+        "linear_part": config.linear_part,
         "matching": config.matching if model.reads_pairs else "none",
         "row_width": row_width,
         "groups": groups,
@@ -250,6 +251,11 @@ def _tensors(model: Classifier, num_words: int, kind: str, *, int8: bool) -> dic
     tensors["output"] = output[None]
     tensors["output.bias"] = output_bias[None]
     tensors["hidden.bias"] = model.classifier.bias().detach()[None]
+    if model.linear_part is not None:
+        # Those that the page does not have are beyond its words.
+        tensors["linear.words"] = state["linear_part.word_weight"][:, :num_words]
+        if model.linear_part.pair_weight is not None:
+            tensors["linear.pairs"] = state["linear_part.pair_weight"]
     if model.reads_pairs and model.config.matching == "gated":
         gates = [state["matching.premise_weight"], state["matching.hypothesis_weight"]]
         tensors["matching"] = torch.cat(gates)

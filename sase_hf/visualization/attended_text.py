@@ -28,6 +28,7 @@ FIELDS = ("label", "score", "text", "tokens", "offsets", "overall", "attention")
 FIELDS_OF_TEXT = (  # of a pair each has two values
     *("text", "tokens", "offsets", "overall", "attention"),
     *("word_ids", "spans", "sentences", "cosine", "truncated", "word_contributions"),
+    "linear_contributions",
 )
 
 
@@ -44,6 +45,7 @@ class AttendedText:
     words: list[tuple[int, int]]  # start and end in the text
     views: list[Sequence[float]]
     added: list[float] | None  # by each word to the logit of the target; None if it is not known
+    linear: list[float] | None  # by each word itself, in the linear part; None without one
     spans: Sequence[Span] | None  # strongest first; None if they are not known
     sentences: Sequence[Span]  # of a long text, the strongest first
     cosine: float | None  # mean over pairs of hops; None if it is not known
@@ -77,17 +79,21 @@ class AttendedText:
         places = sorted(range(len(weights)), key=lambda place: -weights[place])[:count]
         return [(self.part(*self.words[place]), weights[place]) for place in places]
 
-    def for_and_against(self, count: int) -> list[list[tuple[str, float]]]:
-        """Return up to `count` words for the target and as many against, with what they added."""
+    def for_and_against(
+        self, added_by_words: Sequence[float], count: int
+    ) -> list[list[tuple[str, float]]]:
+        """Return up to `count` words for the target and as many against, with what they added.
+
+        What each word added is `added` or `linear`.
+        """
         words_for = []
         words_against = []
-        if self.added is not None:
-            least = MIN_ADDED * max(map(abs, self.added), default=0)
-            for (start, end), added in zip(self.words, self.added, strict=True):
-                if added > least:
-                    words_for.append((self.part(start, end), added))
-                elif added < -least:
-                    words_against.append((self.part(start, end), added))
+        least = MIN_ADDED * max(map(abs, added_by_words), default=0)
+        for (start, end), added in zip(self.words, added_by_words, strict=True):
+            if added > least:
+                words_for.append((self.part(start, end), added))
+            elif added < -least:
+                words_against.append((self.part(start, end), added))
         words_for.sort(key=lambda word_added: -word_added[1])
         words_against.sort(key=lambda word_added: word_added[1])
         return [words_for[:count], words_against[:count]]
@@ -148,7 +154,7 @@ def parse_result(result: Result, name: str = "the result") -> list[AttendedText]
         texts = [_attended_text(side) for side in sides]
     numbers = [result["score"]]
     for text in texts:
-        numbers += chain(*text.views, text.added or ())
+        numbers += chain(*text.views, text.added or (), text.linear or ())
     if not all(map(math.isfinite, numbers)):
         raise ValueError(f"{name} has a score or a weight that is not finite; load another model")
     return texts
@@ -161,12 +167,14 @@ def _attended_text(result: Result) -> AttendedText:
         return [sum(values[token] for token in tokens) for tokens in tokens_of_words]
 
     added = result.get("word_contributions")
+    linear = result.get("linear_contributions")
     return AttendedText(
         text=result["text"],
         shown=shown_characters(result["text"]),
         words=words,
         views=[by_word(weights) for weights in (result["overall"], *result["attention"])],
         added=None if added is None else by_word(added),
+        linear=None if linear is None else by_word(linear),
         spans=result.get("spans"),
         sentences=result.get("sentences", ()),
         cosine=result.get("cosine"),

@@ -135,11 +135,13 @@ def article(parsed: Parsed, name: str) -> dict[str, object]:
         true_label = label_text(result["true_label"])
     views = []
     why = []
+    themselves = []
     cosines = []
     if any(text.words for text in texts):
         num_views = len(texts[0].views)
         views = [[_line(text, view) for text in texts] for view in range(num_views)]
-        why = [_why(text) for text in texts if text.added is not None]
+        why = [_why(text, text.added) for text in texts if text.added is not None]
+        themselves = [_why(text, text.linear) for text in texts if text.linear is not None]
         if num_views > 2:
             cosines = [text.cosine for text in texts]
     if None in cosines:
@@ -155,7 +157,9 @@ def article(parsed: Parsed, name: str) -> dict[str, object]:
         "views": views,
         "target": label_text(result.get("target", result["label"])),
         "why": why,
+        "themselves": themselves,
         "added": _added(result),
+        "added_by_words": _added_by_words(result),
         "scores": _scores(result),
         "cosines": cosines,
     }
@@ -220,11 +224,13 @@ def _bar(added: float) -> str:
     return f"--pro:{size}" if added > 0 else f"--con:{size}"
 
 
-def _why(text: AttendedText) -> tuple[list[str], list[list[tuple[str, str]]]]:
+def _why(
+    text: AttendedText, added_by_words: Sequence[float]
+) -> tuple[list[str], list[list[tuple[str, str]]]]:
     """Return the bars of the contributions, and the words for and against with their numbers."""
-    bars = [_bar(cell) for cell in _strip(text.added or [])]
+    bars = [_bar(cell) for cell in _strip(added_by_words)]
     words = []
-    for side in text.for_and_against(TOP_WORDS):
+    for side in text.for_and_against(added_by_words, TOP_WORDS):
         words.append([(shortened(word), signed(added)) for word, added in side])
     return bars, words
 
@@ -248,6 +254,16 @@ def _added(result: Result) -> list[str]:
     to_target = [side[result["target"]] for side in sides]
     hops = [sum(hop) for hop in zip(*to_target, strict=True)]
     return [signed(added) for added in (sum(hops), *hops)]
+
+
+def _added_by_words(result: Result) -> str:
+    """Return what the words themselves added to the target; "" without a linear part."""
+    if "linear_totals" not in result:
+        return ""
+    sides = result["linear_totals"]
+    if isinstance(sides, Mapping):
+        sides = [sides]
+    return signed(sum(side[result["target"]] for side in sides))
 
 
 def _line(text: AttendedText, view: int) -> tuple[list[float], list[tuple[str, str]] | None]:

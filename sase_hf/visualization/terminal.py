@@ -88,7 +88,9 @@ def _prediction(name: str, result: Result) -> str:
 
 def _largest(text: AttendedText, count: int) -> list[tuple[str, float]]:
     """Return the words that added most to the target or took most from it, with their numbers."""
-    words_added = chain(*text.for_and_against(count))
+    if text.added is None:
+        return []
+    words_added = chain(*text.for_and_against(text.added, count))
     return sorted(words_added, key=lambda word_added: -abs(word_added[1]))[:count]
 
 

@@ -57,10 +57,16 @@ SEVERAL = {"problem_type": "multi_label_classification", "num_labels": 12}  # mo
 HEADS: tuple[dict[str, Any], ...] = (
     {"attention_function": "softmax", "normalize_states": False},
     {**SEVERAL, "num_lstm_layers": 3, "lstm_shortcuts": True},
-    {**REGRESSION, "target_deviation": [3, 0.5], "num_lstm_layers": 2, "classifier": "pruned_mlp"},
+    {
+        **REGRESSION,
+        "target_deviation": [3, 0.5],
+        "num_lstm_layers": 2,
+        "classifier": "pruned_mlp",
+        "linear_part": "words",
+    },
     {"attention_function": "sparsemax", "level": "character"},
-    {"attention_function": "softmax", "level": "subword"},
-    {"matching": "concat", "attention_function": "sparsemax"},
+    {"attention_function": "softmax", "level": "subword", "linear_part": "words_and_pairs"},
+    {"matching": "concat", "attention_function": "sparsemax", "linear_part": "words_and_pairs"},
     {"matching": "gated", "classifier": "pruned_mlp"},
 )
 ANSWERS = """texts => JSON.stringify(JSON.parse(texts).map(own => {
@@ -158,6 +164,8 @@ def assert_equal(found: list[Any], expected: list[Any], names: list[str]) -> Non
             for name in ("attention", "overall", "contributions"):
                 assert_close(mine[name], side[name], 1e-5)
             assert_close(mine["words"], side["word_contributions"], 1e-5)
+            without_part = [0.0] * len(mine["words"])
+            assert_close(mine["linear"], side.get("linear_contributions", without_part), 1e-5)
 
 
 def assert_close(found: list[Any], expected: list[Any], error: float) -> None:

@@ -59,6 +59,40 @@ def test_article_lists_the_words_for_and_against_the_target_with_their_signs() -
     assert values_of(result("dull"))["why"] == values_of(result("dull"))["added"] == []
 
 
+def test_article_lists_what_the_words_added_by_themselves() -> None:
+    shown = explained("dull but fine", [-0.5, 0.0, 1.25])
+    shown |= {"linear_contributions": [-0.25, 0.0, 0.75], "linear_totals": {shown["target"]: 0.5}}
+    values = values_of(shown)
+    bars = ["--con:0.250", "", "--pro:0.750"]
+    assert values["themselves"] == [(bars, [[("fine", "+0.75")], [("dull", "−0.25")]])]
+    assert values["added_by_words"] == "+0.50"
+    page = assert_harmless(attention_html(shown))
+    assert page.elements.count("label") == 4, "all hops, why, and two hops can be chosen"
+    assert "The words themselves <small>+0.50</small>" in attention_html(shown)
+
+
+def test_article_of_a_pair_adds_up_what_the_words_of_both_texts_added() -> None:
+    pair = pair_result("good", "bad") | {
+        "target": "entailment",
+        "word_contributions": [[1.0], [-2.0]],
+        "hop_contributions": [{"entailment": [1.0, 0.5]}, {"entailment": [-2.0, 0.25]}],
+        "linear_contributions": [[0.5], [-1.0]],
+        "linear_totals": [{"entailment": 0.5}, {"entailment": -1.0}],
+    }
+    values = values_of(pair)
+    assert values["added_by_words"] == "−0.50"
+    assert [words for _, words in values["themselves"]] == [
+        [[("good", "+0.50")], []],
+        [[], [("bad", "−1.00")]],
+    ]
+
+
+def test_article_without_a_linear_part_has_no_line_of_it() -> None:
+    values = values_of(explained("dull but fine", [-0.5, 0.0, 1.25]))
+    assert (values["themselves"], values["added_by_words"]) == ([], "")
+    assert "themselves" not in attention_html(explained("dull", [0.5]))
+
+
 def test_page_shows_the_first_and_the_last_sentences_of_a_long_text_before_it() -> None:
     """With what they got and added, escaped; a ranker's have their attention alone."""
     some = [{"text": f"{n} {PAYLOADS[0]}", "weight": 0.1, "added": 2.0 - n} for n in range(7)]

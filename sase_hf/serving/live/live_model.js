@@ -442,6 +442,52 @@ function classify(matrices) {
   return { logits, gradients };
 }
 
+// ---- linear part: linear_self_attentive.py -------------------------------------------------------
+
+const HASH_FACTOR = 1_000_003;
+const NUM_PAIRS = 65_536;
+
+/* Return the words of each part of one text or two: their id, side and place in it. */
+function partsOf(tokensOfTexts) {
+  const wordsOf = (tokens, side) => tokens.map(({ id }, place) => ({ id, side, place }));
+  const [first, second] = tokensOfTexts.map(wordsOf);
+  if (!second) return [first];
+  const inFirst = new Set(first.map(({ id }) => id));
+  const inSecond = new Set(second.map(({ id }) => id));
+  return [
+    second.filter(({ id }) => !inFirst.has(id)),
+    second.filter(({ id }) => inFirst.has(id)),
+    first.filter(({ id }) => !inSecond.has(id)),
+  ];
+}
+
+/* Return what each token adds by itself to each logit (L), for each text. Where a text has one
+   label, it is taken minus the mean over all labels. */
+function addedByWords(tokensOfTexts) {
+  const numLabels = model.labels.length;
+  const added = tokensOfTexts.map((tokens) => tokens.map(() => zeros(numLabels)));
+  if (model.linear_part === "none") return added;
+  const scale = 1 / Math.sqrt(Math.max(1, sum(tokensOfTexts.map((tokens) => tokens.length))));
+
+  function addRow({ side, place }, table, row, factor) {
+    add(added[side][place], table.subarray(row * numLabels, (row + 1) * numLabels), factor);
+  }
+
+  for (const [part, words] of partsOf(tokensOfTexts).entries()) {
+    for (const [index, word] of words.entries()) {
+      addRow(word, weights["linear.words"][part], word.id, scale);
+      const next = words[index + 1];
+      if (!next || model.linear_part === "words") continue;
+      const row = (word.id * HASH_FACTOR + next.id) % NUM_PAIRS;
+      for (const half of [word, next]) addRow(half, weights["linear.pairs"][part], row, scale / 2);
+    }
+  }
+  if (model.kind !== "single_label_classification") return added;
+  return added.map((ofText) => ofText.map((ofToken) => ofToken.map((x) => x - sum(ofToken) / numLabels)));
+}
+
+// ---- reading -------------------------------------------------------------------------------------
+
 const SCORES = {
   regression: (logits) => logits,
   multi_label_classification: (logits) => logits.map(sigmoid),
@@ -461,8 +507,8 @@ function* readSide(tokens) {
   return { encoded, attention, matrix, overall: totals.map((total) => total / all) };
 }
 
-/* Return what each hop added to a logit by reading each state (r, T), and what each word added (T),
-   given the gradient of the logit by M. */
+/* Return what each hop added to a logit by reading each state (r, T), and what each word added in
+   the hops (T), given the gradient of the logit by M. */
 function* explain({ encoded, attention }, gradient) {
   const vectors = encoded.levels[0];
   const states = encoded.levels.at(-1);
@@ -489,11 +535,16 @@ function* read(texts, target = null) {
     sides.push({ points, tokens, truncated: numCut[side], ...(yield* readSide(tokens)) });
   }
   const { logits, gradients } = classify(sides.map((side) => side.matrix));
+  const added = addedByWords(tokensOfTexts);
+  for (const ofToken of added.flat()) add(logits, ofToken);
   const scores = Array.from(SCORES[model.kind](logits));
   const best = scores.indexOf(Math.max(...scores));
   const explained = target ?? best;
   for (const [side, gradient] of gradients(explained).entries()) {
-    Object.assign(sides[side], yield* explain(sides[side], gradient));
+    const { contributions, words } = yield* explain(sides[side], gradient);
+    const linear = added[side].map((ofToken) => ofToken[explained]);
+    const ofWords = words.map((ofWord, token) => ofWord + linear[token]);
+    Object.assign(sides[side], { contributions, linear, words: ofWords });
   }
   return { scores, best, target: explained, sides };
 }

@@ -112,7 +112,7 @@ function wordsOf(points, tokens) {
 }
 
 /* Return the words of a text with their weights in each view, and what each of them added. */
-function attended({ points, tokens, truncated, overall, attention, words: contributions }) {
+function attended({ points, tokens, truncated, overall, attention, linear, words: contributions }) {
   const words = wordsOf(points, tokens);
   const byWord = (values) => words.map((word) => sum(word.tokens.map((token) => values[token])));
   return {
@@ -121,6 +121,7 @@ function attended({ points, tokens, truncated, overall, attention, words: contri
     truncated,
     views: [overall, ...attention].map(byWord),
     added: byWord(contributions),
+    linear: byWord(linear),
   };
 }
 
@@ -197,12 +198,12 @@ function drawAdded(line, added, sign, nameOf) {
 }
 
 /* Name the strongest words of a view, or those for the label or against it. */
-function drawTop(line, { shown, words, views, added }) {
+function drawTop(line, { shown, words, views, added, linear }) {
   const nameOf = (word) =>
     element("bdi", shortened(shown.slice(words[word].start, words[word].end).join("")));
   const { view } = line.dataset;
-  if (view === "pro") drawAdded(line, added, 1, nameOf);
-  else if (view === "con") drawAdded(line, added, -1, nameOf);
+  const bySign = { pro: [added, 1], con: [added, -1], linear_pro: [linear, 1], linear_con: [linear, -1] };
+  if (view in bySign) drawAdded(line, ...bySign[view], nameOf);
   else drawShares(line, views[view], nameOf);
 }
 
@@ -250,7 +251,10 @@ function draw({ scores, best, target, sides }) {
   const ofHop = (hop) => sum(sides.map((side) => sum(side.contributions[hop])));
   const ofHops = times(model.num_hops, ofHop);
   const ofViews = [sum(ofHops), ...ofHops];
-  every(".view small").forEach((total, view) => (total.textContent = signed(ofViews[view])));
+  every("label.view small").forEach((total, view) => (total.textContent = signed(ofViews[view])));
+  for (const total of every("div.view small")) {
+    total.textContent = signed(sum(sides.flatMap((side) => side.linear)));
+  }
   first("#crowded").hidden = hasHops;
   first(".views").hidden = !numWords;
 }
