@@ -129,7 +129,8 @@ class LinearPart(nn.Module):
         place = torch.arange(ids.shape[1], device=ids.device)
         is_word = place < lengths.unsqueeze(1)
         # The weights of all parts lie one below the other.
-        part = torch.arange(self.num_parts, device=ids.device).repeat(len(parts)).unsqueeze(1)
+        number = torch.arange(self.num_parts, device=ids.device)
+        part = number.expand(parts.shape[0], -1).reshape(-1, 1)
         return _Aligned(
             word_rows=ids + part * self.word_weight.shape[1],
             pair_rows=pair_ids(ids[:, :-1], ids[:, 1:]) + part * NUM_PAIRS,

@@ -46,10 +46,12 @@ NAMES = dict(enumerate(("bad", "poor", "fair", "good", "superb")))
 # What is exported. Only the first can have an LSTM: a second one in a process has a fixed length.
 KINDS: dict[str, dict[str, Any]] = {
     "classifier": {
-        **{"num_lstm_layers": 2, "lstm_shortcuts": True, "id2label": NAMES},
+        "num_lstm_layers": 2,
+        "lstm_shortcuts": True,
+        "id2label": NAMES,
         "linear_part": "words_and_pairs",
     },
-    "nli": {"encoder": "cnn", "matching": "concat", "is_pair": True},
+    "nli": {"encoder": "cnn", "matching": "concat", "is_pair": True, "linear_part": "words"},
     "encoder": {"encoder": "cnn", "pooling": "max"},
     "dilated": {"encoder": "dilated_cnn"},
     "gates": {"encoder": "relation_network", "relation_weights": "sigmoid", "pooling": "mean"},
