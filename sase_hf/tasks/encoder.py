@@ -87,9 +87,9 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
     ) -> dict[str, Any]:
         """Return the word vectors that a new model started from, and the level of its tokens."""
         details: dict[str, Any] = {"word_vectors": self._started_from(setup)}
-        settings = built_settings(setup.tokenizer)
-        if settings is not None:
-            details["level"] = settings["level"]
+        level = _level(setup.tokenizer)
+        if level is not None:
+            details["level"] = level
         return details
 
     def inputs(self) -> dict[str, list[str]]:
@@ -102,12 +102,12 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
             named["word_vectors"] = model.vector_files
         return named
 
-    def ways_to_know_words(self) -> list[str]:
-        """Return also word vectors and subwords, where flags do not ask for them."""
-        ways = super().ways_to_know_words()
+    def ways_to_know_words(self, setup: TrainingSetup) -> list[str]:
+        """Return also word vectors and subwords, where the run has none."""
+        ways = super().ways_to_know_words(setup)
         if not self.arguments.model.vector_files:
             ways.append("--word_vectors")
-        if self.arguments.model.level in (AUTO_LEVEL, "word"):
+        if _level(setup.tokenizer) == "word":
             ways.append("--level subword")
         return ways
 
@@ -221,6 +221,12 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
             weight = model.get_input_embeddings().get_parameter("weight")
             weight.data.copy_(torch.cat([vectors[name][0] for name in names], dim=1))
         return ModelAndTokenizer(model, tokenizer, {name: vectors[name][1] for name in names})
+
+
+def _level(tokenizer: TokenizersBackend) -> str | None:
+    """Return the unit of a tokenizer of `build_tokenizer`; None for another one."""
+    settings = built_settings(tokenizer)
+    return None if settings is None else settings["level"]
 
 
 def _width(names: Sequence[str], width_of_files: int, asked: int | None) -> int:

@@ -230,9 +230,9 @@ class TranslationTask(Task[TranslationPairArguments, TranslatorArguments, Transl
         """Return the pairs as tokens, the target as labels."""
         return encode_pairs(rows, tokenizer)
 
-    def ways_to_know_words(self) -> list[str]:
+    def ways_to_know_words(self, setup: TrainingSetup) -> list[str]:
         """Return also the parts of words, where they are not asked for."""
-        ways = super().ways_to_know_words()
+        ways = super().ways_to_know_words(setup)
         if not self.arguments.model.subwords:
             ways.append("--subwords")
         return ways

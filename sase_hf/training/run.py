@@ -522,10 +522,12 @@ def _log_words(task: AnyTask, setup: TrainingSetup) -> None:
     shares = {name: share_of_token(rows, unknown_token) for name, rows in setup.tokens.items()}
     split = max(shares, key=lambda name: (shares[name], name))
     unknown = shares[split]
-    logger.info(f"vocabulary: {len(setup.tokenizer):,} words, {unknown:.1%} of the tokens unknown")
+    logger.info(
+        f"vocabulary: {len(setup.tokenizer):,} entries, {unknown:.1%} of the tokens unknown"
+    )
     if unknown > MANY_UNKNOWN:
         ways = ["Train on more texts of the same language"]
-        of_new_model = task.ways_to_know_words()
+        of_new_model = task.ways_to_know_words(setup)
         if of_new_model:
             ways.append(f"a new model with {' or '.join(of_new_model)}")
         logger.warning(

@@ -214,7 +214,7 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
             f"--{name}= to leave it out"
         )
 
-    def ways_to_know_words(self) -> list[str]:
+    def ways_to_know_words(self, setup: TrainingSetup) -> list[str]:
         """Return flags that would make fewer words unknown, and are not set yet."""
         return [] if self.arguments.model.vocab_size is None else ["a larger --vocab_size"]
 

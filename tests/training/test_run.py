@@ -283,7 +283,7 @@ def test_run_logs_what_will_be_trained(
     share = 2 / (config.vocab_size - 2)  # two words found, two entries are no words
     assert f"vectors.txt, for {share:.1%} of the vocabulary" in text
     assert config.embedding_size == 3, "the width of the vectors"
-    assert f"vocabulary: {config.vocab_size} words, 0.0% of the tokens unknown" in text
+    assert f"vocabulary: {config.vocab_size} entries, 0.0% of the tokens unknown" in text
     assert "length: 48 rows reach the limit of 2 tokens" in text
     assert "updates: 1" in text
     assert "epochs: " not in text
