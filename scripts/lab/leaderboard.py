@@ -109,8 +109,10 @@ class Comparison(Run):
         return [*flags, *self.settings.get("flags", ())]
 
     def vectors(self) -> list[str]:
-        """Return the files of word vectors, which lie beside those of the set."""
-        return [str(self.stem.parent / name) for name in COMPARED["vectors"]]
+        """Return the files of word vectors of the system, which lie beside those of the set."""
+        named = self.settings.get("vectors", True)
+        names = named if isinstance(named, list) else COMPARED["vectors"]
+        return [str(self.stem.parent / name) for name in names]
 
     def _measure_baseline(self, task: Rows, log: IO[bytes]) -> dict[str, Any]:
         """Run a baseline in a process of its own and return its part of the record."""
