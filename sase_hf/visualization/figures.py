@@ -127,9 +127,9 @@ def attention_figure(result: Result, title: str = "", *, theme: str = "light") -
 
     The words stand above their cells. The first row of cells is the overall attention, the others
     are the hops (section 2.3 of the paper). A last row, "why", shows what each word added to the
-    logit of the target, if the result has contributions. Long texts are wrapped; a note says if
-    words beyond `MAX_WORDS` or hops beyond `MAX_HOPS` are left out. The figure names a `true_label`
-    that was added to the result. The rest is as in `comparison_figure`.
+    logit of the target, in the hops and by itself, if the result has contributions. Long texts are
+    wrapped; a note says if words beyond `MAX_WORDS` or hops beyond `MAX_HOPS` are left out. The
+    figure names a `true_label` that was added to the result. The rest is as in `comparison_figure`.
     """
     return comparison_figure({"": result}, title, theme=theme)
 

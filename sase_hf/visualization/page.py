@@ -2,15 +2,16 @@
 
 The markup is in `templates/`, this file computes the numbers. A word carries its strength in every
 view as custom properties, `--0` for all hops together and `--3` for hop 3, and what it added to the
-target as `--pro` or `--con`; one of the size `--full` has the full colour. The style sheet picks
-the view of the checked radio button. The text stands in the page once, and choosing needs no
-script.
+target as `--pro` or `--con`; one of the size `--full` has the full colour. What it added by itself,
+in a linear part, is `--own-pro` or `--own-con`. The style sheet picks the view of the checked radio
+button. The text stands in the page once, and choosing needs no script.
 """
 
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 from ..models.answers import answers_of_kind
 from ..utils.text import Table
@@ -42,8 +43,9 @@ def attention_html(results: Result | Sequence[Result], title: str = "Attention")
     Each text is coloured by all hops together (summed and renormalised to 1, section 2.3 of the
     paper), or by one hop, chosen below it. Only words with more than an even share of the attention
     have a colour. The line "Why" names the words that spoke for a label and against it, and colours
-    the text by what each word added. Notes mark a text with uniform attention, or with parts left
-    out.
+    the text by what each word added. With a linear part, the line "The words themselves" does so
+    for what each word added by itself, and the sum of this line and all hops is shown. Notes mark a
+    text with uniform attention, or with parts left out.
 
     The page compares the prediction with the `true_label`, if one was added to a result.
     """
@@ -116,6 +118,7 @@ def _render(
     """Fill in a template; its scale and the number of views follow from the results it shows."""
     texts = [text for _, texts in parsed for text in texts]
     values["num_views"] = max((len(text.views) for text in texts), default=0)
+    values["has_linear"] = any(text.linear is not None for text in texts)
     *ends, full = scale_ends(texts)
     return render(template, layout=layout, scale_ends=ends, full=full, **values)
 
@@ -158,8 +161,8 @@ def article(parsed: Parsed, name: str) -> dict[str, object]:
         "target": label_text(result.get("target", result["label"])),
         "why": why,
         "themselves": themselves,
-        "added": _added(result),
-        "added_by_words": _added_by_words(result),
+        "added": [signed(added) for added in _added_by_hops(result)],
+        **_added_by_words(result),
         "scores": _scores(result),
         "cosines": cosines,
     }
@@ -180,11 +183,14 @@ def _side(text: AttendedText) -> dict[str, object]:
     the word; `rest` is the text after the last one. The first `end` characters are shown.
     """
     strengths = [text.strengths(view) for view in range(len(text.views))]
-    added = text.added or [0.0] * len(text.words)
+    nothing = [0.0] * len(text.words)
+    added = text.added or nothing
+    linear = text.linear or nothing
     coloured = []
     done = 0
     for place, (start, end) in enumerate(text.words[:MAX_WORDS]):
-        style = _word_style([of_view[place] for of_view in strengths], added[place])
+        strengths_of_word = [of_view[place] for of_view in strengths]
+        style = _word_style(strengths_of_word, added[place], linear[place])
         if style:
             title = _word_title(text, place)
             coloured.append((text.part(done, start), style, title, text.part(start, end)))
@@ -195,13 +201,14 @@ def _side(text: AttendedText) -> dict[str, object]:
     return {"text": text, "coloured": coloured, "rest": text.part(done, end), "end": end}
 
 
-def _word_style(strengths: Sequence[float], added: float) -> str:
-    """Return the style of a word from its strength in each view, and what it added; or ""."""
+def _word_style(strengths: Sequence[float], added: float, linear: float) -> str:
+    """Return the style of a word from its strength in each view, and what it added; or "".
+
+    `linear` is what it added by itself.
+    """
     styles = [f"--{view}:{strength}" for view, strength in enumerate(strengths) if strength]
-    bar = _bar(added)
-    if bar:
-        styles.append(bar)
-    return ";".join(styles).replace(":0.", ":.")
+    styles += [_bar(added), _bar(linear, "own-")]
+    return ";".join(filter(None, styles)).replace(":0.", ":.")
 
 
 def _word_title(text: AttendedText, place: int) -> str:
@@ -213,15 +220,17 @@ def _word_title(text: AttendedText, place: int) -> str:
         title += f"; hop {strongest + 1}: {percent(hops[strongest])}"
     if text.added is not None:
         title += f"; why: {signed(text.added[place])}"
+    if text.linear is not None:
+        title += f"; by itself: {signed(text.linear[place])}"
     return title
 
 
-def _bar(added: float) -> str:
-    """Return the style of a contribution: for or against the target, and how much."""
+def _bar(added: float, kind: str = "") -> str:
+    """Return the style of a contribution of a kind: for or against the target, and how much."""
     size = f"{abs(added):.3f}"
     if float(size) == 0:
         return ""
-    return f"--pro:{size}" if added > 0 else f"--con:{size}"
+    return f"--{kind}pro:{size}" if added > 0 else f"--{kind}con:{size}"
 
 
 def _why(
@@ -244,26 +253,32 @@ def _strip(values: Sequence[float]) -> list[float]:
     return cells
 
 
-def _added(result: Result) -> list[str]:
+def _added_by_hops(result: Result) -> list[float]:
     """Return what all hops together and each hop added to the target; nothing if it is unknown."""
     if "hop_contributions" not in result:
         return []
-    sides = result["hop_contributions"]
-    if isinstance(sides, Mapping):
-        sides = [sides]
-    to_target = [side[result["target"]] for side in sides]
-    hops = [sum(hop) for hop in zip(*to_target, strict=True)]
-    return [signed(added) for added in (sum(hops), *hops)]
+    hops = [sum(hop) for hop in zip(*_of_target(result, "hop_contributions"), strict=True)]
+    return [sum(hops), *hops]
 
 
-def _added_by_words(result: Result) -> str:
-    """Return what the words themselves added to the target; "" without a linear part."""
+def _added_by_words(result: Result) -> dict[str, str]:
+    """Return what the words themselves added to the target, and that with what all hops added.
+
+    Both are "" without a linear part.
+    """
     if "linear_totals" not in result:
-        return ""
-    sides = result["linear_totals"]
+        return {"added_by_words": "", "together": ""}
+    by_words = sum(_of_target(result, "linear_totals"))
+    by_all_hops, *_ = _added_by_hops(result)
+    return {"added_by_words": signed(by_words), "together": signed(by_all_hops + by_words)}
+
+
+def _of_target(result: Result, field: str) -> list[Any]:
+    """Return what a field says of the target, for the text or for each text of a pair."""
+    sides = result[field]
     if isinstance(sides, Mapping):
         sides = [sides]
-    return signed(sum(side[result["target"]] for side in sides))
+    return [side[result["target"]] for side in sides]
 
 
 def _line(text: AttendedText, view: int) -> tuple[list[float], list[tuple[str, str]] | None]:

@@ -30,9 +30,9 @@ def attention_text(result: Result, top: int = 5, *, color: bool | None = None) -
 
     In colour the text comes first: a word with more than an even share has a colour, and the
     strongest words are underlined and bold. A line "why" follows if the result has contributions:
-    the words that added most to the logit of the target, or took most from it. `top` is how many
-    words to name. The 24-bit `color` is by default used if standard output is a terminal that has
-    it (`COLORTERM`) and `NO_COLOR` is not set.
+    the words that added most to the logit of the target, or took most from it, in the hops and by
+    themselves. `top` is how many words to name. The 24-bit `color` is by default used if standard
+    output is a terminal that has it (`COLORTERM`) and `NO_COLOR` is not set.
     """
     texts = parse_result(result)
     in_color = _has_true_color() if color is None else color

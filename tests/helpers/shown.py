@@ -17,6 +17,7 @@ ATTRIBUTES = (
     "aria-label aria-hidden"
 )
 COLLECTED = ("title", "h1", "h2", "h3")
+COLLECTED += ("label.view", "div.view")
 COLLECTED += ("p.words", "p.note", "p.verdict", "table.scores", "ol.spans")
 WEIGHTS = re.compile(r"--(\d+):([\d.]+)")
 
@@ -90,7 +91,7 @@ def assert_harmless(source: str) -> Page:
     assert not set(page.elements) - set(ELEMENTS.split())
     assert not {name for name, _ in page.attributes} - set(ATTRIBUTES.split())
     assert all(re.fullmatch(r"#text-\d+", value or "") for value in page.values("href"))
-    assert all(re.fullmatch(r"(--\w+:[\d.]+;?)+", value or "") for value in page.values("style"))
+    assert all(re.fullmatch(r"(--[\w-]+:[\d.]+;?)+", value or "") for value in page.values("style"))
     return page
 
 
@@ -123,6 +124,16 @@ def explained(text: str, added: list[float], label: str = "4 stars", **more: Any
     hops = {label: [0.75, -0.25], "another": [-0.75, 0.25]}
     why = {"target": label, "word_contributions": added, "hop_contributions": hops}
     return result(text, label, **{**why, **more})
+
+
+def with_linear_part(shown: dict[str, Any], *added: list[float]) -> dict[str, Any]:
+    """Return an explained result with what its words added by themselves, in each of its texts."""
+    target = shown["target"]
+    totals = [{target: sum(of_text), "another": -sum(of_text)} for of_text in added]
+    if isinstance(shown["text"], str):
+        [words], [sums] = added, totals
+        return {**shown, "linear_contributions": words, "linear_totals": sums}
+    return {**shown, "linear_contributions": list(added), "linear_totals": totals}
 
 
 def pair_result(first: str, second: str) -> dict[str, Any]:

@@ -129,6 +129,7 @@ def test_renderers_share_one_scale() -> None:
         ({"label": "4 stars", "score": 0.75}, "without text, tokens, offsets, overall, attention"),
         (result("so fine", overall=[float("nan"), 1.0]), "a score or a weight that is not finite"),
         (result("so fine", word_contributions=[0.0, float("nan")]), "is not finite"),
+        (result("so fine", linear_contributions=[0.0, float("nan")]), "is not finite"),
     ],
 )
 def test_renderers_refuse_what_is_not_a_finite_result(wrong: Any, message: str) -> None:

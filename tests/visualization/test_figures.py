@@ -8,7 +8,7 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from shown import explained, pair_result, result
+from shown import explained, pair_result, result, with_linear_part
 
 from sase_hf.visualization import (
     attention_figure,
@@ -69,6 +69,13 @@ def test_figure_draws_contributions_on_a_scale_of_their_own() -> None:
     assert speaks_for[2] > speaks_for[0], "blue"
     assert min(neutral) > 0.9, "paper"
     assert {"why", "against: −2.00 or less", "for: +2.00 or more"} <= set(texts(figure))
+
+
+def test_figure_counts_what_words_added_by_themselves_once() -> None:
+    """It is part of `word_contributions` already."""
+    shown = explained("good but dear", [1.0, 0.0, -2.0])
+    figure = attention_figure(with_linear_part(shown, [1.0, 0.0, -1.0]))
+    assert figure.axes[0].collections[1].get_array().tolist() == [[1, 0, -2]]
 
 
 def test_figure_wraps_long_texts_and_says_what_it_leaves_out() -> None:

@@ -6,13 +6,27 @@ from typing import Any
 
 import pytest
 from pages import browser_context
-from shown import PAYLOADS, Page, assert_harmless, explained, pair_result, result
+from shown import (
+    PAYLOADS,
+    Page,
+    assert_harmless,
+    explained,
+    pair_result,
+    result,
+    with_linear_part,
+)
 
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from sase_hf.utils.text import Table
 from sase_hf.visualization import Attention, attention_fragment, attention_html, comparison_html
-from sase_hf.visualization.attended_text import parse_result
+from sase_hf.visualization.attended_text import parse_result, shortened
 from sase_hf.visualization.page import MAX_WORDS, article, tables_html
+
+PAIR = pair_result("good", "bad") | {
+    "target": "entailment",
+    "word_contributions": [[1.0], [-2.0]],
+    "hop_contributions": [{"entailment": [1.0, 0.5]}, {"entailment": [-2.0, 0.25]}],
+}
 
 
 def values_of(shown: dict[str, Any]) -> dict[str, Any]:
@@ -46,51 +60,73 @@ def test_article_lists_the_words_for_and_against_the_target_with_their_signs() -
         "--2:.34;--con:.500",
         "10%; hop 2: 40%; why: −0.50",
     )
-    pair = pair_result("good", "bad") | {
-        "target": "entailment",
-        "word_contributions": [[1.0], [-2.0]],
-        "hop_contributions": [{"entailment": [1.0, 0.5]}, {"entailment": [-2.0, 0.25]}],
-    }
-    assert [words for _, words in values_of(pair)["why"]] == [
+    assert [words for _, words in values_of(PAIR)["why"]] == [
         [[("good", "+1.00")], []],
         [[], [("bad", "−2.00")]],
     ]
-    assert values_of(pair)["added"] == ["−0.25", "−1.00", "+0.75"]
+    assert values_of(PAIR)["added"] == ["−0.25", "−1.00", "+0.75"]
     assert values_of(result("dull"))["why"] == values_of(result("dull"))["added"] == []
 
 
-def test_article_lists_what_the_words_added_by_themselves() -> None:
-    shown = explained("dull but fine", [-0.5, 0.0, 1.25])
-    shown |= {"linear_contributions": [-0.25, 0.0, 0.75], "linear_totals": {shown["target"]: 0.5}}
+def test_article_shows_what_the_words_added_by_themselves_and_the_sum_with_all_hops() -> None:
+    """All hops add 0.50. A word is drawn for what it added by itself in its own view alone."""
+    shown = with_linear_part(explained("dull but fine", [-0.5, 0.0, 1.25]), [-0.25, 0.0, 1.0])
     values = values_of(shown)
-    bars = ["--con:0.250", "", "--pro:0.750"]
-    assert values["themselves"] == [(bars, [[("fine", "+0.75")], [("dull", "−0.25")]])]
-    assert values["added_by_words"] == "+0.50"
-    page = assert_harmless(attention_html(shown))
-    assert page.elements.count("label") == 4, "all hops, why, and two hops can be chosen"
-    assert "The words themselves <small>+0.50</small>" in attention_html(shown)
+    bars = ["--con:0.250", "", "--pro:1.000"]
+    words = [[("fine", "+1.00")], [("dull", "−0.25")]]
+    assert values["themselves"] == [(bars, words)]
+    numbers = (values["added"][0], values["added_by_words"], values["together"])
+    assert numbers == ("+0.50", "+0.75", "+1.25")
+    assert values["sides"][0]["coloured"][0][1:3] == (
+        "--2:.37;--con:.500;--own-con:.250",
+        "17%; hop 2: 50%; why: −0.50; by itself: −0.25",
+    )
 
 
-def test_article_of_a_pair_adds_up_what_the_words_of_both_texts_added() -> None:
-    pair = pair_result("good", "bad") | {
-        "target": "entailment",
-        "word_contributions": [[1.0], [-2.0]],
-        "hop_contributions": [{"entailment": [1.0, 0.5]}, {"entailment": [-2.0, 0.25]}],
-        "linear_contributions": [[0.5], [-1.0]],
-        "linear_totals": [{"entailment": 0.5}, {"entailment": -1.0}],
-    }
-    values = values_of(pair)
-    assert values["added_by_words"] == "−0.50"
-    assert [words for _, words in values["themselves"]] == [
-        [[("good", "+0.50")], []],
-        [[], [("bad", "−1.00")]],
-    ]
+def test_article_sums_what_the_words_of_both_texts_added_by_themselves() -> None:
+    values = values_of(with_linear_part(PAIR, [0.5], [0.25]))
+    sides = [words for _, words in values["themselves"]]
+    assert sides == [[[("good", "+0.50")], []], [[("bad", "+0.25")], []]]
+    assert (values["added_by_words"], values["together"]) == ("+0.75", "+0.50")
 
 
 def test_article_without_a_linear_part_has_no_line_of_it() -> None:
-    values = values_of(explained("dull but fine", [-0.5, 0.0, 1.25]))
-    assert (values["themselves"], values["added_by_words"]) == ([], "")
-    assert "themselves" not in attention_html(explained("dull", [0.5]))
+    values = values_of(explained("dull", [0.5]))
+    assert (values["themselves"], values["added_by_words"], values["together"]) == ([], "", "")
+    empty = with_linear_part(explained("", []), [])
+    assert values_of(empty)["themselves"] == [], "nor has an empty text"
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_page_shows_the_sum_below_all_hops_and_the_words_themselves(payload: str) -> None:
+    """In the order in which a reader adds; a target is shown and not obeyed."""
+    shown = with_linear_part(explained("dull but fine", [-0.5, 0.0, 1.25], payload), [0, 0, 0.75])
+    source = attention_html(shown)
+    page = assert_harmless(source)
+    lines = page.texts["label.view"]
+    [together] = page.texts["div.view"]
+    assert lines[0].startswith("All hops +0.50fine 50%")
+    assert lines[1] == "The words themselves +0.75+0.75 fine"
+    assert lines[2].startswith("Why ")
+    assert lines[3].startswith("Hop 1 +0.75")
+    target = shortened(payload, 30)
+    assert together == f"Together +1.25the logit of {target}, minus that of an empty text"
+    names = [source.index(name) for name in (">The words themselves", ">Together", ">Why <bdi>")]
+    assert names == sorted(names)
+
+
+def test_comparison_shows_the_words_themselves_of_the_models_with_a_linear_part() -> None:
+    without = explained("dull but fine", [-0.5, 0.0, 1.25])
+    one = with_linear_part(without, [0.0, 0.0, 0.75])
+    source = comparison_html({"one": one, "other": without})
+    assert source.count('value="linear">') == source.count(">Together ") == 1
+    assert source.count('[value="linear"]:checked') == 3, "its rules are there, once"
+
+
+def test_page_without_a_linear_part_says_nothing_of_it() -> None:
+    """Neither in its text nor in its style sheet."""
+    source = attention_html([explained("dull", [0.5]), PAIR])
+    assert not re.search('themselves|by itself|own-|Together|"linear"', source)
 
 
 def test_page_shows_the_first_and_the_last_sentences_of_a_long_text_before_it() -> None:
@@ -283,6 +319,28 @@ def test_words_for_a_label_are_blue_and_words_against_it_red(tmp_path: Path, sch
         assert hue(blue) == "blue", blue
     for red in (*against[:2], names[1], bars[1]):
         assert hue(red) == "red", red
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_page_in_a_browser_colours_what_each_word_added_by_itself(tmp_path: Path) -> None:
+    """For blue and against red, whatever the sign of all that the word added."""
+    shown = with_linear_part(explained("dull but fine", [-1.0, 0.0, 1.0]), [1.0, -1.0, 0.0])
+    (tmp_path / "page.html").write_text(attention_html(shown))
+    draw = """words => words.map(word => {
+        const style = getComputedStyle(word);
+        const strength = style.backgroundColor.split("/")[1] ?? "1)";
+        return [word.textContent, style.borderBottomColor, style.borderBottomStyle, strength];
+    })"""
+    with browser_context() as browser:
+        tab = browser.new_page()
+        tab.goto((tmp_path / "page.html").as_uri())
+        tab.get_by_label("The words themselves").check()
+        words = tab.locator(".words span").evaluate_all(draw)
+    drawn = {word: (hue(colour), style, strength) for word, colour, style, strength in words}
+    assert drawn["dull"] == ("blue", "solid", "1)")
+    assert drawn["but"] == ("red", "dashed", "1)")
+    assert drawn["fine"][2] == " 0)", "what the hops added is not drawn here"
 
 
 def hue(colour: str) -> str:

@@ -5,7 +5,7 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
-from shown import explained, pair_result, result
+from shown import explained, pair_result, result, with_linear_part
 
 from sase_hf.visualization import attention_text
 
@@ -29,6 +29,12 @@ def test_attention_text_names_the_words_for_and_against_with_their_signs() -> No
     coloured = attention_text(shown, color=True).splitlines()[-1]
     assert ESCAPE.sub("", coloured) == expected
     assert [piece for *_, piece in BACKGROUND.findall(coloured)] == ["+1.25 fine", "−0.50 dull"]
+
+
+def test_attention_text_counts_what_words_added_by_themselves_once() -> None:
+    """It is part of `word_contributions` already."""
+    shown = explained("dull but fine", [-0.5, 0.0, 1.25])
+    assert attention_text(with_linear_part(shown, [-0.5, 0.0, 1.0])) == attention_text(shown)
 
 
 def test_attention_text_is_blue_for_the_label_and_red_against_it() -> None:
