@@ -66,11 +66,13 @@ class LinearPart(nn.Module):
     ) -> Tensor:
         """Return what the words of each text of a pair add: (B, 2, L), or (B, 1, L) of a text."""
         real = _real(input_ids, attention_mask)
-        texts = self._aligned(input_ids, self._parts(input_ids, real, token_type_ids))
+        parts = self._parts(input_ids, real, token_type_ids)  # (B, n, T)
+        texts = self._aligned(input_ids, parts)
         total = _sum_of(self.word_weight, texts.word_rows, texts.is_word)
         if self.pair_weight is not None:
             total = total + _sum_of(self.pair_weight, texts.pair_rows, texts.is_pair)
-        of_parts = total.unflatten(0, (-1, self.num_parts)) * _scale(real).unsqueeze(1)
+        of_parts = total.unflatten(0, (-1, self.num_parts))  # (B, n, L)
+        of_parts = of_parts * _scale(real).unsqueeze(1)
         if not self.reads_pairs:
             return of_parts
         only_second, shared, only_first = of_parts.unbind(1)
@@ -95,11 +97,16 @@ class LinearPart(nn.Module):
         added = _weighted(self.word_weight, texts.word_rows, texts.is_word, weigh_labels)
         if self.pair_weight is not None:
             of_pairs = _weighted(self.pair_weight, texts.pair_rows, texts.is_pair, weigh_labels)
-            added = added + F.pad(of_pairs, (0, 1)) / 2 + F.pad(of_pairs, (1, 0)) / 2
+            half = of_pairs / 2
+            of_first_words = F.pad(half, (0, 1))
+            of_second_words = F.pad(half, (1, 0))
+            added = added + of_first_words + of_second_words
         in_part = parts.flatten(0, 1)
-        place = (in_part.cumsum(1) - 1).clamp(min=0)  # of each token among the words of its part
-        restored = added.gather(1, place).masked_fill(~in_part, 0)
-        return restored.unflatten(0, (-1, self.num_parts)).sum(1) * _scale(real)
+        place = in_part.cumsum(1) - 1  # of each token among the words of its part
+        restored = added.gather(1, place.clamp(min=0))
+        restored = restored.masked_fill(~in_part, 0)
+        of_parts = restored.unflatten(0, (-1, self.num_parts))  # (B, n, T)
+        return of_parts.sum(1) * _scale(real)
 
     def resize(self, num_words: int) -> None:
         """Keep the weights of the first words, and give new words the weight 0."""
@@ -115,17 +122,28 @@ class LinearPart(nn.Module):
         assert token_type_ids is not None  # checked where pairs are encoded
         is_first = real & (token_type_ids == 0)
         is_second = real & (token_type_ids == 1)
-        is_same = input_ids.unsqueeze(2) == input_ids.unsqueeze(1)  # (B, T, T)
-        in_first = (is_same & is_first.unsqueeze(1)).any(2)
-        in_second = (is_same & is_second.unsqueeze(1)).any(2)
-        parts = (is_second & ~in_first, is_second & in_first, is_first & ~in_second)
-        return torch.stack(parts, 1)
+        in_first = self._are_among(input_ids, is_first)
+        in_second = self._are_among(input_ids, is_second)
+        only_second = is_second & ~in_first
+        shared = is_second & in_first
+        only_first = is_first & ~in_second
+        return torch.stack([only_second, shared, only_first], 1)
+
+    def _are_among(self, input_ids: Tensor, chosen: Tensor) -> Tensor:
+        """Return which ids (B, T) are among the chosen ones of their row."""
+        ids = input_ids.long()
+        num_words = self.word_weight.shape[1]
+        counts = torch.zeros(ids.shape[0], num_words, dtype=torch.long, device=ids.device)
+        counts = counts.scatter_add(1, ids, chosen.long())
+        return counts.gather(1, ids) > 0
 
     def _aligned(self, input_ids: Tensor, parts: Tensor) -> _Aligned:
         in_part = parts.flatten(0, 1)
         lengths = in_part.sum(1)
         ids = input_ids.long().repeat_interleave(self.num_parts, 0)
         ids = ids.gather(1, columns_of_tokens(in_part, lengths))
+        first = ids[:, :-1]
+        second = ids[:, 1:]
         place = torch.arange(ids.shape[1], device=ids.device)
         is_word = place < lengths.unsqueeze(1)
         # The weights of all parts lie one below the other.
@@ -133,7 +151,7 @@ class LinearPart(nn.Module):
         part = number.expand(parts.shape[0], -1).reshape(-1, 1)
         return _Aligned(
             word_rows=ids + part * self.word_weight.shape[1],
-            pair_rows=pair_ids(ids[:, :-1], ids[:, 1:]) + part * NUM_PAIRS,
+            pair_rows=pair_ids(first, second) + part * NUM_PAIRS,
             is_word=is_word,
             is_pair=is_word[:, 1:],
         )
@@ -153,7 +171,8 @@ def _real(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
 
 def _scale(real: Tensor) -> Tensor:
     """Return 1 / sqrt(number of tokens) of each text, (B, 1)."""
-    return real.sum(1, keepdim=True).clamp(min=1).float().rsqrt()
+    lengths = real.sum(1, keepdim=True)
+    return lengths.clamp(min=1).float().rsqrt()
 
 
 def _wide(weights: Tensor) -> Tensor:
