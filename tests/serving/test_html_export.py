@@ -56,7 +56,12 @@ REGRESSION = {"problem_type": "regression", "num_labels": 2, "target_mean": [2.0
 SEVERAL = {"problem_type": "multi_label_classification", "num_labels": 12}  # more than rows
 HEADS: tuple[dict[str, Any], ...] = (
     {"attention_function": "softmax", "normalize_states": False},
-    {**SEVERAL, "num_lstm_layers": 3, "lstm_shortcuts": True},
+    {
+        **SEVERAL,
+        "num_lstm_layers": 3,
+        "lstm_shortcuts": True,
+        "linear_part": "words_and_pairs",
+    },
     {
         **REGRESSION,
         "target_deviation": [3, 0.5],
@@ -165,7 +170,7 @@ def assert_equal(found: list[Any], expected: list[Any], names: list[str]) -> Non
                 assert_close(mine[name], side[name], 1e-5)
             assert_close(mine["words"], side["word_contributions"], 1e-5)
             without_part = [0.0] * len(mine["words"])
-            assert_close(mine["linear"], side.get("linear_contributions", without_part), 1e-5)
+            assert_close(mine["linear"], side.get("linear_contributions", without_part), 1e-6)
 
 
 def assert_close(found: list[Any], expected: list[Any], error: float) -> None:
@@ -324,10 +329,11 @@ def test_page_of_a_damaged_file_shows_no_numbers(tmp_path: Path, browser: Any, d
 @pytest.mark.browser
 @pytest.mark.parametrize("spread", [1.0, 1e-4], ids=["strong", "even"])
 def test_page_names_words_as_attention_html(tmp_path: Path, page: Any, spread: float) -> None:
-    """Words, shares, contributions, sums of hops, notes and what is shortened."""
+    """Words, shares, contributions, sums of hops and of words, notes and what is shortened."""
     rows = [("the good bread", "x"), ("x x the good", f"{'w' * 70} q \u200b"), ("x", "")]
     rows += [*pairwise(made_strings(8))]
     fields = {"matching": "gated", "initializer_range": spread, "num_labels": 2}
+    fields["linear_part"] = "words_and_pairs"
     labels = {0: "a" * 70, 1: "b" * 70}
     checkpoint = save(tmp_path / "model", [row[0] for row in rows], id2label=labels, **fields)
     explain = pipeline("self-attention", model=checkpoint)
@@ -350,18 +356,54 @@ def test_page_names_words_as_attention_html(tmp_path: Path, page: Any, spread: f
                 top = page.text_content(f"[data-view='{view}'][data-side='{side}']")
                 named = READS_EVENLY if words is None else " ".join(map(" ".join, words))
                 assert top.split() == named.split()
-        for side, (_, words) in enumerate(expected["why"]):
-            for kind, some in zip(("pro", "con"), words, strict=True):
-                top = page.text_content(f"[data-view='{kind}'][data-side='{side}']")
-                assert top.split() == " ".join(f"{added} {word}" for word, added in some).split()
-        assert page.locator(".view small").all_text_contents() == expected["added"]
+        for line, prefix in (("why", ""), ("themselves", "linear_")):
+            for side, (_, words) in enumerate(expected[line]):
+                for kind, some in zip(("pro", "con"), words, strict=True):
+                    top = page.text_content(f"[data-view='{prefix}{kind}'][data-side='{side}']")
+                    assert (
+                        top.split() == " ".join(f"{added} {word}" for word, added in some).split()
+                    )
+        of_hops = page.locator(".view:not(.own, .sum) small").all_text_contents()
+        assert of_hops == expected["added"]
+        assert page.text_content(".own small") == expected["added_by_words"]
+        assert page.text_content(".sum small") == expected["together"]
         for text, remark in zip(sides, page.locator(".remark").all_text_contents(), strict=True):
             assert (READS_EVENLY in remark) == text.reads_evenly(0)
             empty = f"The text {'holds no words' if text.text else 'is empty'}."
             assert (remark == empty) == (not text.words)
         lengths = [len(name) for name in page.locator(".target").all_text_contents()]
-        assert lengths == [60, 30]
+        assert lengths == [60, 30, 30]
         assert not page.locator(".why .even").count()
+
+
+@pytest.mark.browser
+def test_page_colours_words_by_what_they_added_by_themselves(tmp_path: Path, page: Any) -> None:
+    """Where the line of the linear part is chosen, in the colours of "Why"."""
+    checkpoint = save(tmp_path / "model", ["the good bread"], linear_part="words")
+    open_page(page, checkpoint)
+    page.fill("textarea", "the good bread")
+    page.wait_for_function("() => first('.words').textContent === 'the good bread'")
+    page.check("[value=linear]")
+    (own,) = answers(page, ["the good bread"])
+    [side] = own["sides"]
+    full = max(map(abs, side["words"]))
+    assert max(map(abs, side["linear"])) > full / 2, "the premise"
+    styles = page.evaluate("""() => every('.words span').map(word => {
+      const { backgroundColor, borderBottomStyle } = getComputedStyle(word);
+      return [backgroundColor, borderBottomStyle];
+    })""")
+    for (colour, line), added in zip(styles, side["linear"], strict=True):
+        assert line == ("solid" if added > 0 else "dashed")
+        strength = float(colour.partition(" / ")[2].rstrip(")") or 1)
+        assert strength == pytest.approx(min(1, abs(added) / full), abs=2e-3)
+
+
+@pytest.mark.browser
+def test_page_without_a_linear_part_has_no_line_of_it(tmp_path: Path, page: Any) -> None:
+    open_page(page, save(tmp_path / "model", ["the room"]))
+    assert page.locator(".words span").count()
+    assert not page.locator("[value=linear], .sum, [style*='--own']").count()
+    assert "themselves" not in page.inner_text("body")
 
 
 @pytest.mark.browser

@@ -461,29 +461,45 @@ function partsOf(tokensOfTexts) {
   ];
 }
 
-/* Return what each token adds by itself to each logit (L), for each text. Where a text has one
-   label, it is taken minus the mean over all labels. */
-function addedByWords(tokensOfTexts) {
+/* Return the features of one text or two: a row of weights (L), and the words that share it. */
+function linearFeatures(tokensOfTexts) {
   const numLabels = model.labels.length;
-  const added = tokensOfTexts.map((tokens) => tokens.map(() => zeros(numLabels)));
-  if (model.linear_part === "none") return added;
-  const scale = 1 / Math.sqrt(Math.max(1, sum(tokensOfTexts.map((tokens) => tokens.length))));
-
-  function addRow({ side, place }, table, row, factor) {
-    add(added[side][place], table.subarray(row * numLabels, (row + 1) * numLabels), factor);
-  }
-
+  const rowOf = (table, id) => table.subarray(id * numLabels, (id + 1) * numLabels);
+  const features = [];
+  if (!weights["linear.words"]) return features;
   for (const [part, words] of partsOf(tokensOfTexts).entries()) {
     for (const [index, word] of words.entries()) {
-      addRow(word, weights["linear.words"][part], word.id, scale);
+      features.push({ row: rowOf(weights["linear.words"][part], word.id), words: [word] });
       const next = words[index + 1];
-      if (!next || model.linear_part === "words") continue;
-      const row = (word.id * HASH_FACTOR + next.id) % NUM_PAIRS;
-      for (const half of [word, next]) addRow(half, weights["linear.pairs"][part], row, scale / 2);
+      if (!next || !weights["linear.pairs"]) continue;
+      const pairId = (word.id * HASH_FACTOR + next.id) % NUM_PAIRS;
+      features.push({ row: rowOf(weights["linear.pairs"][part], pairId), words: [word, next] });
     }
   }
-  if (model.kind !== "single_label_classification") return added;
-  return added.map((ofText) => ofText.map((ofToken) => ofToken.map((x) => x - sum(ofToken) / numLabels)));
+  return features;
+}
+
+/* Return what the words themselves add to each logit (L), and a function from a label to what each
+   token of each text added. Where a text has one label, its logit is taken minus the mean. */
+function linearPart(tokensOfTexts) {
+  const features = linearFeatures(tokensOfTexts);
+  const numTokens = sum(tokensOfTexts.map((tokens) => tokens.length));
+  const scale = 1 / Math.sqrt(Math.max(1, numTokens));
+  const hasOneLabel = model.kind === "single_label_classification";
+  const logits = zeros(model.labels.length);
+  for (const { row } of features) add(logits, row, scale);
+
+  function addedTo(label) {
+    const added = tokensOfTexts.map((tokens) => tokens.map(() => 0));
+    for (const { row, words } of features) {
+      const mean = hasOneLabel ? sum(row) / row.length : 0;
+      const share = (scale * (row[label] - mean)) / words.length;
+      for (const { side, place } of words) added[side][place] += share;
+    }
+    return added;
+  }
+
+  return { logits, addedTo };
 }
 
 // ---- reading -------------------------------------------------------------------------------------
@@ -507,9 +523,9 @@ function* readSide(tokens) {
   return { encoded, attention, matrix, overall: totals.map((total) => total / all) };
 }
 
-/* Return what each hop added to a logit by reading each state (r, T), and what each word added in
-   the hops (T), given the gradient of the logit by M. */
-function* explain({ encoded, attention }, gradient) {
+/* Return what each hop added to a logit by reading each state (r, T), and what each word added (T),
+   given the gradient of the logit by M and what each word added by itself (T). */
+function* explain({ encoded, attention }, gradient, linear) {
   const vectors = encoded.levels[0];
   const states = encoded.levels.at(-1);
   const ofStates = states.map((state) => zeros(state.length));
@@ -521,7 +537,8 @@ function* explain({ encoded, attention }, gradient) {
       return dot(slope, states[token]);
     }));
   const ofWords = yield* slopesOfWords(encoded, ofStates);
-  return { contributions, words: ofWords.map((slope, token) => dot(slope, vectors[token])) };
+  const words = ofWords.map((slope, token) => dot(slope, vectors[token]) + linear[token]);
+  return { contributions, linear, words };
 }
 
 /* Read one text or two; explain the label `target`, by default the predicted one. */
@@ -535,16 +552,14 @@ function* read(texts, target = null) {
     sides.push({ points, tokens, truncated: numCut[side], ...(yield* readSide(tokens)) });
   }
   const { logits, gradients } = classify(sides.map((side) => side.matrix));
-  const added = addedByWords(tokensOfTexts);
-  for (const ofToken of added.flat()) add(logits, ofToken);
+  const linear = linearPart(tokensOfTexts);
+  add(logits, linear.logits);
   const scores = Array.from(SCORES[model.kind](logits));
   const best = scores.indexOf(Math.max(...scores));
   const explained = target ?? best;
+  const linearOfSides = linear.addedTo(explained);
   for (const [side, gradient] of gradients(explained).entries()) {
-    const { contributions, words } = yield* explain(sides[side], gradient);
-    const linear = added[side].map((ofToken) => ofToken[explained]);
-    const ofWords = words.map((ofWord, token) => ofWord + linear[token]);
-    Object.assign(sides[side], { contributions, linear, words: ofWords });
+    Object.assign(sides[side], yield* explain(sides[side], gradient, linearOfSides[side]));
   }
   return { scores, best, target: explained, sides };
 }

@@ -148,15 +148,19 @@ function strengths(shares) {
 
 // ---- drawing -------------------------------------------------------------------------------------
 
+/* Return the name of the style of what a word added: for the label or against it. */
+const signOf = (added) => (added > 0 ? "pro" : "con");
+
 /* Draw the words of a text in the colours of each view, and say below it what is to be known. */
-function drawText(paragraph, { shown, words, truncated, views, added }, hasHops) {
+function drawText(paragraph, { shown, words, truncated, views, added, linear }, hasHops) {
   const colours = (hasHops ? views : views.slice(0, 1)).map(strengths);
   const drawn = [];
   let done = 0;
   for (const [number, { start, end }] of words.entries()) {
     const styles = {};
     colours.forEach((ofView, view) => (styles[`--${view}`] = ofView[number]));
-    styles[added[number] > 0 ? "--pro" : "--con"] = Math.abs(added[number]).toFixed(3);
+    styles[`--${signOf(added[number])}`] = Math.abs(added[number]).toFixed(3);
+    if (linear[number]) styles[`--own-${signOf(linear[number])}`] = Math.abs(linear[number]).toFixed(3);
     drawn.push(shown.slice(done, start).join(""));
     drawn.push(element("span", shown.slice(start, end).join(""), styles));
     done = end;
@@ -242,7 +246,7 @@ function draw({ scores, best, target, sides }) {
   const sizes = texts.flatMap((text) => text.added.map(Math.abs));
   first("main").style.setProperty("--full", Math.max(0.001, ...sizes));
   for (const name of every(".target")) {
-    name.textContent = shortened(model.labels[target], name.closest(".why") ? 30 : 60);
+    name.textContent = shortened(model.labels[target], name.closest(".why, .sum") ? 30 : 60);
   }
   const numWords = sum(texts.map((text) => text.words.length));
   const hasHops = numWords * model.num_hops <= model.max_drawn;
@@ -251,10 +255,11 @@ function draw({ scores, best, target, sides }) {
   const ofHop = (hop) => sum(sides.map((side) => sum(side.contributions[hop])));
   const ofHops = times(model.num_hops, ofHop);
   const ofViews = [sum(ofHops), ...ofHops];
-  every("label.view small").forEach((total, view) => (total.textContent = signed(ofViews[view])));
-  for (const total of every("div.view small")) {
-    total.textContent = signed(sum(sides.flatMap((side) => side.linear)));
-  }
+  const ofWords = sum(sides.flatMap((side) => side.linear));
+  const totals = every(".view:not(.own, .sum) small");
+  totals.forEach((total, view) => (total.textContent = signed(ofViews[view])));
+  every(".own small").forEach((total) => (total.textContent = signed(ofWords)));
+  every(".sum small").forEach((total) => (total.textContent = signed(ofViews[0] + ofWords)));
   first("#crowded").hidden = hasHops;
   first(".views").hidden = !numWords;
 }
