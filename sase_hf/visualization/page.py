@@ -255,10 +255,9 @@ def _strip(values: Sequence[float]) -> list[float]:
 
 def _added_by_hops(result: Result) -> list[float]:
     """Return what all hops together and each hop added to the target; nothing if it is unknown."""
-    if "hop_contributions" not in result:
-        return []
-    hops = [sum(hop) for hop in zip(*_of_target(result, "hop_contributions"), strict=True)]
-    return [sum(hops), *hops]
+    sides = _of_texts(result, "contributions")
+    hops = [sum(map(sum, hop)) for hop in zip(*sides, strict=True)]
+    return [sum(hops), *hops] if hops else []
 
 
 def _added_by_words(result: Result) -> dict[str, str]:
@@ -266,19 +265,19 @@ def _added_by_words(result: Result) -> dict[str, str]:
 
     Both are "" without a linear part.
     """
-    if "linear_totals" not in result:
+    sides = _of_texts(result, "linear_contributions")
+    if not sides:
         return {"added_by_words": "", "together": ""}
-    by_words = sum(_of_target(result, "linear_totals"))
+    by_words = sum(map(sum, sides))
     by_all_hops, *_ = _added_by_hops(result)
     return {"added_by_words": signed(by_words), "together": signed(by_all_hops + by_words)}
 
 
-def _of_target(result: Result, field: str) -> list[Any]:
-    """Return what a field says of the target, for the text or for each text of a pair."""
-    sides = result[field]
-    if isinstance(sides, Mapping):
-        sides = [sides]
-    return [side[result["target"]] for side in sides]
+def _of_texts(result: Result, field: str) -> list[Any]:
+    """Return a field of the text, or of each text of a pair; nothing if the result lacks it."""
+    if field not in result:
+        return []
+    return [result[field]] if isinstance(result["text"], str) else result[field]
 
 
 def _line(text: AttendedText, view: int) -> tuple[list[float], list[tuple[str, str]] | None]:

@@ -121,19 +121,17 @@ def result(text: str, label: str = "4 stars", **more: Any) -> dict[str, Any]:
 
 def explained(text: str, added: list[float], label: str = "4 stars", **more: Any) -> dict[str, Any]:
     """Return the result of a classifier, whose words added something to the logit of `label`."""
-    hops = {label: [0.75, -0.25], "another": [-0.75, 0.25]}
-    why = {"target": label, "word_contributions": added, "hop_contributions": hops}
+    num_tokens = len(added)
+    hops = [[0.75, *[0.0] * (num_tokens - 1)], [-0.25, *[0.0] * (num_tokens - 1)]]
+    why = {"target": label, "word_contributions": added, "contributions": hops}
     return result(text, label, **{**why, **more})
 
 
 def with_linear_part(shown: dict[str, Any], *added: list[float]) -> dict[str, Any]:
     """Return an explained result with what its words added by themselves, in each of its texts."""
-    target = shown["target"]
-    totals = [{target: sum(of_text), "another": -sum(of_text)} for of_text in added]
-    if isinstance(shown["text"], str):
-        [words], [sums] = added, totals
-        return {**shown, "linear_contributions": words, "linear_totals": sums}
-    return {**shown, "linear_contributions": list(added), "linear_totals": totals}
+    of_texts = list(added)
+    is_pair = not isinstance(shown["text"], str)
+    return {**shown, "linear_contributions": of_texts if is_pair else of_texts[0]}
 
 
 def pair_result(first: str, second: str) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from sase_hf.visualization.page import MAX_WORDS, article, tables_html
 PAIR = pair_result("good", "bad") | {
     "target": "entailment",
     "word_contributions": [[1.0], [-2.0]],
-    "hop_contributions": [{"entailment": [1.0, 0.5]}, {"entailment": [-2.0, 0.25]}],
+    "contributions": [[[1.0], [0.5]], [[-2.0], [0.25]]],
 }
 
 
