@@ -154,8 +154,7 @@ def build_tokenizer(
     """
     if level not in get_args(Level):
         raise refusal(f"level is {level!r}", "it must be 'word', 'subword' or 'character'")
-    extra_words = list(extra_words) if level == "subword" else extra_words
-    if level == "subword" and extra_words:
+    if level == "subword" and any(True for _ in extra_words):
         raise refusal(
             "extra_words are given, but level is 'subword', which cuts words into pieces",
             "leave them out, or choose level='word'",

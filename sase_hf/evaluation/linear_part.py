@@ -41,6 +41,7 @@ MAX_STEPS = 200  # of a regression; more change no prediction
 # How much the usual a and b weigh beside the validation rows: a few rows alone would choose any
 # share, a thousand outvote them.
 WEIGHT_OF_USUAL = 4.0
+ROUNDING = 1e-6  # of numbers in float32
 LEAST_VARIANCE = 1e-6  # of errors, in deviations of the numbers
 MAX_ENTRIES = 100_000_000  # features of all rows, times labels: a regression of some minutes
 BATCH_TOKENS = 8_192
@@ -90,8 +91,8 @@ def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = Non
         validation: Rows that it was not trained on.
 
     Returns the scales: that of the hops, by which the last layer is multiplied, and that of the
-    words, which is 0 where they add nothing, or if all training rows have the same label.
-    ValueError is raised for a model without a linear part.
+    words, which is 0 where they add nothing.
+    ValueError is raised for a model without a linear part, and for rows that are not encoded.
     """
     if getattr(model, "linear_part", None) is None:
         raise refusal(
@@ -99,10 +100,13 @@ def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = Non
             "make it with SelfAttentiveConfig(linear_part='words_and_pairs')",
         )
     start = time.perf_counter()
-    clear(model.linear_part)
+    _check_rows("train", train, model)
+    if validation is not None:
+        _check_rows("validation", validation, model)
     regression = fit_words(train, model)
+    clear(model.linear_part)
     if regression is None:
-        logger.info("linear part: none, because all training rows have the same label")
+        logger.info("linear part: none, because no word of the training rows tells labels apart")
         return Scales(1.0, 0.0)
     scales = Scales(*_problem_of(model.config).usual)
     if validation is not None:
@@ -116,6 +120,32 @@ def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = Non
     return scales
 
 
+def _check_rows(name: str, rows: Any, model: Any) -> None:
+    """Raise ValueError unless rows are encoded for a model, with labels, and there are some."""
+    if not isinstance(rows, Dataset):
+        raise refusal(
+            f"{name} is a {type(rows).__name__}", "it must be a datasets.Dataset of encoded rows"
+        )
+    needed = {"input_ids", "labels"}
+    if model.reads_pairs:
+        needed.add("token_type_ids")
+    missing = sorted(needed - set(rows.column_names))
+    if missing:
+        raise refusal(
+            f"{name} has the columns {', '.join(rows.column_names)}",
+            f"it also needs {', '.join(missing)}",
+        )
+    if not rows.num_rows:
+        raise refusal(f"{name} has no rows", "give some, or None for no validation rows")
+    ids = flat_numbers(rows, "input_ids")
+    num_words = model.linear_part.num_words
+    if len(ids) and not 0 <= ids.min() <= ids.max() < num_words:
+        raise refusal(
+            f"{name} has input_ids from {ids.min()} to {ids.max()}",
+            f"those of the model are below {num_words}; encode the rows with its tokenizer",
+        )
+
+
 @torch.no_grad()
 def clear(linear_part: LinearPart) -> None:
     """Let a linear part add nothing."""
@@ -126,7 +156,8 @@ def clear(linear_part: LinearPart) -> None:
 def fit_words(train: Dataset, model: Any) -> WordRegression | None:
     """Return the regression over the words of rows that are encoded for a model with a linear part.
 
-    Rows beyond `MAX_ENTRIES` are left out, evenly spaced. None: all rows have the same label.
+    Rows beyond `MAX_ENTRIES` are left out, evenly spaced. None: all rows have the same label, or no
+    text has a word.
     """
     config = model.config
     answers = answers_of(config)
@@ -137,10 +168,14 @@ def fit_words(train: Dataset, model: Any) -> WordRegression | None:
     deviation = np.ones(num_labels)
     if not answers.has_labels:
         mean = labels.mean(0, dtype=np.float64)
-        deviation = np.maximum(labels.std(0, dtype=np.float64), 1e-30)
+        deviation = labels.std(0, dtype=np.float64)
+        # A number that never changes has nothing to be told by, and counts in its own unit.
+        deviation[deviation <= ROUNDING * np.abs(mean)] = 1.0
         labels = (labels - mean) / deviation
     counts = _features(rows, model.linear_part)
     known = np.unique(counts.indices)  # the weight of a feature that no row has stays 0
+    if not len(known):
+        return None
     rarity = _rarity(counts, _num_words(model.linear_part))[known]
     found = _problem_of(config).regression(csr_array(counts[:, known] * rarity), labels, config)
     if found is None:
@@ -169,6 +204,7 @@ def fit_scales(logits: Tensor, regression: WordRegression, rows: Dataset, model:
     usual = torch.tensor(problem.usual, dtype=torch.float64)
     unit = problem.unit(of_hops, of_words, labels)
 
+    @torch.enable_grad()
     def loss_and_slope(values: Array) -> tuple[float, Array]:
         scales = torch.tensor(values, requires_grad=True)
         loss = problem.loss(scales[0] * of_hops + scales[1] * of_words, labels, config) / unit
@@ -331,9 +367,8 @@ def _features(rows: Dataset, linear_part: LinearPart) -> csr_array:
     lengths = np.array(token_counts(rows), dtype=np.int64)
     columns = []
     row_numbers = []
-    num_words = linear_part.word_weight.shape[1]
     for part, (words, row_of_word) in enumerate(_parts(rows, lengths, linear_part.reads_pairs)):
-        columns.append(words + part * num_words)
+        columns.append(words + part * linear_part.num_words)
         row_numbers.append(row_of_word)
         if linear_part.pair_weight is not None:
             are_neighbours = row_of_word[:-1] == row_of_word[1:]
@@ -351,21 +386,19 @@ def _features(rows: Dataset, linear_part: LinearPart) -> csr_array:
 
 def _num_words(linear_part: LinearPart) -> int:
     """Return n V, how many features are words."""
-    num_parts, num_words, _ = linear_part.word_weight.shape
-    return num_parts * num_words
+    return linear_part.num_parts * linear_part.num_words
 
 
 def _parts(
     rows: Dataset, lengths: np.ndarray, reads_pairs: bool
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the words of each part of all texts, one after the other, and the row of each word."""
-    table = rows.with_format("arrow")[:]
-    words = _flat(table["input_ids"])
+    words = flat_numbers(rows, "input_ids")
     row_of_word = np.repeat(np.arange(len(lengths)), lengths)
     if not reads_pairs:
         yield words, row_of_word
         return
-    is_second = _flat(table["token_type_ids"]) == 1
+    is_second = flat_numbers(rows, "token_type_ids") == 1
     # A word of a row as one number, so that those of both texts can be compared at once.
     words_of_rows = row_of_word * (words.max(initial=0) + 1) + words
     in_first = np.isin(words_of_rows, words_of_rows[~is_second])
@@ -374,9 +407,10 @@ def _parts(
         yield words[in_part], row_of_word[in_part]
 
 
-def _flat(column: Any) -> np.ndarray:
-    """Return the numbers of all lists of an Arrow column."""
-    numbers = [chunk.flatten().to_numpy().astype(np.int64) for chunk in column.chunks]
+def flat_numbers(rows: Dataset, column: str) -> np.ndarray:
+    """Return the numbers of all lists of a column, one list behind the other."""
+    chunks = rows.with_format("arrow")[:][column].chunks
+    numbers = [chunk.flatten().to_numpy(zero_copy_only=False).astype(np.int64) for chunk in chunks]
     return np.concatenate([np.zeros(0, np.int64), *numbers])
 
 
@@ -420,7 +454,8 @@ def _write(model: Any, regression: WordRegression, scales: Scales) -> None:
     """Put the scaled parts into a model."""
     layer = model.classifier.output
     num_labels = len(regression.bias)
-    # The layer multiplies by its own deviation, and adds its own mean.
+    # The layer multiplies by a deviation and adds a mean, which need not be those of the labels.
+    # Around the latter the hops are scaled, so the bias makes up for the difference.
     own_mean = np.array(layer.mean or [0.0] * num_labels)
     own_deviation = np.array(layer.deviation or [1.0] * num_labels)
     of_words = scales.words * regression.deviation

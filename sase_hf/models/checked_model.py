@@ -321,7 +321,8 @@ def is_of_model(name: str, model: PreTrainedModel) -> bool:
     heads have other names than those of their base models.
     """
     prefix = f"{model.base_model_prefix}."
-    parts = {*dict(model.named_children()), *dict(model.base_model.named_children())}
+    # With those that the config leaves out, such as a linear part, which are None.
+    parts = {*model._modules, *model.base_model._modules}
     return name.startswith(prefix) or _part_of(name.removeprefix(prefix)) in parts
 
 

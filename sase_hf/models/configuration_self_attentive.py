@@ -187,8 +187,8 @@ class SelfAttentiveConfig(CheckedConfig):
     pruned_column_size: int = flag("pruned_mlp: q, the hidden units that read one column of M.", 2)
     linear_part: Literal["none", "words", "words_and_pairs"] = flag(
         "Weights of the words themselves, or of words and pairs of neighbours, whose sum over a "
-        "text is added to the logits. train.py fits them after training; with --calibrate new "
-        "models have words_and_pairs.",
+        "text is added to the logits. train.py fits them after training; with --calibrate a new "
+        "model has words_and_pairs, with many labels words or none, on a pretrained encoder none.",
         "none",
     )
     matching: Literal["gated", "concat"] = flag(

@@ -52,6 +52,11 @@ class LinearPart(nn.Module):
         if config.linear_part == "words_and_pairs":
             self.pair_weight = nn.Parameter(torch.zeros(self.num_parts, NUM_PAIRS, num_labels))
 
+    @property
+    def num_words(self) -> int:
+        """V."""
+        return self.word_weight.shape[1]
+
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
     ) -> Tensor:
@@ -132,8 +137,7 @@ class LinearPart(nn.Module):
     def _are_among(self, input_ids: Tensor, chosen: Tensor) -> Tensor:
         """Return which ids (B, T) are among the chosen ones of their row."""
         ids = input_ids.long()
-        num_words = self.word_weight.shape[1]
-        counts = torch.zeros(ids.shape[0], num_words, dtype=torch.long, device=ids.device)
+        counts = torch.zeros(ids.shape[0], self.num_words, dtype=torch.long, device=ids.device)
         counts = counts.scatter_add(1, ids, chosen.long())
         return counts.gather(1, ids) > 0
 
@@ -150,7 +154,7 @@ class LinearPart(nn.Module):
         number = torch.arange(self.num_parts, device=ids.device)
         part = number.expand(parts.shape[0], -1).reshape(-1, 1)
         return _Aligned(
-            word_rows=ids + part * self.word_weight.shape[1],
+            word_rows=ids + part * self.num_words,
             pair_rows=pair_ids(first, second) + part * NUM_PAIRS,
             is_word=is_word,
             is_pair=is_word[:, 1:],

@@ -650,7 +650,8 @@ class _Classifier(SelfAttentivePreTrainedModel):
             self.matching = MATCHINGS[config.matching](config)
             row_width = self.matching.row_width
         self.classifier = CLASSIFIERS[config.classifier](config, row_width)
-        self.linear_part: LinearPart | None = None
+        self.linear_part: LinearPart | None
+        self.register_module("linear_part", None)  # a part of each head, so that loading knows it
         if config.linear_part != "none":
             self.linear_part = LinearPart(config, reads_pairs=self.reads_pairs)
         self.post_init()
@@ -682,6 +683,13 @@ class _Classifier(SelfAttentivePreTrainedModel):
             raise ValueError(
                 "inputs_embeds do not say which words they are of, and the linear part of this "
                 "model has a weight for each word; give input_ids"
+            )
+        num_words = self.get_input_embeddings().num_embeddings
+        if self.linear_part.num_words != num_words:
+            raise ValueError(
+                f"the linear part has {self.linear_part.num_words} words, but there are "
+                f"{num_words} word vectors; call resize_token_embeddings of the "
+                f"{type(self).__name__} and not of its encoder"
             )
         return logits + self.linear_part(input_ids, attention_mask, token_type_ids)
 

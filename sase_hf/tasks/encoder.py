@@ -107,8 +107,8 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
         ways = super().ways_to_know_words(setup)
         if not self.arguments.model.vector_files:
             ways.append("--word_vectors")
-        if _level(setup.tokenizer) == "word":
-            ways.append("--level subword")
+            if _level(setup.tokenizer) == "word":
+                ways.append("--level subword")
         return ways
 
     def new_model(
@@ -159,6 +159,8 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
         is_measured = model.level == AUTO_LEVEL and not model.vector_files
         if is_measured and isinstance(texts, Sequence):  # those of pairs are an iterator
             options["level"] = choose_level(texts)
+        if options.get("level") == "subword":
+            options.pop("min_frequency", None)  # of words; that of pieces is `MIN_MERGED`
         if model.vector_files and model.extend_vocabulary is not False:
             options["extra_words"] = chain.from_iterable(
                 read_words(path, **self._vector_options()) for path in model.vector_files

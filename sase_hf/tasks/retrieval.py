@@ -26,6 +26,7 @@ from .encoder import EncoderTask
 
 # Fields of the config that only the heads with labels read.
 LABEL_FIELDS = (
+    "linear_part",
     "matching",
     "rationale_coef",
     "classifier",

@@ -90,8 +90,12 @@ class ModelSource:
     tokenizer_name: str | None = flag(
         "A ready tokenizer, folder or Hub name, instead of one built from the training texts."
     )
-    vocab_size: int | None = flag("Largest vocabulary of a new tokenizer.")
-    min_frequency: int | None = flag("Fewest occurrences of a word in a new tokenizer.")
+    vocab_size: int | None = flag(
+        "Largest vocabulary of a new tokenizer; of pieces of words, all characters stay."
+    )
+    min_frequency: int | None = flag(
+        "Fewest occurrences of a word in a new tokenizer; pieces of words have a rule of their own."
+    )
     lowercase: bool | None = flag(
         "Whether a new tokenizer lower-cases texts.", nargs="?", const=True
     )

@@ -193,6 +193,49 @@ def test_fit_replaces_an_older_linear_part() -> None:
     assert torch.equal(model.linear_part.word_weight, again.linear_part.word_weight)
 
 
+def test_number_that_never_changes_leaves_the_others_their_scales() -> None:
+    """Its deviation of 0 would make any error of the hops endless."""
+    rows, validation = rows_of(NUMBERS), rows_of(NUMBERS, seed=2)
+    scales = []
+    for constant in (False, True):
+        parts = []
+        for part in (rows, validation):
+            labels = [[label[0], 0.5 if constant else label[1]] for label in part["labels"][:]]
+            parts.append(part.remove_columns("labels").add_column("labels", labels))
+        scales.append(fit_linear_part(model_of(**IN_UNITS), *parts))
+    assert scales[1].hops > 0.2 * scales[0].hops
+
+
+def test_texts_without_words_leave_the_model() -> None:
+    rows = Dataset.from_dict({"input_ids": [[], []], "labels": [0, 1]})
+    rows = rows.cast_column("input_ids", rows_of(ONE_LABEL).features["input_ids"])
+    assert fit_linear_part(model_of(), rows) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: list(rows), "train is a list; it must be a datasets.Dataset"),
+        (lambda rows: rows.remove_columns("labels"), "columns input_ids; it also needs labels"),
+        (lambda rows: rows.select([]), "train has no rows; give some"),
+    ],
+)
+def test_fit_refuses_other_rows_and_leaves_the_model(change: Any, message: str) -> None:
+    model = model_of()
+    before = model.linear_part.word_weight.clone()
+    with pytest.raises(ValueError, match=message):
+        fit_linear_part(model, change(rows_of(ONE_LABEL)))
+    assert torch.equal(model.linear_part.word_weight, before)
+
+
+def test_fit_refuses_ids_of_another_tokenizer() -> None:
+    rows = Dataset.from_dict({"input_ids": [[tiny.VOCAB_SIZE]], "labels": [0]})
+    with pytest.raises(
+        ValueError, match="input_ids from 23 to 23; those of the model are below 23"
+    ):
+        fit_linear_part(model_of(), rows)
+
+
 def test_fit_refuses_a_model_without_a_linear_part() -> None:
     with pytest.raises(ValueError, match="has no linear part; make it with SelfAttentiveConfig"):
         fit_linear_part(model_of(linear_part="none"), rows_of(ONE_LABEL))

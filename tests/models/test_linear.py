@@ -135,3 +135,19 @@ def test_linear_part_travels_in_the_checkpoint(tmp_path: Path) -> None:
     loaded = SelfAttentiveForSequenceClassification.from_pretrained(tmp_path)
     batch = tiny.text_batch(TEXTS)
     assert torch.equal(loaded(**batch).logits, model(**batch).logits)
+
+
+def test_checkpoint_with_a_linear_part_is_not_loaded_without_it(tmp_path: Path) -> None:
+    """The answers would be others, and nothing would say so."""
+    linear_model().save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="linear_part"):
+        SelfAttentiveForSequenceClassification.from_pretrained(tmp_path, linear_part="none")
+
+
+def test_linear_part_of_other_words_than_the_encoder_is_refused() -> None:
+    model = linear_model()
+    model.encoder.resize_token_embeddings(tiny.VOCAB_SIZE + 2)
+    with pytest.raises(
+        ValueError, match="has 23 words, but there are 25 word vectors; call resize"
+    ):
+        model(**tiny.text_batch(TEXTS))

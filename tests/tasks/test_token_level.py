@@ -43,6 +43,15 @@ def test_level_is_measured_on_the_texts(endings: dict[str, str], reviews: dict[s
     assert level_of(**reviews) == "word"
 
 
+def test_pieces_are_merged_by_a_rule_of_their_own(endings: dict[str, str]) -> None:
+    """The fewest occurrences are those of words, and the preset of the command asks for two."""
+    tokenizers = []
+    for options in ({}, {"min_frequency": 2}):
+        task = parse_arguments(LabelTask, flags(**{**TINY_MODEL, **endings, **options}))
+        tokenizers.append(task.assemble().tokenizer)
+    assert tokenizers[0].get_vocab() == tokenizers[1].get_vocab()
+
+
 @pytest.mark.parametrize("level", ["word", "subword", "character"])
 def test_level_that_is_asked_for_is_taken(level: str, endings: dict[str, str]) -> None:
     assert level_of(**endings, level=level, lowercase=False) == level

@@ -58,7 +58,8 @@ def calibrate(
     the calibration error, below `FEW_ROWS` rows, and if the model `is_scaled` on these rows
     already, as `weigh_words` does.
 
-    Returns `temperature`, and the calibration error without it and with it; `answer_threshold` and,
+    Returns `temperature`, and the calibration error without it, unless the model `is_scaled`, and
+    with it; `answer_threshold` and,
     if there is one, the mean number of labels in an answer set.
     """
     if not setup.rows.answers.has_one_label:
@@ -77,11 +78,9 @@ def calibrate(
     with torch.no_grad():
         for parameter in setup.model.get_submodule("classifier.output").parameters():
             parameter.div_(temperature)
-    measured = {
-        "temperature": temperature,
-        "eval_calibration_error_before": error_before,
-        "eval_calibration_error": error_after,
-    }
+    measured = {"temperature": temperature, "eval_calibration_error": error_after}
+    if not is_scaled:
+        measured["eval_calibration_error_before"] = error_before
     config = setup.model.config
     probabilities = (logits / temperature).softmax(-1)
     threshold = fit_threshold(probabilities, labels, config.answer_error)

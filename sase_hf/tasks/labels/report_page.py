@@ -102,7 +102,7 @@ def _facts(
         yield f"temperature{NOTES_ON_TEMPERATURE.get(temperature, '')}", temperature
         yield "calibration error before scaling", known["eval_calibration_error_before"]
     if "eval_calibration_error" in known:
-        yield "calibration error after, same rows", known["eval_calibration_error"]
+        yield "calibration error, same rows", known["eval_calibration_error"]
     if "answer_set_size" in known:
         yield "labels in an answer set, mean", known["answer_set_size"]
 

@@ -70,8 +70,8 @@ class LabelRunArguments(RunArguments):
         default=False,
     )
     calibrate: bool = flag(
-        "After training, scale the logits so that the probabilities fit the validation rows "
-        "(temperature scaling).",
+        "After training, scale the logits so that the probabilities fit the validation rows: by "
+        "the factors of the linear part, or by a temperature.",
         default=False,
     )
 
