@@ -53,9 +53,13 @@ KINDS: dict[str, dict[str, Any]] = {
     },
     "nli": {"encoder": "cnn", "matching": "concat", "is_pair": True, "linear_part": "words"},
     "encoder": {"encoder": "cnn", "pooling": "max"},
-    "dilated": {"encoder": "dilated_cnn"},
-    "gates": {"encoder": "relation_network", "relation_weights": "sigmoid", "pooling": "mean"},
-    "window": {**PAPER, "encoder": "relation_network", "relation_window": 2},
+    "dilated": {"encoder": "dilated_cnn", "pooling": "mean"},
+    "relations": {
+        **PAPER,
+        "encoder": "relation_network",
+        "relation_weights": "sigmoid",
+        "relation_window": 2,
+    },
     "bert": {**ON_BERT, "encoder_config": {**BERT, "max_position_embeddings": 300}},
 }
 ANSWERING = ("classifier", "nli", "encoder")
