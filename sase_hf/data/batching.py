@@ -63,6 +63,12 @@ def token_counts(dataset: Dataset) -> list[int]:
     return counts
 
 
+def numbers_of_lists(dataset: Dataset, column: str) -> Iterator[np.ndarray]:
+    """Yield the numbers of all lists of a column, chunk by chunk of Arrow's memory."""
+    for chunk in dataset.with_format("arrow")[:][column].chunks:
+        yield chunk.flatten().to_numpy(zero_copy_only=False)
+
+
 def share_of_token(dataset: Dataset, token_id: int | None) -> float:
     """Return the share of a token, from 0 to 1, or the larger one of texts and targets."""
     table = dataset.with_format("arrow")[:]
@@ -74,8 +80,7 @@ def share_of_token(dataset: Dataset, token_id: int | None) -> float:
             continue
         num_tokens = 0
         count = 0
-        for chunk in table[name].chunks:
-            ids = chunk.flatten().to_numpy()
+        for ids in numbers_of_lists(dataset, name):
             num_tokens += len(ids)
             count += int((ids == token_id).sum())
         largest = max(largest, count / max(num_tokens, 1))

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
-from ..data.batching import batches_by_length, token_counts
+from ..data.batching import batches_by_length, numbers_of_lists, token_counts
 from ..models.answers import answers_of
 from ..models.linear_self_attentive import NUM_PAIRS, LinearPart, pair_ids
 from ..models.modeling_self_attentive import IGNORED_LABEL
@@ -77,6 +77,11 @@ class WordRegression(NamedTuple):
         return (values.double().reshape(-1, len(mean)) - mean) / torch.from_numpy(self.deviation)
 
 
+def has_linear_part(model: Any) -> bool:
+    """Return whether a model adds what the words themselves say to its logits."""
+    return getattr(model, "linear_part", None) is not None
+
+
 def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = None) -> Scales:
     """Fit the linear part of a trained classifier, and scale both parts. The model is changed.
 
@@ -94,7 +99,7 @@ def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = Non
     words, which is 0 where they add nothing.
     ValueError is raised for a model without a linear part, and for rows that are not encoded.
     """
-    if getattr(model, "linear_part", None) is None:
+    if not has_linear_part(model):
         raise refusal(
             f"this {type(model).__name__} has no linear part",
             "make it with SelfAttentiveConfig(linear_part='words_and_pairs')",
@@ -137,7 +142,7 @@ def _check_rows(name: str, rows: Any, model: Any) -> None:
         )
     if not rows.num_rows:
         raise refusal(f"{name} has no rows", "give some, or None for no validation rows")
-    ids = flat_numbers(rows, "input_ids")
+    ids = _flat(rows, "input_ids")
     num_words = model.linear_part.num_words
     if len(ids) and not 0 <= ids.min() <= ids.max() < num_words:
         raise refusal(
@@ -219,10 +224,19 @@ def fit_scales(logits: Tensor, regression: WordRegression, rows: Dataset, model:
 # ---- the regression and the loss of each kind of answers -----------------------------------------
 
 
-class _OneLabel:
-    """One label per row."""
+class _Labels:
+    """What one label per row and several have in common."""
 
     usual = (0.3, 0.6)  # a and b where nothing says otherwise
+
+    @staticmethod
+    def unit(of_hops: Tensor, of_words: Tensor, labels: Tensor) -> float:
+        """Return in what the loss is counted: nats."""
+        return 1.0
+
+
+class _OneLabel(_Labels):
+    """One label per row."""
 
     @staticmethod
     def regression(features: csr_array, labels: Array, config: Any) -> tuple[Array, Array] | None:
@@ -249,11 +263,6 @@ class _OneLabel:
         return coefficients, bias
 
     @staticmethod
-    def unit(of_hops: Tensor, of_words: Tensor, labels: Tensor) -> float:
-        """Return in what the loss is counted: nats."""
-        return 1.0
-
-    @staticmethod
     def loss(logits: Tensor, labels: Tensor, config: Any) -> Tensor:
         """Return the sum of the losses of B rows."""
         weights = config.class_weights
@@ -266,10 +275,8 @@ class _OneLabel:
         )
 
 
-class _SeveralLabels:
+class _SeveralLabels(_Labels):
     """Several labels per row, or none."""
-
-    usual = _OneLabel.usual
 
     @staticmethod
     def regression(features: csr_array, labels: Array, config: Any) -> tuple[Array, Array] | None:
@@ -290,8 +297,6 @@ class _SeveralLabels:
             else:
                 bias[number] = np.log(num_applies + 1) - np.log(len(applies) - num_applies + 1)
         return None if are_constant else (coefficients, bias)
-
-    unit = staticmethod(_OneLabel.unit)
 
     @staticmethod
     def loss(logits: Tensor, labels: Tensor, config: Any) -> Tensor:
@@ -393,12 +398,12 @@ def _parts(
     rows: Dataset, lengths: np.ndarray, reads_pairs: bool
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the words of each part of all texts, one after the other, and the row of each word."""
-    words = flat_numbers(rows, "input_ids")
+    words = _flat(rows, "input_ids")
     row_of_word = np.repeat(np.arange(len(lengths)), lengths)
     if not reads_pairs:
         yield words, row_of_word
         return
-    is_second = flat_numbers(rows, "token_type_ids") == 1
+    is_second = _flat(rows, "token_type_ids") == 1
     # A word of a row as one number, so that those of both texts can be compared at once.
     words_of_rows = row_of_word * (words.max(initial=0) + 1) + words
     in_first = np.isin(words_of_rows, words_of_rows[~is_second])
@@ -407,10 +412,9 @@ def _parts(
         yield words[in_part], row_of_word[in_part]
 
 
-def flat_numbers(rows: Dataset, column: str) -> np.ndarray:
+def _flat(rows: Dataset, column: str) -> np.ndarray:
     """Return the numbers of all lists of a column, one list behind the other."""
-    chunks = rows.with_format("arrow")[:][column].chunks
-    numbers = [chunk.flatten().to_numpy(zero_copy_only=False).astype(np.int64) for chunk in chunks]
+    numbers = [chunk.astype(np.int64) for chunk in numbers_of_lists(rows, column)]
     return np.concatenate([np.zeros(0, np.int64), *numbers])
 
 

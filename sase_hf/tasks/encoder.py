@@ -127,7 +127,14 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
         if encoder is not None:
             return self._model_on_encoder(head, encoder, tokenizer, config_fields)
         config_fields["vocab_size"] = len(tokenizer)
-        return self.model_on_vectors(head, rows, tokenizer, config_fields)
+        config_fields = {**self.fields_by_words(head, rows, len(tokenizer)), **config_fields}
+        return self._model_on_vectors(head, rows, tokenizer, config_fields)
+
+    def fields_by_words(
+        self, head: type[PreTrainedModel], rows: Rows, num_words: int
+    ) -> dict[str, Any]:
+        """Return fields of a new model that depend on its number of words."""
+        return {}
 
     def _check_word_vectors(self) -> None:
         """Raise ValueError for flags of word vectors that contradict others."""
@@ -185,7 +192,7 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
             check_tokenizer(tokenizer, model.config.vocab_size)
         return ModelAndTokenizer(model, tokenizer)
 
-    def model_on_vectors(
+    def _model_on_vectors(
         self,
         head: type[PreTrainedModel],
         rows: Rows,

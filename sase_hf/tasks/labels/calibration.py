@@ -4,13 +4,14 @@ import logging
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ...evaluation.calibration import (
     expected_calibration_error,
     fit_temperature,
     fit_threshold,
 )
-from ...evaluation.linear_part import Scales, clear, fit_linear_part
+from ...evaluation.linear_part import clear, fit_linear_part
 from ...training.task import TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
 from .report import FEW_ROWS
@@ -24,11 +25,6 @@ MOST = 10.0
 UNCHANGED = 1.0
 
 
-def has_linear_part(model: Any) -> bool:
-    """Return whether a model adds what the words themselves say to its logits."""
-    return getattr(model, "linear_part", None) is not None
-
-
 def leave_to_fit(model: Any) -> None:
     """Let a linear part add nothing and learn nothing in training, which `weigh_words` follows."""
     clear(model.linear_part)
@@ -40,9 +36,8 @@ def weigh_words(setup: TrainingSetup) -> dict[str, float]:
 
     Returns both scales.
     """
-    scales: Scales = fit_linear_part(
-        setup.model, setup.tokens["train"], setup.tokens.get("validation")
-    )
+    tokens = setup.tokens
+    scales = fit_linear_part(setup.model, tokens["train"], tokens.get("validation"))
     setup.model.linear_part.requires_grad_(True)
     return {"scale_of_hops": scales.hops, "scale_of_words": scales.words}
 
@@ -58,31 +53,28 @@ def calibrate(
     the calibration error, below `FEW_ROWS` rows, and if the model `is_scaled` on these rows
     already, as `weigh_words` does.
 
-    Returns `temperature`, and the calibration error without it, unless the model `is_scaled`, and
-    with it; `answer_threshold` and,
-    if there is one, the mean number of labels in an answer set.
+    Returns `temperature`, the calibration error with it, and without it unless the model
+    `is_scaled`; `answer_threshold` and, if there is one, the mean number of labels in an answer
+    set.
     """
     if not setup.rows.answers.has_one_label:
         return {}
     rows = setup.tokens["validation"]
     logits = torch.from_numpy(trainer.predict(rows, metric_key_prefix="eval").predictions).float()
     labels = torch.tensor(rows["labels"][:])
-    temperature = min(max(fit_temperature(logits, labels), LEAST), MOST)
-    error_before = expected_calibration_error(logits.softmax(-1), labels)
-    error_after = expected_calibration_error((logits / temperature).softmax(-1), labels)
-    are_all_right = bool((logits.argmax(-1) == labels).all())
-    is_no_gain = error_after >= error_before or are_all_right
-    if is_scaled or is_no_gain or len(labels) < FEW_ROWS:
-        temperature = UNCHANGED
-        error_after = error_before
+    temperature = UNCHANGED if is_scaled else _useful_temperature(logits, labels)
     with torch.no_grad():
         for parameter in setup.model.get_submodule("classifier.output").parameters():
             parameter.div_(temperature)
-    measured = {"temperature": temperature, "eval_calibration_error": error_after}
+    probabilities = (logits / temperature).softmax(-1)
+    measured = {
+        "temperature": temperature,
+        "eval_calibration_error": expected_calibration_error(probabilities, labels),
+    }
     if not is_scaled:
+        error_before = expected_calibration_error(logits.softmax(-1), labels)
         measured["eval_calibration_error_before"] = error_before
     config = setup.model.config
-    probabilities = (logits / temperature).softmax(-1)
     threshold = fit_threshold(probabilities, labels, config.answer_error)
     config.answer_threshold = threshold
     if threshold is None:
@@ -95,3 +87,14 @@ def calibrate(
     measured["answer_threshold"] = threshold
     measured["answer_set_size"] = sizes.double().mean().item()
     return measured
+
+
+def _useful_temperature(logits: Tensor, labels: Tensor) -> float:
+    """Return the temperature for logits (B, L), or `UNCHANGED` if none lowers the error."""
+    are_all_right = bool((logits.argmax(-1) == labels).all())
+    if are_all_right or len(labels) < FEW_ROWS:
+        return UNCHANGED
+    temperature = min(max(fit_temperature(logits, labels), LEAST), MOST)
+    error_before = expected_calibration_error(logits.softmax(-1), labels)
+    error_after = expected_calibration_error((logits / temperature).softmax(-1), labels)
+    return temperature if error_after < error_before else UNCHANGED

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import PreTrainedConfig, PreTrainedModel, TokenizersBackend
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from ...data.arguments import DataArguments
 from ...data.label_doubts import label_doubts
 from ...data.rationales import RationaleCollator, count_marked
 from ...data.splits import Rows, load_rows
+from ...evaluation.linear_part import has_linear_part
 from ...evaluation.metrics import load_metrics, metrics_function
 from ...models import FAMILIES, RETRIEVAL
 from ...models.answers import answers_of
@@ -25,7 +26,7 @@ from ...training.trainer import SelfAttentiveTrainer
 from ...utils.errors import refusal
 from ...utils.text import Table
 from ..encoder import EncoderTask
-from .calibration import calibrate, has_linear_part, leave_to_fit, weigh_words
+from .calibration import calibrate, leave_to_fit, weigh_words
 from .predictions import predicted_labels
 from .report_page import write_report
 
@@ -183,18 +184,15 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
             fields["class_weights"] = _class_weights(self.arguments.model.class_weights, rows)
         return self.new_model(head, rows, fields)
 
-    def model_on_vectors(
-        self,
-        head: type[PreTrainedModel],
-        rows: Rows,
-        tokenizer: TokenizersBackend,
-        config_fields: dict[str, Any],
-    ) -> ModelAndTokenizer:
-        """Return a new model, with a linear part if it is calibrated."""
-        if self.arguments.run.calibrate:
-            num_weights = len(rows.label_names) * (NUM_PARTS_OF_PAIR if reads_pairs(head) else 1)
-            config_fields.setdefault("linear_part", _linear_part(len(tokenizer), num_weights))
-        return super().model_on_vectors(head, rows, tokenizer, config_fields)
+    def fields_by_words(
+        self, head: type[PreTrainedModel], rows: Rows, num_words: int
+    ) -> dict[str, Any]:
+        """Return which linear part a new model has if it is calibrated."""
+        if not self.arguments.run.calibrate:
+            return {}
+        num_parts = NUM_PARTS_OF_PAIR if reads_pairs(head) else 1
+        num_weights = len(rows.label_names) * num_parts
+        return {"linear_part": _linear_part(num_words, num_weights)}
 
     def assemble(self, checkpoint: Path | None = None) -> TrainingSetup:
         """Return rows and model; a linear part is left out of the training and fitted after it."""
