@@ -36,7 +36,7 @@ FIELDS_OF_TEXT = (  # of a pair each has two values
 class AttendedText:
     """One text with its words and their weights.
 
-    A view is a weight for each word: view 0 is all hops together, view k is hop k. `_words`
+    A view is a weight for each word: view 0 is all hops together, view k is hop k. `whole_words`
     defines a word.
     """
 
@@ -161,7 +161,7 @@ def parse_result(result: Result, name: str = "the result") -> list[AttendedText]
 
 
 def _attended_text(result: Result) -> AttendedText:
-    tokens_of_words, words = _words(result["text"], result["offsets"], result.get("word_ids"))
+    tokens_of_words, words = whole_words(result["text"], result["offsets"], result.get("word_ids"))
 
     def by_word(values: Sequence[float]) -> list[float]:
         return [sum(values[token] for token in tokens) for tokens in tokens_of_words]
@@ -182,7 +182,7 @@ def _attended_text(result: Result) -> AttendedText:
     )
 
 
-def _words(
+def whole_words(
     text: str,
     offsets: Sequence[Sequence[int]],
     word_ids: Sequence[int | None] | None = None,

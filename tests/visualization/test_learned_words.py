@@ -1,0 +1,342 @@
+"""What a classifier learned: the sums of what the pipeline says about single texts."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny import tiny_model
+
+from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, build_tokenizer
+from sase_hf.models.answers import MULTI_LABEL, REGRESSION
+from sase_hf.utils.loading import attention_pipeline
+from sase_hf.visualization import learned_words
+from sase_hf.visualization.learned_words import (
+    LearnedLabel,
+    LearnedWords,
+    read_learned_words,
+    same_hops,
+)
+
+TEXTS = [
+    "The soup was good, and the bread was good!",
+    "A cold soup.",
+    "the soup",
+    "Good bread? No bread; cold soup and cold bread.",
+    "",
+    "Nobody was there.",
+    "and the bread was cold",
+]
+PAIRS = [
+    {"text": "The soup is cold.", "text_pair": "A cold soup."},
+    {"text": "A cold day, and a dog.", "text_pair": "No dog is cold."},
+    {"text": "cold", "text_pair": ""},
+    {"text": "", "text_pair": "cold dog"},
+    {"text": "dog", "text_pair": "dog and cold dog"},
+]
+LABELS = {0: "bad", 1: "fair", 2: "good"}
+
+
+@pytest.fixture(autouse=True)
+def long_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists hold every word, however rare, unless a test says otherwise."""
+    monkeypatch.setattr(learned_words, "NUM_WORDS", 1000)
+    monkeypatch.setattr(learned_words, "LEAST_COUNT", 1)
+
+
+def reader_of(
+    texts: Sequence[str], model_class: Any = SelfAttentiveForSequenceClassification, **fields: Any
+) -> Any:
+    """Return the pipeline of a random model that knows the words of some texts."""
+    torch.manual_seed(0)
+    level = fields.pop("level", "word")
+    options = fields.pop("tokenizer", {})
+    tokenizer = build_tokenizer(texts, level=level, **options)
+    fields = {"id2label": LABELS, **fields}
+    model = tiny_model(model_class, vocab_size=len(tokenizer), **fields)
+    return attention_pipeline(model, tokenizer)
+
+
+def numbers_of(label: LearnedLabel) -> dict[tuple[str, int | None], tuple[float, int]]:
+    """Return what each word of a label added, and how often it occurs."""
+    words = [*label.words_for, *label.words_against, *label.punctuation]
+    return {(word.word.lower(), word.side): (word.added, word.count) for word in words}
+
+
+def expected_numbers(
+    reader: Any, inputs: Sequence[Any], label: str
+) -> dict[tuple[str, int | None], tuple[float, int]]:
+    """Return the same from the pipeline's results, text by text and token by token."""
+    sums: dict[tuple[str, int | None], float] = defaultdict(float)
+    counts: dict[tuple[str, int | None], int] = defaultdict(int)
+    for input_ in inputs:
+        result = reader(input_, target=label)
+        is_pair = isinstance(input_, dict)
+        for side in range(2 if is_pair else 1):
+            tokens = result["tokens"][side] if is_pair else result["tokens"]
+            added = result["word_contributions"]
+            added = added[side] if is_pair else added
+            for token, number in zip(tokens, added, strict=True):
+                key = (token.lower(), side if is_pair else None)
+                sums[key] += number
+                counts[key] += 1
+    return {key: (sums[key], counts[key]) for key in sums if sums[key]}  # for or against
+
+
+def assert_same_numbers(actual: dict[Any, Any], expected: dict[Any, Any]) -> None:
+    assert actual.keys() == expected.keys()
+    for key, (added, count) in expected.items():
+        assert actual[key][0] == pytest.approx(added, abs=1e-4)
+        assert actual[key][1] == count
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "one of three": {},
+    "one of two": {"id2label": {0: "bad", 1: "good"}},
+    "several": {"problem_type": MULTI_LABEL},
+    "numbers": {"problem_type": REGRESSION, "id2label": {0: "stars", 1: "price"}},
+    "linear": {"linear_part": "words_and_pairs"},
+    "cnn": {"encoder": "cnn"},
+}
+
+
+@pytest.mark.parametrize("fields", KINDS.values(), ids=KINDS)
+def test_learned_words_sum_up_what_the_pipeline_says_of_each_text(fields: dict[str, Any]) -> None:
+    reader = reader_of(TEXTS, **fields)
+    learned = read_learned_words(reader, TEXTS)
+    assert [label.label for label in learned.labels] == list(reader.model.config.id2label.values())
+    for label in learned.labels:
+        assert_same_numbers(numbers_of(label), expected_numbers(reader, TEXTS, label.label))
+
+
+@pytest.mark.parametrize("fields", [{}, {"linear_part": "words_and_pairs"}])
+def test_learned_words_of_pairs_tell_the_two_texts_apart(fields: dict[str, Any]) -> None:
+    texts = [text for pair in PAIRS for text in pair.values()]
+    reader = reader_of(texts, SelfAttentiveForNLI, **fields)
+    learned = read_learned_words(reader, PAIRS)
+    assert learned.is_pair
+    for label in learned.labels:
+        assert_same_numbers(numbers_of(label), expected_numbers(reader, PAIRS, label.label))
+    words = [word for word, _ in learned.hops[0].words]
+    assert len(words) == len(set(words)), "a hop reads a word in both texts"
+
+
+def test_learned_words_explain_only_the_predicted_one_of_many_labels() -> None:
+    names = {number: f"topic {number}" for number in range(11)}
+    reader = reader_of(TEXTS, id2label=names)
+    learned = read_learned_words(reader, TEXTS)
+    assert learned.explains_predicted
+    predicted = [reader(text)["label"] for text in TEXTS]
+    for label in learned.labels:
+        texts = [text for text, name in zip(TEXTS, predicted, strict=True) if name == label.label]
+        assert label.num_texts == len(texts)
+        assert_same_numbers(numbers_of(label), expected_numbers(reader, texts, label.label))
+
+
+def test_learned_words_put_the_strongest_first_and_few_occurrences_behind() -> None:
+    learned = read_learned_words(reader_of(TEXTS), TEXTS)
+    for label in learned.labels:
+        for words, sign in ((label.words_for, 1), (label.words_against, -1)):
+            strengths = [sign * word.added / (word.count + 5) for word in words]
+            assert strengths == sorted(strengths, reverse=True)
+            assert all(strength > 0 for strength in strengths)
+
+
+def test_learned_words_show_the_occurrence_that_added_most() -> None:
+    reader = reader_of(TEXTS)
+    learned = read_learned_words(reader, TEXTS)
+    [bread] = [word for word in learned.labels[0].words_for if word.word == "bread"] or [
+        word for word in learned.labels[0].words_against if word.word == "bread"
+    ]
+    found = []
+    for text in TEXTS:
+        result = reader(text, target="bad")
+        offsets = zip(result["offsets"], result["word_contributions"], strict=True)
+        found += [
+            (added, text[:start], text[end:])
+            for (start, end), added in offsets
+            if text[start:end] == "bread"
+        ]
+    choose = max if bread.added > 0 else min
+    _, before, after = choose(found)
+    assert bread.example == (before, "bread", after)
+
+
+def test_learned_words_cut_an_example_at_whole_words() -> None:
+    text = f"{'before ' * 20}soup{' behind' * 20}"
+    learned = read_learned_words(reader_of([text]), [text])
+    words = [*learned.labels[0].words_for, *learned.labels[0].words_against]
+    [soup] = [word for word in words if word.word == "soup"]
+    assert soup.example == (f"…{'before ' * 6}", "soup", f"{' behind' * 6}…")
+
+
+def test_learned_words_join_pieces_to_whole_words() -> None:
+    texts = ["unreadable readable unread", "reading unreadably reads"] * 30
+    reader = reader_of(["un read able ing ly s"] * 30, level="subword")
+    assert len(reader(texts[0])["tokens"]) > 3
+    learned = read_learned_words(reader, texts)
+    numbers = numbers_of(learned.labels[0])
+    assert {word for word, _ in numbers} == {word for text in texts for word in text.split()}
+    result = reader(texts[0], target="bad")
+    added = [0.0] * 3
+    for word, number in zip(result["word_ids"], result["word_contributions"], strict=True):
+        added[word] += number
+    assert numbers["unread", None] == (pytest.approx(30 * added[2], abs=1e-3), 30)
+
+
+def test_learned_words_of_characters_are_those_of_the_heatmap() -> None:
+    reader = reader_of(["ab ba", "a"], level="character")
+    learned = read_learned_words(reader, ["ab ba", "a"])
+    assert {word for word, _ in numbers_of(learned.labels[0])} <= {"a", "b", " ", "ab", "ba"}
+
+
+@pytest.mark.parametrize(("lowercase", "expected"), [(True, {"Good"}), (False, {"Good", "good"})])
+def test_learned_words_are_the_same_if_the_tokenizer_makes_them_the_same(
+    lowercase: bool, expected: set[str]
+) -> None:
+    """The most frequent spelling is shown."""
+    texts = ["Good", "good", "Good"]
+    reader = reader_of(texts, tokenizer={"lowercase": lowercase})
+    label = read_learned_words(reader, texts).labels[0]
+    assert {word.word for word in (*label.words_for, *label.words_against)} == expected
+
+
+def test_learned_words_keep_the_accents_that_the_tokenizer_joins() -> None:
+    texts = ["cafe\N{COMBINING ACUTE ACCENT} open", "caf\N{LATIN SMALL LETTER E WITH ACUTE}"]
+    label = read_learned_words(reader_of(texts), texts).labels[0]
+    counts = {word.word: word.count for word in (*label.words_for, *label.words_against)}
+    assert counts == {"open": 1, texts[1]: 2}
+
+
+def test_learned_words_leave_rare_words_out_and_count_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(learned_words, "LEAST_COUNT", 3)
+    reader = reader_of(TEXTS)
+    learned = read_learned_words(reader, TEXTS)
+    for label in learned.labels:
+        words = {word.word for word in (*label.words_for, *label.words_against)}
+        assert words == {"the", "soup", "was", "good", "bread", "cold", "and"} & words
+        assert "Nobody" not in words
+    assert learned.least_count == 3
+    assert learned.num_rare == 4, "a, no, nobody, there"
+    assert all("Nobody" not in dict(hop.words) for hop in learned.hops)
+
+
+def test_learned_words_ask_for_more_occurrences_in_many_texts() -> None:
+    texts = ["soup"] * 2400 + ["bread"]
+    learned = read_learned_words(reader_of(texts), texts)
+    assert (learned.least_count, learned.num_rare) == (2, 1)
+
+
+def test_learned_words_keep_punctuation_and_unknown_words_apart() -> None:
+    reader = reader_of(["the soup !"])
+    texts = ["the soup ! a b", "the soup ! \N{PILE OF POO}"]
+    learned = read_learned_words(reader, texts)
+    for label in learned.labels:
+        words = {word.word for word in (*label.words_for, *label.words_against)}
+        assert words == {"the", "soup"}
+        assert [word.word for word in label.punctuation] == ["!"]
+        assert label.unknown is not None
+        assert label.unknown.count == 3
+    for hop in learned.hops:
+        shares = [share for _, share in hop.words]
+        assert sum(shares) + hop.punctuation + hop.unknown == pytest.approx(1)
+
+
+def test_learned_words_say_what_share_of_its_attention_a_hop_gives_a_word() -> None:
+    reader = reader_of(TEXTS)
+    learned = read_learned_words(reader, TEXTS)
+    given: dict[tuple[int, str], float] = defaultdict(float)
+    num_read = 0
+    added: dict[tuple[int, str], list[float]] = defaultdict(list)
+    for text in TEXTS:
+        result = reader(text)
+        num_read += bool(result["tokens"])
+        for hop, weights in enumerate(result["attention"]):
+            for token, weight in zip(result["tokens"], weights, strict=True):
+                given[hop, token.lower()] += weight
+        for label, hops in result["hop_contributions"].items():
+            for hop, number in enumerate(hops):
+                added[hop, label].append(number)
+    assert sorted(hop for group in learned.hops for hop in group.hops) == [0, 1, 2]
+    for group in learned.hops:
+        for word, share in group.words:
+            expected = np.mean([given[hop, word.lower()] / num_read for hop in group.hops])
+            assert share == pytest.approx(expected, abs=1e-5)
+        for label, mean in group.voice.added.items():
+            expected = np.mean([added[hop, label] for hop in group.hops])
+            assert mean == pytest.approx(expected, abs=1e-5)
+
+
+def test_learned_words_name_hops_that_read_the_same() -> None:
+    reader = reader_of(TEXTS)
+    pooling = reader.model.base_model.pooling
+    with torch.no_grad():
+        [weight] = [
+            parameter
+            for parameter in pooling.parameters()
+            if parameter.shape[0] == 3 and parameter.ndim == 2
+        ]
+        weight[2] = weight[0]
+        weight[1] = -weight[0]
+    assert [hop.hops for hop in read_learned_words(reader, TEXTS).hops] == [[0, 2], [1]]
+
+
+def test_same_hops_are_all_alike_in_a_group() -> None:
+    """No chain: hop 1 is like both its neighbours, which are not like each other."""
+    angles = np.radians([0, 30, 60, 0])
+    shares = np.stack([np.cos(angles), np.sin(angles)])
+    assert same_hops(shares) == [[0, 1, 3], [2]]
+    assert same_hops(np.zeros((0, 2))) == [[0], [1]], "hops that read nothing"
+
+
+def test_learned_words_say_for_which_label_a_part_speaks() -> None:
+    """If it adds to it in most texts; hops that go up and down speak for none."""
+    reader = reader_of(TEXTS, linear_part="words")
+    [table] = reader.model.linear_part.parameters()  # (V, L)
+    table.data[:] = torch.tensor([0.0, 0.0, 1.0])
+    learned = read_learned_words(reader, TEXTS)
+    assert learned.linear is not None
+    assert learned.linear.label == "good"
+    table.data[:] = 0
+    learned = read_learned_words(reader, TEXTS)
+    assert learned.linear is not None
+    assert (learned.linear.label, learned.linear.size) == (None, 0)
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["", ""], ["soup"]])
+def test_learned_words_of_few_or_empty_texts(texts: list[str]) -> None:
+    learned = read_learned_words(reader_of(TEXTS), texts)
+    assert learned.num_texts == len(texts)
+    for label in learned.labels:
+        assert len(label.words_for) + len(label.words_against) == len(set(texts) - {""})
+
+
+def test_learned_words_draw_texts_up_to_a_number_of_tokens_by_the_seed() -> None:
+    """Counted in each of the three passes; a short text counts as 64 tokens."""
+    reader = reader_of(TEXTS)
+    options = {"max_tokens": 3 * 64 * 3}
+
+    def read(seed: int) -> LearnedWords:
+        return read_learned_words(reader, TEXTS, seed=seed, **options)
+
+    assert (read(0).num_texts, read(0).num_left_out) == (3, 4)
+    assert read(0) == read(0)
+    assert len({str(read(seed)) for seed in range(5)}) > 1
+
+
+def test_learned_words_read_as_many_tokens_as_they_are_told() -> None:
+    learned = read_learned_words(reader_of(TEXTS), TEXTS[:1], max_length=2)
+    assert {word for word, _ in numbers_of(learned.labels[0])} == {"the", "soup"}
+
+
+def test_learned_words_do_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = reader_of(TEXTS)
+    whole = read_learned_words(reader, TEXTS)
+    monkeypatch.setattr(learned_words, "BATCH_TOKENS", 1)
+    alone = read_learned_words(reader, TEXTS)
+    for one, other in zip(whole.labels, alone.labels, strict=True):
+        assert_same_numbers(numbers_of(one), numbers_of(other))
