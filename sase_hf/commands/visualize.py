@@ -4,8 +4,10 @@
     sase_hf visualize runs/mine --compare runs/other --file dev.csv --output both.html
     sase_hf visualize runs/translation/bpe --text "A dog runs." --output alignment.html
 
-With --file, it shows five rows of each predicted label, drawn among those with a score of 0.8 or
-more, as in the paper's Figure 2, or mistakes with `--select wrong`. A figure, .png or .svg, shows
+With --file, it first says what the model learned, from all rows: the words that spoke for each
+label and against it, and what each hop reads. Then it shows five rows of each predicted label,
+drawn among those with a score of 0.8 or more, as in the paper's Figure 2, or mistakes with
+`--select wrong`. With --compare it shows the rows alone. A figure, .png or .svg, shows
 one text: its hops by its words or, with --pairs, the weights that a relation network gives pairs of
 tokens. Figures need `pip install 'sase_hf[viz]'`.
 """
@@ -26,6 +28,7 @@ from ..utils.errors import refusal
 from ..utils.files import check_output, write_text
 from ..utils.loading import load_pipeline, name_checkpoints
 from ..visualization.figures import FIGURE_ENDINGS
+from ..visualization.learned_words import LearnedWords, read_learned_words
 from ..visualization.selection import SELECT, Row, check_select, read_rows
 
 if TYPE_CHECKING:
@@ -126,16 +129,21 @@ def show_attention(readers: Readers, flags: Namespace, ending: str) -> "str | Fi
     check_labels(readers)
     batch_size = flags.per_device_eval_batch_size
     limit = flags.max_seq_length
+    learned = None
     if flags.file is None:
         rows = given_rows(flags)
     else:
-        rows = drawn_rows(next(iter(readers.values())), flags)
+        reader = next(iter(readers.values()))
+        all_rows = file_rows(reader.model, flags)
+        rows = drawn_rows(reader, all_rows, flags)
+        if len(readers) == 1:
+            learned = learned_words(reader, all_rows, limit)
     results = {}
     for name, reader in readers.items():
         shown_name = name if len(readers) > 1 else ""
         results[shown_name] = read_rows(reader, rows, batch_size, limit, flags.target)
     if ending in PAGE_ENDINGS and len(readers) == 1:
-        return visualization.attention_html(results[""], flags.title or "Attention")
+        return visualization.attention_html(results[""], flags.title or "Attention", learned)
     if ending in PAGE_ENDINGS:
         return visualization.comparison_html(results, flags.title or "Attention compared")
     if flags.pairs:
@@ -143,12 +151,25 @@ def show_attention(readers: Readers, flags: Namespace, ending: str) -> "str | Fi
     if ending in FIGURE_ENDINGS:
         first_results = {name: of_reader[0] for name, of_reader in results.items()}
         return visualization.comparison_figure(first_results, flags.title or "")
-    return visualization.comparison_text(results)
+    shown = visualization.comparison_text(results)
+    if learned is None:
+        return shown
+    return f"{visualization.learned_text(learned)}\n\n{shown}"
 
 
-def drawn_rows(reader: Pipeline, flags: Namespace) -> list[Row]:
-    """Return the rows of the file that `--select` draws, by what the reader predicts for them."""
-    rows = file_rows(reader.model, flags)
+def learned_words(reader: Pipeline, rows: Sequence[Row], limit: int | None) -> LearnedWords | None:
+    """Return what a classifier learned, from all rows; None for a ranker, which has no labels.
+
+    A text or a pair is cut after `limit` tokens, by default at the limit of the tokenizer.
+    """
+    if not hasattr(reader.model, "classify"):
+        return None
+    options = {} if limit is None else {"max_length": limit}
+    return read_learned_words(reader, [text for text, _ in rows], **options)
+
+
+def drawn_rows(reader: Pipeline, rows: Sequence[Row], flags: Namespace) -> list[Row]:
+    """Return the rows that `--select` draws, by what the reader predicts for them."""
     check_select(flags.select, reader.model, rows, flags.file)
     results = read_rows(reader, rows, flags.per_device_eval_batch_size, flags.max_seq_length)
     drawn = visualization.select_predictions(

@@ -14,12 +14,15 @@ from .figures import (
     pair_figure,
     save_figure,
 )
+from .learned_page import learned_text
+from .learned_words import LearnedWords, read_learned_words
 from .page import Attention, attention_fragment, attention_html, comparison_html
 from .selection import select_predictions
 from .terminal import attention_text, comparison_text
 
 __all__ = [
     "Attention",
+    "LearnedWords",
     "alignment_figure",
     "alignment_fragment",
     "alignment_html",
@@ -32,7 +35,9 @@ __all__ = [
     "comparison_figure",
     "comparison_html",
     "comparison_text",
+    "learned_text",
     "pair_figure",
+    "read_learned_words",
     "save_figure",
     "select_predictions",
     "visible",

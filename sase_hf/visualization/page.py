@@ -25,6 +25,8 @@ from .attended_text import (
     scale_ends,
     shortened,
 )
+from .learned_page import learned_values
+from .learned_words import LearnedWords
 from .rendering import percent, render, signed
 from .terminal import attention_text
 
@@ -37,7 +39,11 @@ MIN_CONTENTS = 4  # texts of a page that has a table of contents
 Parsed = tuple[Result, list[AttendedText]]
 
 
-def attention_html(results: Result | Sequence[Result], title: str = "Attention") -> str:
+def attention_html(
+    results: Result | Sequence[Result],
+    title: str = "Attention",
+    learned: LearnedWords | None = None,
+) -> str:
     """Show the attention of a model: one stand-alone HTML page, without scripts.
 
     Each text is coloured by all hops together (summed and renormalised to 1, section 2.3 of the
@@ -47,12 +53,20 @@ def attention_html(results: Result | Sequence[Result], title: str = "Attention")
     for what each word added by itself, and the sum of this line and all hops is shown. Notes mark a
     text with uniform attention, or with parts left out.
 
-    The page compares the prediction with the `true_label`, if one was added to a result.
+    The page compares the prediction with the `true_label`, if one was added to a result. It begins
+    with what the model learned, if that is given.
     """
     parsed = parse_results(results)
     articles = _articles(parsed, "text")
     contents = len(parsed) >= MIN_CONTENTS
-    return _render("attention.html", parsed, title=title, articles=articles, contents=contents)
+    return _render(
+        "attention.html",
+        parsed,
+        title=title,
+        articles=articles,
+        contents=contents,
+        learned=None if learned is None else learned_values(learned),
+    )
 
 
 def attention_fragment(results: Result | Sequence[Result]) -> str:
@@ -100,16 +114,31 @@ def comparison_html(
 
 
 def tables_html(
-    tables: Sequence[Table], examples: Mapping[str, Sequence[Result]], title: str
+    tables: Sequence[Table],
+    examples: Mapping[str, Sequence[Result]],
+    title: str,
+    learned: LearnedWords | None = None,
+    learned_after: int = 1,
 ) -> str:
-    """Show tables, and below them the results of `attention_html` by their headings: one page."""
+    """Show tables, and below them the results of `attention_html` by their headings: one page.
+
+    What the model learned stands behind the table of the number `learned_after`, from 1.
+    """
     all_parsed: list[Parsed] = []
     shown = []
     for number, (heading, results) in enumerate(examples.items(), start=1):
         parsed = parse_results(results)
         all_parsed += parsed
         shown.append((heading, _articles(parsed, f"p{number}")))
-    return _render("tables.html", all_parsed, title=title, tables=tables, examples=shown)
+    return _render(
+        "tables.html",
+        all_parsed,
+        title=title,
+        tables=tables,
+        examples=shown,
+        learned=None if learned is None else learned_values(learned),
+        learned_after=learned_after,
+    )
 
 
 def _render(

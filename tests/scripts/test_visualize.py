@@ -87,7 +87,9 @@ def test_visualize_writes_a_page_with_rows_of_each_label(
     page = assert_harmless(output.read_text("utf-8"))
     assert "Tokens cut off at the end and not read: 1." in page.texts["p.note"]
     assert page.texts["h1"] == ["A & B"]
-    predicted = [re.search("Predicted (\\w+)", head)[1] for head in page.texts["h2"]]
+    section, *heads = page.texts["h2"]
+    assert section == "What the model learned"
+    predicted = [re.search("Predicted (\\w+)", head)[1] for head in heads]
     assert predicted == sorted(predicted)
     assert {predicted.count(label) for label in predicted} <= {1, 2}
     true_labels = {row["text"]: row["label"] for row in ROWS}
@@ -99,6 +101,36 @@ def test_visualize_writes_a_page_with_rows_of_each_label(
     wrong = re.findall(r"^(\w+) 0\.\d+, true label (\w+)$", capsys.readouterr().out, re.MULTILINE)
     assert wrong
     assert all(label != true_label for label, true_label in wrong)
+
+
+def test_visualize_says_what_a_checkpoint_learned_from_all_rows_of_a_file(
+    checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two checkpoints are compared by their rows, and given texts are too few to sum up."""
+    words = ["--file", write_rows(tmp_path / "rows.jsonl", ROWS), "--select=random"]
+    main([str(checkpoints / "one"), *words, "--per_label=1"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "what the model learned, from 60 texts:"
+    number = r"[+−]\d+\.\d\d ×\d+"
+    assert re.fullmatch(rf"poor, spoke for it: (\w+ {number}(, )?)+", lines[1])
+    assert any(re.match("hops? 1[,:]", line) for line in lines)
+    main([str(checkpoints / "one"), "--compare", str(checkpoints / "other"), *words])
+    assert "what the model learned" not in capsys.readouterr().out
+    main([str(checkpoints / "one"), "--text=warm meal"])
+    assert "what the model learned" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["number", "several", "pairs"])
+def test_visualize_says_what_each_kind_of_checkpoint_learned(
+    checkpoints: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels = {"number": 3.5, "several": ["poor", "fine"], "pairs": "poor"}
+    rows = [{**row, "label": labels[name]} for row in ROWS[:12]]
+    columns = "text,second" if name == "pairs" else "text"
+    words = ["--file", write_rows(tmp_path / "rows.jsonl", rows), "--select=random"]
+    main([str(checkpoints / name), *words, "--text_column_names", columns])
+    noun = "pairs" if name == "pairs" else "texts"
+    assert capsys.readouterr().out.startswith(f"what the model learned, from 12 {noun}:\n")
 
 
 def test_visualize_compares_two_checkpoints_and_reads_pairs(
