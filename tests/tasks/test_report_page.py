@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from rows import write_jsonl
+from tiny import tiny_model
 
-from sase_hf import build_tokenizer
+from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, build_tokenizer
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.splits import encode_rows, load_rows
 from sase_hf.evaluation.metrics import load_metrics, metrics_function
@@ -28,24 +29,8 @@ def test_report_lists_bad_and_good_predictions_under_their_names(
 ) -> None:
     texts = ["text one", "text two", "text three", "text four"]
     rows = [{"text": t, "label": label} for t, label in zip(texts, labels, strict=True)]
-    path = str(write_jsonl(tmp_path / "rows.jsonl", rows))
-    task = load_rows(DataArguments(train_file=path, validation_file=path))
-    tokenizer = build_tokenizer(texts)
-    metrics = metrics_function(load_metrics(None, task.kind), task.answers)
-    output = SimpleNamespace(predictions=np.array(outputs, dtype=np.float32), metrics={})
-    trainer: Any = SimpleNamespace(
-        predict=lambda *_, **__: output,
-        is_world_process_zero=lambda: True,
-        compute_metrics=metrics,
-        args=SimpleNamespace(output_dir=str(tmp_path), metric_for_best_model="accuracy"),
-        family=SimpleNamespace(loss=None),
-    )
     model = SimpleNamespace(config=SimpleNamespace(has_attention=False))
-    setup: Any = SimpleNamespace(
-        rows=task, tokens=encode_rows(task, tokenizer), tokenizer=tokenizer, model=model
-    )
-    write_report(trainer, setup, {}, "train on more rows", "add rows")
-    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    page = report_of(model, rows, outputs, tmp_path)
     bad, good = (page.index(f"Predictions that are {heading}") for heading in headings)
     places = {text: [found.start() for found in re.finditer(text, page)] for text in texts}
     for text in texts[2:]:
@@ -53,3 +38,48 @@ def test_report_lists_bad_and_good_predictions_under_their_names(
     for text in texts[:2]:
         assert all(place > good for place in places[text])
     assert all(places.values())
+
+
+@pytest.mark.parametrize("is_pair", [False, True])
+def test_report_says_behind_the_metrics_what_the_model_learned(
+    is_pair: bool, tmp_path: Path
+) -> None:
+    """From the validation rows, whatever marks they have."""
+    rows: list[dict[str, Any]] = [
+        {"text": "warm soup", "label": "good"},
+        {"text": "cold soup", "label": "bad", "rationale": [[0, 4]]},
+        {"text": "warm soup, warm bread", "label": "good"},
+    ]
+    head: Any = SelfAttentiveForSequenceClassification
+    if is_pair:
+        head = SelfAttentiveForNLI
+        rows = [{"text": row["text"], "text_pair": "soup", "label": row["label"]} for row in rows]
+    model = tiny_model(head, id2label={0: "bad", 1: "good"})
+    page = report_of(model, rows, [[0, 1]] * 3, tmp_path)
+    places = [page.index(part) for part in ("3 validation rows", ">What the model learned<", "F1")]
+    assert places == sorted(places)
+    assert f"Read in 3 {'pairs' if is_pair else 'texts'}." in page
+    assert re.search(r"<bdi>soup</bdi>.*×3<", page)
+
+
+def report_of(
+    model: Any, rows: list[dict[str, Any]], outputs: list[list[float]], folder: Path
+) -> str:
+    """Return the page about rows for which a model has the outputs (B, C)."""
+    path = str(write_jsonl(folder / "rows.jsonl", rows))
+    task = load_rows(DataArguments(train_file=path, validation_file=path))
+    tokenizer = build_tokenizer([row["text"] for row in rows])
+    metrics = metrics_function(load_metrics(None, task.kind), task.answers)
+    output = SimpleNamespace(predictions=np.array(outputs, dtype=np.float32), metrics={})
+    trainer: Any = SimpleNamespace(
+        predict=lambda *_, **__: output,
+        is_world_process_zero=lambda: True,
+        compute_metrics=metrics,
+        args=SimpleNamespace(output_dir=str(folder), metric_for_best_model="accuracy"),
+        family=SimpleNamespace(loss=None),
+    )
+    setup: Any = SimpleNamespace(
+        rows=task, tokens=encode_rows(task, tokenizer), tokenizer=tokenizer, model=model
+    )
+    write_report(trainer, setup, {}, "train on more rows", "add rows")
+    return (folder / "report.html").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from datasets import Dataset
-from transformers import EvalPrediction, pipeline
+from transformers import EvalPrediction, Pipeline, pipeline
 from transformers.trainer_utils import PredictionOutput
 
 from ...data.splits import SPAN_COLUMNS
@@ -19,6 +19,7 @@ from ...training.trainer import SelfAttentiveTrainer
 from ...utils.files import write_text
 from ...utils.text import Table, one_line
 from ...visualization.attended_text import label_text
+from ...visualization.learned_words import LearnedWords, read_learned_words
 from ...visualization.page import tables_html
 from .calibration import LEAST, MOST, UNCHANGED
 from .report import Report, measure_report, remarks, report_tables
@@ -28,6 +29,7 @@ logger = logging.getLogger(__name__)
 REPORT_NAME = "report.html"
 NUM_EXAMPLES = 10
 MAX_LABELS = 20  # rows of scores in the terminal; the page shows all
+MAX_EXPLAINED_TOKENS = 200_000  # for what the model learned, in all passes: some seconds
 MAX_PAGE_MATRIX = 40  # labels up to which the page shows the whole confusion matrix
 
 # What a temperature at a bound of its search, or left as it was, is called in the report.
@@ -110,42 +112,70 @@ def _facts(
 def _write_page(
     folder: Path, setup: TrainingSetup, report: Report, logits: Predictions, notes: list[str]
 ) -> None:
-    """Write the page: the notes, the tables, and right and wrong predictions."""
+    """Write the page: the notes, the tables, what was learned, right and wrong predictions."""
     tables = []
     if notes:
         tables.append(Table("before you read on", [""], [[note] for note in notes]))
+    behind_metrics = len(tables) + 1
     tables.extend(report_tables(report, MAX_PAGE_MATRIX))
     validation = setup.rows.splits["validation"]
     unmarked = _without_marks(validation)
+    reader = None
+    learned = None
+    if getattr(setup.model.config, "has_attention", False):
+        reader = _reader(setup)
+        learned = _learned(reader, setup, unmarked)
     examples: dict[str, Any] = {}
     groups = zip(setup.rows.answers.verdicts, (report.wrong, report.right), strict=True)
     for verdict, row_numbers in groups:
         heading = f"Predictions that are {verdict}"
         shown = row_numbers[:NUM_EXAMPLES]
         rows = unmarked.select(shown).to_list()
-        if getattr(setup.model.config, "has_attention", False):
-            examples[heading] = _read(setup, rows)
+        if reader is not None:
+            examples[heading] = _read(reader, setup, rows)
         else:
             tables.append(_listed(heading, setup, logits[shown], rows))
     title = f"{folder.name}: right and wrong predictions"
-    write_text(folder / REPORT_NAME, tables_html(tables, examples, title))
+    page = tables_html(tables, examples, title, learned, behind_metrics)
+    write_text(folder / REPORT_NAME, page)
 
 
 def _without_marks(rows: Dataset) -> Dataset:
     return rows.remove_columns([name for name in rows.column_names if name in SPAN_COLUMNS])
 
 
-def _read(setup: TrainingSetup, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _learned(reader: Pipeline, setup: TrainingSetup, rows: Dataset) -> LearnedWords:
+    """Return what the model learned, from as many validation rows as take seconds to explain."""
+    texts = [_input_of(row) for row in rows.remove_columns("label").to_list()]
+    limit = truncation(setup.tokenizer, None)
+    return read_learned_words(reader, texts, max_tokens=MAX_EXPLAINED_TOKENS, **limit)
+
+
+def _read(
+    reader: Pipeline, setup: TrainingSetup, rows: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
     """Return the attention of the model on some validation rows, with their true labels."""
     if not rows:
         return []
     labels = [setup.rows.labels.decode(row.pop("label")) for row in rows]
-    texts = [row if "text_pair" in row else row["text"] for row in rows]
+    texts = [_input_of(row) for row in rows]
+    results = reader(texts, **truncation(setup.tokenizer, None))
+    return [{**result, "true_label": label} for result, label in zip(results, labels, strict=True)]
+
+
+def _input_of(row: dict[str, Any]) -> dict[str, Any] | str:
+    """Return a row without its label as the pipeline reads it: a pair, or a text."""
+    if "text_pair" in row:
+        return row
+    text: str = row["text"]
+    return text
+
+
+def _reader(setup: TrainingSetup) -> Pipeline:
+    """Return the pipeline that reads texts with the trained model."""
     model = setup.model.eval()
     task: Any = FAMILIES[model.config.model_type].pipeline_task
-    read = pipeline(task, model=model, tokenizer=setup.tokenizer, device=model.device)
-    results = read(texts, **truncation(setup.tokenizer, None))
-    return [{**result, "true_label": label} for result, label in zip(results, labels, strict=True)]
+    return pipeline(task, model=model, tokenizer=setup.tokenizer, device=model.device)
 
 
 def _listed(
