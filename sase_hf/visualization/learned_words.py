@@ -117,6 +117,7 @@ def read_learned_words(
     inputs: Sequence[object],
     *,
     max_tokens: int | None = None,
+    num_words: int = NUM_WORDS,
     seed: int = 0,
     **tokenizer_kwargs: Any,
 ) -> LearnedWords:
@@ -137,6 +138,7 @@ def read_learned_words(
         max_tokens: Read only so many texts, drawn at random, that they have about so many tokens,
             each counted in each pass, a text as at least `word_corpus.LEAST_TOKENS`; None reads
             all.
+        num_words: How many words a list has at most.
         seed: Of the draw.
         tokenizer_kwargs: Of the pipeline, such as `max_length`.
 
@@ -153,7 +155,7 @@ def read_learned_words(
     explains_predicted = _explains_predicted(answers)
     has_linear = reader.model.linear_part is not None
     num_explaining = num_texts // len(answers.names) if explains_predicted else num_texts
-    listed = _listed(corpus, max(LEAST_COUNT, round(LEAST_SHARE * num_explaining)))
+    listed = listed_words(corpus, max(LEAST_COUNT, round(LEAST_SHARE * num_explaining)), num_words)
     return LearnedWords(
         kind=answers.kind,
         num_texts=num_texts,
@@ -309,33 +311,36 @@ def _predicted(answers: Answers, logits: Tensor) -> NDArray[np.bool_]:
     return chosen.bool().numpy()
 
 
-class _Listed(NamedTuple):
+class Listed(NamedTuple):
     """Which of the V words have a place in a list.
 
     is_word: words with letters or digits that the model knows, (V,).
     is_punctuation: those without letters and digits, (V,).
     counts: how often each occurs in all texts, (V,).
     least_count: how often a listed one occurs.
+    num_words: how many a list has at most.
     """
 
     is_word: NDArray[np.bool_]
     is_punctuation: NDArray[np.bool_]
     counts: Ids
     least_count: int
+    num_words: int
 
 
-def _listed(corpus: WordCorpus, least_count: int) -> _Listed:
+def listed_words(corpus: WordCorpus, least_count: int, num_words: int) -> Listed:
+    """Return which words of a corpus have a place in a list, if they occur often enough."""
     is_known = np.ones(len(corpus.spellings), dtype=bool)
     if corpus.unknown is not None:
         is_known[corpus.unknown] = False
     has_letters = [any(map(str.isalnum, spelling)) for spelling in corpus.spellings]
     is_named = np.array(has_letters, dtype=bool)
     counts = np.bincount(corpus.words, minlength=len(corpus.spellings))
-    return _Listed(is_known & is_named, is_known & ~is_named, counts, least_count)
+    return Listed(is_known & is_named, is_known & ~is_named, counts, least_count, num_words)
 
 
 def _labels(
-    answers: Answers, corpus: WordCorpus, read: _Read, listed: _Listed
+    answers: Answers, corpus: WordCorpus, read: _Read, listed: Listed
 ) -> list[LearnedLabel]:
     """Return what was learned about each label."""
     num_predicted = read.predicted.sum(0)
@@ -348,9 +353,9 @@ def _labels(
             LearnedLabel(
                 label=name,
                 num_texts=int(num_predicted[label]),
-                words_for=words.strongest(listed.is_word, listed.least_count, sign=1),
-                words_against=words.strongest(listed.is_word, listed.least_count, sign=-1),
-                punctuation=words.strongest(listed.is_punctuation, listed.least_count),
+                words_for=words.strongest(listed, listed.is_word, sign=1),
+                words_against=words.strongest(listed, listed.is_word, sign=-1),
+                punctuation=words.strongest(listed, listed.is_punctuation),
                 unknown=words.all_unknown(),
             )
         )
@@ -372,18 +377,16 @@ class _WordsOfLabel:
         self.counts = np.bincount(self.words, minlength=num_words)
 
     def strongest(
-        self, is_chosen: NDArray[np.bool_], least_count: int, sign: int | None = None
+        self, listed: Listed, is_chosen: NDArray[np.bool_], sign: int | None = None
     ) -> list[LearnedWord]:
         """Return the chosen words (V,) that added most on average, or with a sign of -1 took most.
 
         Without a sign they are those that did either.
         """
         sizes = np.abs(self.sums) if sign is None else sign * self.sums
-        fits = is_chosen & (self.counts >= least_count) & (sizes > 0)
-        [words] = np.nonzero(fits)
-        strengths = sizes[words] / (self.counts[words] + COUNT_WITHOUT_EFFECT)
-        order = words[np.argsort(-strengths, kind="stable")]
-        return [self._learned(word) for word in order[:NUM_WORDS].tolist()]
+        fits = is_chosen & (self.counts >= listed.least_count) & (sizes > 0)
+        order = by_strength(sizes, self.counts, fits)
+        return [self._learned(word) for word in order[: listed.num_words].tolist()]
 
     def all_unknown(self) -> LearnedWord | None:
         """Return all words that the model does not know as one; None if there are none."""
@@ -396,16 +399,25 @@ class _WordsOfLabel:
         [occurrences] = np.nonzero(self.words == word)
         towards = 1 if self.sums[word] >= 0 else -1
         strongest = occurrences[np.argmax(towards * self.values[occurrences])]
+        side, _ = self.corpus.keys[word]
         return LearnedWord(
             word=self.corpus.spellings[word],
-            side=self.corpus.sides[word],
+            side=side,
             added=float(self.sums[word]),
             count=int(self.counts[word]),
             example=self.corpus.example(self.places[strongest]),
         )
 
 
-def _hops(answers: Answers, corpus: WordCorpus, read: _Read, listed: _Listed) -> list[LearnedHop]:
+def by_strength(sums: NDArray[Any], counts: Ids, is_listed: NDArray[np.bool_]) -> Ids:
+    """Return the words that are listed, by what they added and how often they occur, (V,) each."""
+    [words] = np.nonzero(is_listed)
+    strengths = sums[words] / (counts[words] + COUNT_WITHOUT_EFFECT)
+    order: Ids = words[np.argsort(-strengths, kind="stable")]
+    return order
+
+
+def _hops(answers: Answers, corpus: WordCorpus, read: _Read, listed: Listed) -> list[LearnedHop]:
     """Return what the hops read, those that read the same as one, the most read word first."""
     shares = read.attention / np.maximum(read.attention_of_all, np.finfo(float).tiny)  # (V, r)
     learned = []
@@ -420,7 +432,7 @@ def _hops(answers: Answers, corpus: WordCorpus, read: _Read, listed: _Listed) ->
         learned.append(
             LearnedHop(
                 hops=hops,
-                words=most_read[:NUM_WORDS],
+                words=most_read[: listed.num_words],
                 punctuation=float(of_hops[listed.is_punctuation].sum()),
                 unknown=unknown,
                 voice=_voice(answers, read.hops[:, :, hops].mean(2), len(corpus.texts)),

@@ -24,10 +24,12 @@ from .attended_text import whole_words
 
 LEAST_TOKENS = 64  # that a text counts for in `max_tokens`: a short one takes time, too
 EXCERPT = 48  # characters before and after the word of an example
-UNKNOWN: tuple[int | None, str] = (None, "")  # the key of all words that the model does not know
 _MARKS = regex.compile(r"\p{M}*")
 
 Ids = NDArray[np.integer]
+Key = tuple[int | None, str]
+
+UNKNOWN: Key = (None, "")
 
 
 class Example(NamedTuple):
@@ -47,8 +49,10 @@ class WordCorpus:
     word_of_token: for each input which of the N words a token is in, (T,); -1 for none.
     words: which of the V words each of the N is, (N,).
     places: of each of the N its input, side, start and end in the text, (N, 4).
+    keys: of each of the V what makes it one word: the text of a pair that it stands in, 0 or 1, or
+        None if texts are single; and what the tokenizer makes of it. `UNKNOWN` is that of all words
+        that the model does not know.
     spellings: of each of the V its most frequent spelling.
-    sides: of each of the V the text of a pair, 0 or 1; None if texts are single.
     """
 
     def __init__(
@@ -63,7 +67,7 @@ class WordCorpus:
         self.texts: list[list[str]] = []
         self.encoded: list[dict[str, Tensor]] = []
         self.word_of_token: list[Ids] = []
-        self._id_of_key: dict[tuple[int | None, str], int] = {}
+        self._id_of_key: dict[Key, int] = {}
         self._spellings: list[Counter[str]] = []
         self._normalized = _normalizer_of(reader.tokenizer)
         self._unknown_token = _unknown_token_of(reader.tokenizer)
@@ -75,7 +79,7 @@ class WordCorpus:
         self.words: Ids = np.array(words, dtype=np.int64)
         self.places: Ids = np.array(places, dtype=np.int64).reshape(-1, 4)
         self.spellings = [_most_frequent(counter) for counter in self._spellings]
-        self.sides = [side for side, _ in self._id_of_key]
+        self.keys = list(self._id_of_key)
         self.unknown = self._id_of_key.get(UNKNOWN)
 
     def _add(

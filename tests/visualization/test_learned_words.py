@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,7 @@ from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification,
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION
 from sase_hf.utils.loading import attention_pipeline
 from sase_hf.visualization import learned_words
-from sase_hf.visualization.learned_words import (
-    LearnedLabel,
-    LearnedWords,
-    read_learned_words,
-    same_hops,
-)
+from sase_hf.visualization.learned_words import LearnedLabel, LearnedWords, same_hops
 
 TEXTS = [
     "The soup was good, and the bread was good!",
@@ -40,10 +36,13 @@ LABELS = {0: "bad", 1: "fair", 2: "good"}
 
 
 @pytest.fixture(autouse=True)
-def long_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+def with_rare_words(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists hold every word, however rare, unless a test says otherwise."""
-    monkeypatch.setattr(learned_words, "NUM_WORDS", 1000)
     monkeypatch.setattr(learned_words, "LEAST_COUNT", 1)
+
+
+# Lists hold every word.
+read_learned_words = partial(learned_words.read_learned_words, num_words=1000)
 
 
 def reader_of(
@@ -142,6 +141,16 @@ def test_learned_words_put_the_strongest_first_and_few_occurrences_behind() -> N
             strengths = [sign * word.added / (word.count + 5) for word in words]
             assert strengths == sorted(strengths, reverse=True)
             assert all(strength > 0 for strength in strengths)
+
+
+def test_learned_words_list_as_many_words_as_they_are_told() -> None:
+    reader = reader_of(TEXTS)
+    all_words = read_learned_words(reader, TEXTS)
+    three = read_learned_words(reader, TEXTS, num_words=3)
+    for long, short in zip(all_words.labels, three.labels, strict=True):
+        assert short.words_for == long.words_for[:3]
+        assert short.words_against == long.words_against[:3]
+    assert all(len(hop.words) == 3 for hop in three.hops)
 
 
 def test_learned_words_show_the_occurrence_that_added_most() -> None:
