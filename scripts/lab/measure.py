@@ -1,4 +1,4 @@
-"""Measure which words the hops read, and which scores of words explain the predictions.
+"""Measure which words the hops read, which scores of words explain the predictions, and more.
 
     python scripts/lab/measure.py attention runs/penalty runs/no_penalty --file dev.jsonl
         --word_list opinion_words.tsv --record attention.json --plot attention.png
@@ -6,6 +6,8 @@
         --max_samples 500 --record faithfulness.json --plot faithfulness.svg
     python scripts/lab/measure.py agreement runs/yelp5 --file marked.jsonl
         --word_list opinion_words.tsv --record agreement.json
+    python scripts/lab/measure.py learned runs/seed1 runs/seed2 runs/seed3 --file dev.jsonl
+        --train_file train.jsonl --record learned.json
 
 `attention` compares checkpoints, such as one trained with --penalty_coef 1 and one with 0. Entropy
 is divided by log T, that of equal attention on all T words: 0 is one word, 1 all words alike; the
@@ -21,6 +23,10 @@ its time on the processor over that of one pass forward, which gives prediction 
 
 `agreement` compares the words with the highest of these scores, and of the ratings of a word list,
 with those that people marked in a column `rationale`, [[start, end], ...] in characters.
+
+`learned` removes the words that spoke for each label from all texts, and then as frequent ones, and
+with --train_file those of a linear model; and says how many words the lists of several checkpoints,
+such as those of three seeds, have in common.
 
 `--plot` needs `pip install 'sase_hf[viz]'`. In seconds, on the model of scripts/quickstart.py:
 
@@ -44,6 +50,7 @@ from explanations.dataset import (
     load_evaluation_dataset,
 )
 from explanations.faithfulness import MEASURES, measure_faithfulness
+from explanations.learned import LabelledTexts, load_labelled_texts, measure_learned, overlaps
 
 from sase_hf.data.arguments import RATIONALE, SPLITS
 from sase_hf.evaluation.records import measured_record, write_record
@@ -67,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags = build_parser().parse_args(argv)
     with errors_in_one_line(__file__):
         checkpoints = getattr(flags, "checkpoints", [getattr(flags, "checkpoint", None)])
-        inputs = [flags.file, flags.word_list, *checkpoints]
+        inputs = [flags.file, flags.train_file, flags.word_list, *checkpoints]
         check_output(flags.record, inputs)
         check_output(flags.plot, [flags.record, *inputs])
         if flags.plot is not None:
@@ -87,7 +94,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     def command(measure: Any, text: str, checkpoints: str, **several: Any) -> Any:
         own = commands.add_parser(measure.__name__, help=text, description=text, allow_abbrev=False)
-        own.set_defaults(measure=measure, parser=own, plot=None, word_list=None)
+        own.set_defaults(measure=measure, parser=own, plot=None, word_list=None, train_file=None)
         add = own.add_argument
         add(checkpoints, help="a folder or a name on the Hub", **several)
         add("--file", required=True, help="CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
@@ -110,6 +117,13 @@ def build_parser() -> argparse.ArgumentParser:
     add("--names", nargs="+", help="names of the checkpoints; by default their last part")
     add("--word_list", type=Path, help="file with a word on each line, up to a tab; for the lift")
     add("--plot", type=Path, help="file for the medians, .png or .svg")
+    text = "whether models need the words that they learned, and learn the same ones"
+    add = command(learned, text, "checkpoints", nargs="+")
+    add("--names", nargs="+", help="names of the checkpoints; by default their last part")
+    add("--train_file", help="rows that a linear model learns from (default: no linear model)")
+    add("--num_words", type=positive_int, default=20, help="of a label (default: %(default)s)")
+    draws = "of as frequent words, averaged (default: %(default)s)"
+    add("--random_draws", type=positive_int, default=5, help=draws)
     scored = {
         faithfulness: "which scores of words explain the predictions",
         agreement: "which scores of words agree with the words that people mark",
@@ -135,7 +149,11 @@ def load(checkpoint: str, flags: argparse.Namespace, **options: Any) -> Evaluati
 
 
 def record_of(
-    flags: argparse.Namespace, dataset: EvaluationDataset, checkpoint: str, start: float, **own: Any
+    flags: argparse.Namespace,
+    dataset: EvaluationDataset | LabelledTexts,
+    checkpoint: str,
+    start: float,
+    **own: Any,
 ) -> dict[str, Any]:
     """Return the record of a measurement since `start`, with its own `name` and `metrics`."""
     [split] = dataset.sources
@@ -245,6 +263,64 @@ def agreement_table(record: Mapping[str, Any]) -> Iterator[str]:
             f"{i['mean']:.3f} [{i['low']:.3f}, {i['high']:.3f}]" if i else "" for i in found
         ]
     yield from _lines(lines)
+
+
+def learned(flags: argparse.Namespace) -> tuple[dict[str, Any], Iterator[str], None]:
+    """Measure what checkpoints need of the words they learned; return records and a table."""
+    named = name_checkpoints(flags.checkpoints, flags.names)
+    records: dict[str, Any] = {}
+    words = {}
+    for name, checkpoint in named.items():
+        start = time.perf_counter()
+        texts = labelled_texts(checkpoint, flags.file, flags)
+        train = None
+        if flags.train_file is not None:
+            train = labelled_texts(checkpoint, flags.train_file, flags, texts)
+        results, words[name] = measure_learned(
+            texts,
+            train,
+            num_words=flags.num_words,
+            random_draws=flags.random_draws,
+            seed=flags.seed,
+        )
+        own: Any = {"name": f"{name} learned", "metrics": results.pop("metrics")}
+        records[name] = record_of(flags, texts, checkpoint, start, **own) | results
+    for record in records.values():
+        record["overlap"] = overlaps(words)
+    return records, learned_table(records), None
+
+
+def labelled_texts(
+    checkpoint: str,
+    file: str,
+    flags: argparse.Namespace,
+    of_same_model: LabelledTexts | None = None,
+) -> LabelledTexts:
+    """Load a checkpoint, unless texts of it are given, and the rows that the flags choose."""
+    return load_labelled_texts(
+        checkpoint,
+        file,
+        split=flags.split,
+        max_seq_length=flags.max_seq_length,
+        max_samples=flags.max_samples if of_same_model is None else None,
+        seed=flags.seed,
+        reader=None if of_same_model is None else of_same_model.reader,
+        text_column_names=flags.text_column_names,
+        label_column_name=flags.label_column_name,
+    )
+
+
+def learned_table(records: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a line for each checkpoint, and one for what the lists have in common."""
+    kinds = list(next(iter(records.values()))["by_label"])
+    without = ["accuracy", *(f"without_{kind}" for kind in kinds)]
+    columns = [*without, *(f"without_all_{kind}" for kind in kinds)]
+    lines = {"": [column.replace("_", " ") for column in columns]}
+    for name, record in records.items():
+        lines[name] = [f"{record['metrics'][column]:.3f}" for column in columns]
+    yield from _lines(lines)
+    for label, share in record["overlap"].items():
+        yield f"words that two lists for {label} share: {share:.2f} of those in either"
 
 
 def _lines(lines: Mapping[str, Sequence[str]]) -> Iterator[str]:

@@ -1,0 +1,272 @@
+"""Does a model need the words that it is said to have learned, and does another seed learn them?
+
+The words of a label, those that spoke for it most, are removed from all texts; the accuracy should
+fall further than without random words of the same frequency, and than without the words of a linear
+model. The attention mask removes a word: the model reads the rest exactly as a text without it.
+
+The linear model is a logistic regression over the words of the training texts. Its words are chosen
+as those of the model are, with its weight for what a word adds each time.
+
+Shapes: B texts, L labels, V different words of these texts, W of the training texts.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.linear_model import LogisticRegression
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from transformers import Pipeline
+from transformers.utils import logging
+
+from sase_hf.data.batching import batches_by_length
+from sase_hf.data.rows_for_model import rows_for_model
+from sase_hf.models.answers import answers_of
+from sase_hf.utils.errors import refusal
+from sase_hf.utils.loading import load_pipeline
+from sase_hf.visualization.learned_words import (
+    LearnedLabel,
+    LearnedWords,
+    Listed,
+    by_strength,
+    listed_words,
+    read_learned_words,
+)
+from sase_hf.visualization.word_corpus import Key, WordCorpus
+
+NUM_NEAR = 10  # words whose counts are nearest to that of a word; one of them is drawn in its place
+BATCH_TOKENS = 16_384
+
+WordSet = NDArray[np.bool_]  # which of the V words are in it, (V,)
+
+
+@dataclass(frozen=True)
+class LabelledTexts:
+    """Texts or pairs with the ids of their labels, (B,), as a model reads them.
+
+    `sources` is as in `Rows`; `limit` holds the `max_length` of the pipeline if one is given.
+    """
+
+    reader: Pipeline
+    inputs: list[Any]
+    labels: Tensor
+    sources: dict[str, dict[str, Any]]
+    limit: dict[str, int]
+
+    def corpus(self) -> WordCorpus:
+        """Return the words of the texts."""
+        return WordCorpus(self.reader, self.inputs, self.limit)
+
+    @property
+    def model(self) -> Any:
+        """The classifier."""
+        return self.reader.model
+
+
+def load_labelled_texts(
+    checkpoint: str,
+    file: str,
+    *,
+    split: str = "validation",
+    max_seq_length: int | None = None,
+    max_samples: int | None = None,
+    seed: int = 42,
+    reader: Pipeline | None = None,
+    **columns: Any,
+) -> LabelledTexts:
+    """Load a classifier, unless its `reader` is given, and `max_samples` rows drawn at random.
+
+    A text, or a pair, is cut after `max_seq_length` tokens, by default the limit of the tokenizer.
+    The `columns` are those of `rows_for_model`. ValueError if texts do not have exactly one label.
+    """
+    reader = reader or load_pipeline(checkpoint)
+    answers = answers_of(reader.model.config)
+    if not answers.has_one_label:
+        raise refusal(
+            f"{checkpoint} does not predict exactly one label for each text, so it has no accuracy",
+            "name a model that does",
+        )
+    of_file = rows_for_model(checkpoint, reader.model, file, **columns)
+    rows = of_file.splits["test"]
+    if "label" not in rows.column_names:
+        raise refusal(f"{file} has no labels", "give --label_column_name")
+    order = np.random.default_rng(seed).permutation(rows.num_rows)[:max_samples]
+    rows = rows.select(order)
+    labels = answers.labels(torch.tensor(rows["label"][:]))
+    inputs = rows.remove_columns("label").to_list()
+    if not reader.model.reads_pairs and "text_pair" not in rows.column_names:
+        inputs = [row["text"] for row in inputs]
+    sources = {split: {**of_file.sources["test"], "rows": rows.num_rows}}
+    limit = {} if max_seq_length is None else {"max_length": max_seq_length}
+    return LabelledTexts(reader, inputs, labels, sources, limit)
+
+
+def measure_learned(
+    texts: LabelledTexts,
+    train: LabelledTexts | None,
+    *,
+    num_words: int,
+    random_draws: int,
+    seed: int,
+) -> tuple[dict[str, Any], LearnedWords]:
+    """Measure the accuracy without the words of each label; return also what was learned.
+
+    Returns `metrics`: the `accuracy`, and for the words of the model (`own`), as frequent ones
+    (`random`, mean over the draws) and those of the linear model (`linear`, if there are `train`
+    texts) `without_<name>`, the accuracy without the words of one label, mean over the labels;
+    `without_all_<name>` without those of all labels; and `removed_<name>`, the share of all words
+    that the latter are. `by_label`: what `without_<name>` is the mean of.
+    """
+    learned = read_learned_words(texts.reader, texts.inputs, num_words=num_words, **texts.limit)
+    corpus = texts.corpus()
+    listed = listed_words(corpus, learned.least_count, num_words)
+    sets = {"own": [_word_set(corpus, _words_for(label)) for label in learned.labels]}
+    if train is not None:
+        sets["linear"] = linear_words(corpus, listed, train, len(learned.labels))
+    rng = np.random.default_rng(seed)
+    for draw in range(random_draws):
+        sets[f"random {draw}"] = [
+            words_as_frequent(of_label, listed, rng) for of_label in sets["own"]
+        ]
+    # Of each draw the accuracies without the words of each label, and then of all.
+    accuracies: dict[str, list[list[float]]] = {}
+    shares: dict[str, list[float]] = {}
+    for name, of_labels in logging.tqdm(sets.items(), desc="Removing words"):
+        all_words = np.any(of_labels, axis=0)
+        kind = name.partition(" ")[0]
+        without = [accuracy_without(texts, corpus, words) for words in (*of_labels, all_words)]
+        accuracies.setdefault(kind, []).append(without)
+        share = listed.counts[all_words].sum() / max(listed.counts.sum(), 1)
+        shares.setdefault(kind, []).append(float(share))
+    nothing = np.zeros(len(corpus.keys), dtype=bool)
+    metrics = {"accuracy": accuracy_without(texts, corpus, nothing)}
+    by_label = {}
+    for kind, of_draws in accuracies.items():
+        *without_one, without_all = np.mean(of_draws, axis=0).tolist()
+        metrics[f"without_{kind}"] = float(np.mean(without_one))
+        metrics[f"without_all_{kind}"] = without_all
+        metrics[f"removed_{kind}"] = float(np.mean(shares[kind]))
+        names = (label.label for label in learned.labels)
+        by_label[kind] = dict(zip(names, without_one, strict=True))
+    return {"metrics": metrics, "by_label": by_label}, learned
+
+
+def overlaps(learned: Mapping[str, LearnedWords]) -> dict[str, float]:
+    """Return for each label how alike the lists of several models are.
+
+    That is the number of words that two models both list, over that of those that either lists,
+    mean over all pairs of models. The models read the same texts.
+    """
+    found: dict[str, list[float]] = {}
+    for one, other in combinations(learned.values(), 2):
+        for label, label_of_other in zip(one.labels, other.labels, strict=True):
+            words = set(_words_for(label))
+            words_of_other = set(_words_for(label_of_other))
+            either = words | words_of_other
+            share = len(words & words_of_other) / len(either) if either else 0.0
+            found.setdefault(label.label, []).append(share)
+    return {label: float(np.mean(shares)) for label, shares in found.items()}
+
+
+def _words_for(label: LearnedLabel) -> list[tuple[int | None, str]]:
+    """Return the words that spoke for a label, with their texts of a pair."""
+    return [(word.side, word.word) for word in label.words_for]
+
+
+def _word_set(corpus: WordCorpus, words: Sequence[tuple[int | None, str]]) -> WordSet:
+    """Return where words are among those of a corpus."""
+    spellings = zip(corpus.keys, corpus.spellings, strict=True)
+    places = {(side, spelling): place for place, ((side, _), spelling) in enumerate(spellings)}
+    return _set_of([places[word] for word in words], len(corpus.keys))
+
+
+def _set_of(places: Sequence[int], num_words: int) -> WordSet:
+    words = np.zeros(num_words, dtype=bool)
+    words[list(places)] = True
+    return words
+
+
+def words_as_frequent(words: WordSet, listed: Listed, rng: np.random.Generator) -> WordSet:
+    """Return other words in the place of some, each drawn among the `NUM_NEAR` nearest by count."""
+    is_free = listed.is_word & ~words
+    drawn = []
+    for word in np.flatnonzero(words).tolist():
+        free = np.flatnonzero(is_free)
+        distances = np.abs(listed.counts[free] - listed.counts[word])
+        nearest = free[np.argsort(distances, kind="stable")[:NUM_NEAR]]
+        if len(nearest):
+            chosen = int(rng.choice(nearest))
+            is_free[chosen] = False
+            drawn.append(chosen)
+    return _set_of(drawn, len(words))
+
+
+def linear_words(
+    corpus: WordCorpus, listed: Listed, train: LabelledTexts, num_labels: int
+) -> list[WordSet]:
+    """Return the words for each label by a logistic regression over the words of training texts.
+
+    ValueError if all of these have the same label.
+    """
+    if len(train.labels.unique()) < 2:
+        raise refusal(
+            "the training rows of the linear model have one label only",
+            "give --train_file rows of several labels, or leave it out",
+        )
+    of_train = train.corpus()
+    texts = of_train.places[:, 0]
+    shape = (len(of_train.texts), len(of_train.keys))
+    counts = csr_array((np.ones(len(texts)), (texts, of_train.words)), shape=shape)
+    occurs = counts.sign()  # whether a word occurs, however often
+    regression = LogisticRegression(max_iter=1000).fit(occurs, train.labels.numpy())
+    weights = np.zeros((num_labels, len(of_train.keys)))
+    coefficients = regression.coef_
+    if len(coefficients) == 1:  # one row for two labels
+        coefficients = np.concatenate([-coefficients, coefficients])
+    weights[regression.classes_] = coefficients
+    places: dict[Key, int] = {key: place for place, key in enumerate(of_train.keys)}
+    known = np.array([places.get(key, -1) for key in corpus.keys])
+    sets = []
+    for of_label in weights:
+        of_words = np.where(known >= 0, of_label[known], 0.0)
+        sums = of_words * listed.counts
+        fits = listed.is_word & (listed.counts >= listed.least_count) & (sums > 0)
+        order = by_strength(sums, listed.counts, fits)[: listed.num_words]
+        sets.append(_set_of(order.tolist(), len(corpus.keys)))
+    return sets
+
+
+@torch.no_grad()
+def accuracy_without(texts: LabelledTexts, corpus: WordCorpus, removed: WordSet) -> float:
+    """Return the accuracy of a model that does not read the removed words."""
+    model = texts.model
+    predicted = torch.zeros(len(corpus.texts), dtype=torch.long)
+    for numbers, batch in _batches(corpus, removed):
+        on_device = {name: tensor.to(model.device) for name, tensor in batch.items()}
+        predicted[numbers] = model(**on_device).logits.argmax(1).cpu()
+    return float((predicted == texts.labels).double().mean())
+
+
+def _batches(corpus: WordCorpus, removed: WordSet) -> Iterator[tuple[list[int], dict[str, Tensor]]]:
+    """Yield the numbers of texts and their batch, whose mask hides the removed words."""
+    lengths = [len(encoded["input_ids"]) for encoded in corpus.encoded]
+    for numbers in batches_by_length(lengths, BATCH_TOKENS):
+        rows = []
+        for number in numbers:
+            words = corpus.word_of_token[number]
+            is_removed = (words >= 0) & removed[corpus.words[words]]
+            mask = torch.from_numpy(~is_removed).long()
+            rows.append({**corpus.encoded[number], "attention_mask": mask})
+        yield numbers, {name: _padded([row[name] for row in rows]) for name in rows[0]}
+
+
+def _padded(rows: Sequence[Tensor]) -> Tensor:
+    """Return numbers of texts as the rows of a batch, zeros behind them; at least one column."""
+    padded = pad_sequence(list(rows), batch_first=True)
+    return padded if padded.shape[1] else padded.new_zeros(len(rows), 1)
