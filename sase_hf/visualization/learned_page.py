@@ -214,7 +214,7 @@ def _lead(learned: LearnedWords) -> str:
     number = "the number" if learned.kind == REGRESSION else "the logit of the label"
     lead = (
         f"A bar is what a word added to {number} each time it occurred, on average, wherever it "
-        "stood; × says how often that was. Choose a word for an example."
+        "stood; × says how often that was. Choose a word for an example, and for what it added in all."
     )
     if _has_opposites(learned):
         lead += " What speaks for one label speaks against the other."
@@ -228,8 +228,8 @@ def _notes(learned: LearnedWords) -> Iterator[str]:
         f"{learned.num_rare:,} different ones"
     )
     yield (
-        "The order is that of the means as they would be if each word had occurred "
-        f"{COUNT_WITHOUT_EFFECT} more times and added nothing: a few occurrences can be chance"
+        f"The order is that of the means with {COUNT_WITHOUT_EFFECT} more occurrences that add "
+        "nothing, since few occurrences can be chance"
     )
     if learned.num_left_out:
         total = learned.num_texts + learned.num_left_out

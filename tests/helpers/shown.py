@@ -14,7 +14,7 @@ ELEMENTS = (
 )
 ATTRIBUTES = (
     "lang charset http-equiv content name class id dir style title type value checked href scope "
-    "aria-label aria-hidden"
+    "aria-label aria-hidden open"
 )
 COLLECTED = ("title", "h1", "h2", "h3")
 COLLECTED += ("label.view", "div.view")
