@@ -24,7 +24,7 @@ MAX_SHOWN_LABELS = 8
 MAX_NAMED_LABELS = 20
 LONGEST_WORD = 40  # characters
 LONGEST_LABEL = 40
-SIDES = ("first text", "second text")
+SIDES = ("1st", "2nd")  # texts of a pair
 NUM_PUNCTUATION = 6
 LEAST_NAMED_SHARE = 0.0005  # of punctuation and of unknown words; less is shown as 0.0 %
 NUM_HOP_WORDS = 8
@@ -200,7 +200,7 @@ def _hop_name(hop: LearnedHop) -> str:
 
 def _named(word: LearnedWord) -> str:
     """Return a word with its numbers for the terminal."""
-    side = "" if word.side is None else f" ({SIDES[word.side]})"
+    side = "" if word.side is None else f" ({SIDES[word.side]} text)"
     return f"{one_line(_shown(word.word))}{side} {signed(word.mean)} ×{word.count:,}"
 
 
@@ -214,8 +214,11 @@ def _lead(learned: LearnedWords) -> str:
     number = "the number" if learned.kind == REGRESSION else "the logit of the label"
     lead = (
         f"A bar is what a word added to {number} each time it occurred, on average, wherever it "
-        "stood; × says how often that was. Choose a word for an example, and for what it added in all."
+        "stood; × says how often that was. Choose a word for an example, and for what it added in "
+        "all."
     )
+    if learned.is_pair:
+        lead += " 1st and 2nd say in which text of the pair."
     if _has_opposites(learned):
         lead += " What speaks for one label speaks against the other."
     return lead

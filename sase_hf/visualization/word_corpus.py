@@ -1,8 +1,9 @@
 """The words of many texts: whole words, counted by what the tokenizer makes of them.
 
-A word is a whole word, as on all pages, whatever its tokens are. Two words are the same if the
-tokenizer makes the same text of them, such as "The" and "the". In a pair, a word of the first text
-is not the same as that word in the second one.
+A word is a whole word, as on all pages, whatever its tokens are; that of a model of characters is
+what stands between white space and punctuation: a single letter says little. Two words are the same
+if the tokenizer makes the same text of them, such as "The" and "the". In a pair, a word of the
+first text is not the same as that word in the second one.
 
 Shapes: B texts, T tokens, V different words, N words of all texts.
 """
@@ -24,6 +25,7 @@ from .attended_text import whole_words
 
 LEAST_TOKENS = 64  # that a text counts for in `max_tokens`: a short one takes time, too
 EXCERPT = 48  # characters before and after the word of an example
+_CHARACTER = regex.compile(r"\X?")
 _MARKS = regex.compile(r"\p{M}*")
 
 Ids = NDArray[np.integer]
@@ -99,9 +101,10 @@ class WordCorpus:
         for side, text in enumerate(texts):
             tokens = (types == side).nonzero().flatten().tolist()
             offsets = [encoded["offsets"][token] for token in tokens]
-            word_ids = words_of_tokens(
-                text, offsets, [encoded["word_ids"][token] for token in tokens]
-            )
+            word_ids = [encoded["word_ids"][token] for token in tokens]
+            if _are_characters(text, offsets):
+                word_ids = [0] * len(tokens)  # one word where letters meet
+            word_ids = words_of_tokens(text, offsets, word_ids)
             tokens_of_words, spans = whole_words(text, offsets, word_ids)
             for tokens_of_word, (start, end) in zip(tokens_of_words, spans, strict=True):
                 of_word = [tokens[token] for token in tokens_of_word]
@@ -116,7 +119,8 @@ class WordCorpus:
 
     def _id_of(self, spelling: str, side: int, is_unknown: bool) -> int:
         """Return which of the V words a spelling is; all unknown ones are one."""
-        key = (side if self.is_pair else None, self._normalized(spelling))
+        # White space may be normalised to nothing, which is the key of unknown words.
+        key = (side if self.is_pair else None, self._normalized(spelling) or spelling)
         if is_unknown:
             key = UNKNOWN
         word = self._id_of_key.setdefault(key, len(self._spellings))
@@ -177,6 +181,11 @@ def _normalizer_of(tokenizer: Any) -> Callable[[str], str]:
         return str
     normalize: Callable[[str], str] = normalizer.normalize_str
     return normalize
+
+
+def _are_characters(text: str, offsets: Sequence[Sequence[int]]) -> bool:
+    """Return whether each token of a text is a character, or what a reader sees as one."""
+    return all(_CHARACTER.fullmatch(text, start, end) for start, end in offsets)
 
 
 def _with_marks(text: str, start: int, end: int) -> str:

@@ -130,7 +130,7 @@ def test_learned_page_tells_the_texts_of_a_pair_apart() -> None:
     learned = replace(LEARNED, is_pair=True, labels=labels)
     page = Page(attention_html([], learned=learned))
     assert page.elements.count("details") == 3 + 3 + 3
-    assert "not (second text) +0.25 ×4, not (first text) +0.12 ×4" in learned_text(learned)
+    assert "not (2nd text) +0.25 ×4, not (1st text) +0.12 ×4" in learned_text(learned)
 
 
 @pytest.mark.parametrize("text", PAYLOADS)

@@ -195,10 +195,16 @@ def test_learned_words_join_pieces_to_whole_words() -> None:
     assert numbers["unread", None] == (pytest.approx(30 * added[2], abs=1e-3), 30)
 
 
-def test_learned_words_of_characters_are_those_of_the_heatmap() -> None:
-    reader = reader_of(["ab ba", "a"], level="character")
-    learned = read_learned_words(reader, ["ab ba", "a"])
-    assert {word for word, _ in numbers_of(learned.labels[0])} <= {"a", "b", " ", "ab", "ba"}
+def test_learned_words_join_characters_to_words() -> None:
+    """Those of scripts without spaces stay apart, as everywhere."""
+    texts = ["Ab, ba", "a 1\u4f60\u597d", "cafe\u0301"]
+    reader = reader_of(texts, level="character")
+    learned = read_learned_words(reader, texts)
+    words = {"ab", "ba", "a", "1", "\u4f60", "\u597d", "cafe\u0301", ",", " "}
+    assert {word for word, _ in numbers_of(learned.labels[0])} == words
+    result = reader(texts[0], target="bad")
+    numbers = numbers_of(learned.labels[0])
+    assert numbers["ab", None] == (pytest.approx(sum(result["word_contributions"][:2])), 1)
 
 
 @pytest.mark.parametrize(("lowercase", "expected"), [(True, {"Good"}), (False, {"Good", "good"})])
