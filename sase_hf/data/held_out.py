@@ -10,7 +10,9 @@ from datasets import Dataset
 from ..utils.errors import refusal
 from .arguments import SourceArguments
 from .repeats import text_digests
-from .sources import PROBABILITIES, TEXT_COLUMNS, Origin
+from .sources import PLACE_COLUMNS, PROBABILITIES, TEXT_COLUMNS, Origin
+
+ONLY_TO_LEARN = (PROBABILITIES, *PLACE_COLUMNS)  # columns that validation rows lack
 
 
 def hold_out(
@@ -33,8 +35,8 @@ def hold_out(
             "add rows with other texts, as equal ones stay together, or give --validation_file",
         )
     validation = train.select(np.flatnonzero(is_picked))
-    if PROBABILITIES in train.column_names:
-        validation = validation.remove_columns(PROBABILITIES)
+    only_to_learn = [name for name in ONLY_TO_LEARN if name in train.column_names]
+    validation = validation.remove_columns(only_to_learn)
     splits["train"] = train.select(np.flatnonzero(~is_picked))
     splits["validation"] = validation
     sources["validation"] = {**sources["train"], "split_off": fraction, "seed": seed}

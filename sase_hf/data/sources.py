@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from datasets import (
@@ -73,6 +74,8 @@ Origin = dict[str, str | int | float | None]  # what distinguishes rows from oth
 # The names of columns by which the rest of the package knows texts and soft labels.
 TEXT_COLUMNS = ("text", "text_pair")
 PROBABILITIES = "probabilities"  # of the classes, in a train split
+# Where a row of a train split stands: its number, and its file if there are several.
+PLACE_COLUMNS = ("row", "file")
 
 
 class Columns(NamedTuple):
@@ -210,6 +213,14 @@ class StoredSplit:
             rows[0], column, f"{reason}. {len(rows)} rows have such a fault: {shown}"
         )
 
+    def places(self) -> dict[str, Sequence[Any]]:
+        """Return where each row stands, by the names of `PLACE_COLUMNS`.
+
+        The number is that of `cell_error`: as a spreadsheet counts the rows of CSV and TSV files,
+        from 0 for others. Only rows of several files have the name of the file.
+        """
+        return {"row": _numbers_in(self.title, self.num_rows)}
+
     def _shown_number(self, row: int) -> int:
         """Return the number of a row as `cell_error` counts it."""
         title, number = self._place_of(row)
@@ -270,6 +281,19 @@ class FileSplit(StoredSplit):
         path = begun[-1]
         return path, row - self._first_rows[path]
 
+    def places(self) -> dict[str, Sequence[Any]]:
+        """Return also the files, if there are several."""
+        if len(self._paths) == 1:
+            return super().places()
+        folder = os.path.commonpath([os.path.dirname(path) for path in self._paths])
+        numbers: list[np.ndarray] = []
+        files: list[str] = []
+        ends = [*self._first_rows.values(), self.num_rows][1:]
+        for (path, start), end in zip(self._first_rows.items(), ends, strict=True):
+            numbers.append(_numbers_in(path, end - start))
+            files += [os.path.relpath(path, folder)] * (end - start)
+        return {"row": np.concatenate(numbers), "file": files}
+
 
 class DatasetSplit(StoredSplit):
     """A split of a dataset that `datasets` has read; `split` is its name there."""
@@ -283,6 +307,12 @@ class DatasetSplit(StoredSplit):
         columns = [name for name in names if name in self.column_names]
         for rows in self._rows.select_columns(columns).iter(BATCH):
             yield _values_of(rows, names)
+
+
+def _numbers_in(title: str, num_rows: int) -> np.ndarray:
+    """Return the numbers of the rows of a file or split, as a person counts them: (N,)."""
+    first = FIRST_ROW if is_sheet(title) else 0
+    return np.arange(first, first + num_rows)
 
 
 def _is_parquet(path: str) -> bool:

@@ -61,7 +61,7 @@ class Rows:
     `text_pair`, and `label`: by their `kind` a class id, a 0.0 or 1.0 for every class, or a
     number or list of numbers. Where labels are soft, the class id is that of the most probable
     class, and the train split has the `probabilities` to learn. Only a test split may come without
-    `label`. Where texts are marked, `spans` holds the marks, `spans_pair` those of the second text,
+    `label`. A train split with labels says where each row stands, in `sources.PLACE_COLUMNS`. Where texts are marked, `spans` holds the marks, `spans_pair` those of the second text,
     and `against`, where it was asked for, those of one text that speak against the label.
 
     sources: the origin of each split's rows, and their number.
@@ -326,6 +326,9 @@ def _checked(
         where = one_line(split.title)
         logger.warning("left %d rows without a label out of %s", len(unlabelled), where)
     rows = _with_spans(rows, split, columns, set(unlabelled))
+    if split.name == "train":
+        for name, places in split.places().items():
+            rows = rows.add_column(name, places, new_fingerprint=uuid4().hex)
     return rows.select(np.setdiff1d(np.arange(split.num_rows), unlabelled))
 
 

@@ -193,7 +193,8 @@ def test_load_rows_finds_columns_whose_names_differ_in_case(
     Dataset.from_list(rows).to_parquet(files["test_file"])
     task = load(**files)
     for name in ("validation", "test"):
-        assert task.splits[name].to_list() == task.splits["train"].to_list()
+        for column in ("text", "label"):
+            assert task.splits[name][column][:] == task.splits["train"][column][:]
     assert f"column {names[1]!r} of {files['test_file']} is read as 'label'" in caplog.messages
     write_jsonl(tmp_path / "b.jsonl", [{"TEXT": "a", "Text": "b", "label": "good"}])
     with pytest.raises(
@@ -431,11 +432,33 @@ def test_load_rows_of_pairs_have_standard_columns(tmp_path: Path) -> None:
     flags = {"text_column_names": ["premise,hypothesis"], "label_column_name": "gold"}
     task = load(train_file=path, **flags)
     train = task.splits["train"]
-    assert train.column_names == ["text", "text_pair", "label"]
+    assert train.column_names == ["text", "text_pair", "label", "row"]
     assert train["text_pair"][:] == [row["hypothesis"] for row in PAIRS]
     assert task.label_names == ("contradiction", "entailment", "neutral")
     assert [task.label_names[label] for label in labels_of(task)] == [row["gold"] for row in PAIRS]
     assert train.features["label"] == ClassLabel(names=list(task.label_names))
+
+
+@pytest.mark.parametrize(("write", "first"), [(write_csv, 2), (write_jsonl, 0)])
+def test_load_rows_training_rows_know_their_number(write: Any, first: int, tmp_path: Path) -> None:
+    """As a spreadsheet counts those of a CSV file, whatever was left out, split off, shuffled."""
+    rows = [{"text": f"text {n}", "label": "ab"[n % 2] if n % 5 else ""} for n in range(20)]
+    path = write(tmp_path / ("rows.csv" if first else "rows.jsonl"), rows)
+    options = {"drop_unlabelled": True, "validation_fraction": 0.25, "shuffle_seed": 1}
+    train = load(train_file=path, **options).splits["train"]
+    expected = [int(text.split()[1]) + first for text in train["text"]]
+    assert train["row"][:] == expected != sorted(expected)
+
+
+def test_load_rows_training_rows_of_several_files_know_their_file(tmp_path: Path) -> None:
+    (tmp_path / "train").mkdir()
+    write_csv(tmp_path / "train" / "b.csv", REVIEWS[:2])
+    write_csv(tmp_path / "train" / "a.csv", REVIEWS[2:])
+    train = load(dataset_name=str(tmp_path)).splits["train"]
+    places = zip(train["file"], train["row"], train["text"], strict=True)
+    files = [("a.csv", 2), ("a.csv", 3), ("b.csv", 2), ("b.csv", 3)]
+    texts = [row["text"] for row in (*REVIEWS[2:], *REVIEWS[:2])]
+    assert [*places] == [(*place, text) for place, text in zip(files, texts, strict=True)]
 
 
 @pytest.fixture
