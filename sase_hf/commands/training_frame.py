@@ -17,6 +17,14 @@ from ..training.command_line import parse_arguments
 from ..utils.cli import errors_in_one_line
 from ..utils.text import one_line, table_lines
 
+# The modules whose information a person reads in the log.
+LOGGED = (
+    "data.level",
+    "data.own_vectors",
+    "evaluation.linear_part",
+    "tasks.labels.doubtful",
+    "training.run",
+)
 LESS_MEMORY = (
     "halve --per_device_train_batch_size and double --gradient_accumulation_steps, or lower "
     "--max_batch_tokens, --max_seq_length or the sizes of the model, such as --num_hops"
@@ -34,8 +42,7 @@ def run_script(
         training_args = task.arguments.run
         is_first_process = training_args.process_index == 0
         if is_first_process:
-            names = ("data.level", "data.own_vectors", "evaluation.linear_part", "training.run")
-            for name in names:
+            for name in LOGGED:
                 logging.getLogger(f"sase_hf.{name}").setLevel(logging.INFO)
         outcome = run(task)
     if not is_first_process:

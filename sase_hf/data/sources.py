@@ -213,7 +213,7 @@ class StoredSplit:
             rows[0], column, f"{reason}. {len(rows)} rows have such a fault: {shown}"
         )
 
-    def places(self) -> dict[str, Sequence[Any]]:
+    def places(self) -> dict[str, Any]:
         """Return where each row stands, by the names of `PLACE_COLUMNS`.
 
         The number is that of `cell_error`: as a spreadsheet counts the rows of CSV and TSV files,
@@ -281,7 +281,7 @@ class FileSplit(StoredSplit):
         path = begun[-1]
         return path, row - self._first_rows[path]
 
-    def places(self) -> dict[str, Sequence[Any]]:
+    def places(self) -> dict[str, Any]:
         """Return also the files, if there are several."""
         if len(self._paths) == 1:
             return super().places()

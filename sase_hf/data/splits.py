@@ -61,8 +61,9 @@ class Rows:
     `text_pair`, and `label`: by their `kind` a class id, a 0.0 or 1.0 for every class, or a
     number or list of numbers. Where labels are soft, the class id is that of the most probable
     class, and the train split has the `probabilities` to learn. Only a test split may come without
-    `label`. A train split with labels says where each row stands, in `sources.PLACE_COLUMNS`. Where texts are marked, `spans` holds the marks, `spans_pair` those of the second text,
-    and `against`, where it was asked for, those of one text that speak against the label.
+    `label`. Where texts are marked, `spans` holds the marks, `spans_pair` those of the second text,
+    and `against`, where it was asked for, those of one text that speak against the label. A train
+    split with labels says in `sources.PLACE_COLUMNS` where its rows stand in their file.
 
     sources: the origin of each split's rows, and their number.
     text_columns: the names in the source, one, or two for pairs.

@@ -11,7 +11,7 @@ and then n `NUM_PAIRS` pairs, L labels or numbers.
 import logging
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,8 +68,11 @@ class WordRegression(NamedTuple):
 
     def outputs(self, rows: Dataset, model: Any) -> Tensor:
         """Return the outputs (B, L) for rows that are encoded for a model, float64."""
-        features = _features(rows, model.linear_part)
-        return torch.from_numpy(features @ self.weights + self.bias)
+        return self.outputs_of(features_of(rows, model.linear_part))
+
+    def outputs_of(self, counts: csr_array) -> Tensor:
+        """Return the outputs (B, L) for rows with the `features_of` them, (B, F), float64."""
+        return torch.from_numpy(counts @ self.weights + self.bias)
 
     def centred(self, values: Tensor) -> Tensor:
         """Return labels or logits (B, L) of the model as the outputs count them."""
@@ -164,11 +167,27 @@ def fit_words(train: Dataset, model: Any) -> WordRegression | None:
     Rows beyond `MAX_ENTRIES` are left out, evenly spaced. None: all rows have the same label, or no
     text has a word.
     """
-    config = model.config
+    answers = answers_of(model.config)
+    rows = enough_rows(train, len(answers.names))
+    labels = answers.labels(torch.tensor(rows["labels"][:])).numpy()
+    counts = features_of(rows, model.linear_part)
+    return regression_of(counts, labels, model.linear_part, model.config)
+
+
+def regression_of(
+    counts: csr_array,
+    labels: np.ndarray,
+    linear_part: LinearPart,
+    config: Any,
+    strength: float = STRENGTH,
+) -> WordRegression | None:
+    """Return the regression for N rows with the `features_of` them, (N, F).
+
+    `labels` are those of `Answers.labels`, and `strength` is scikit-learn's C. None as in
+    `fit_words`.
+    """
     answers = answers_of(config)
     num_labels = len(answers.names)
-    rows = _enough_rows(train, num_labels)
-    labels = answers.labels(torch.tensor(rows["labels"][:])).numpy()
     mean = np.zeros(num_labels)
     deviation = np.ones(num_labels)
     if not answers.has_labels:
@@ -177,12 +196,12 @@ def fit_words(train: Dataset, model: Any) -> WordRegression | None:
         # A number that never changes has nothing to be told by, and counts in its own unit.
         deviation[deviation <= ROUNDING * np.abs(mean)] = 1.0
         labels = (labels - mean) / deviation
-    counts = _features(rows, model.linear_part)
     known = np.unique(counts.indices)  # the weight of a feature that no row has stays 0
     if not len(known):
         return None
-    rarity = _rarity(counts, _num_words(model.linear_part))[known]
-    found = _problem_of(config).regression(csr_array(counts[:, known] * rarity), labels, config)
+    rarity = _rarity(counts, _num_words(linear_part))[known]
+    weighed = csr_array(counts[:, known] * rarity)
+    found = _problem_of(config).regression(weighed, labels, config, strength)
     if found is None:
         return None
     coefficients, bias = found
@@ -239,7 +258,9 @@ class _OneLabel(_Labels):
     """One label per row."""
 
     @staticmethod
-    def regression(features: csr_array, labels: Array, config: Any) -> tuple[Array, Array] | None:
+    def regression(
+        features: csr_array, labels: Array, config: Any, strength: float
+    ) -> tuple[Array, Array] | None:
         """Return coefficients (F, L) and bias (L,); None if all N `labels` are the same."""
         num_labels = len(answers_of(config).names)
         class_weights = np.ones(num_labels)
@@ -250,7 +271,8 @@ class _OneLabel(_Labels):
         present = np.unique(labels[counted])
         if len(present) < 2:
             return None
-        fitted = _logistic(features[counted], labels[counted], class_weights[labels[counted]])
+        weights = class_weights[labels[counted]]
+        fitted = _logistic(features[counted], labels[counted], weights, strength)
         coefficients = np.zeros((features.shape[1], num_labels))
         # A label without a row is as unlikely as one row among all would make it.
         bias = np.full(num_labels, -np.log(len(labels) + 1.0))
@@ -279,7 +301,9 @@ class _SeveralLabels(_Labels):
     """Several labels per row, or none."""
 
     @staticmethod
-    def regression(features: csr_array, labels: Array, config: Any) -> tuple[Array, Array] | None:
+    def regression(
+        features: csr_array, labels: Array, config: Any, strength: float
+    ) -> tuple[Array, Array] | None:
         """Return coefficients (F, L) and bias (L,); None if no label tells rows apart."""
         num_labels = labels.shape[1]
         coefficients = np.zeros((features.shape[1], num_labels))
@@ -290,7 +314,7 @@ class _SeveralLabels(_Labels):
             applies = column[counted] > 0
             num_applies = applies.sum()
             if 0 < num_applies < len(applies):
-                fitted = _logistic(features[counted], applies, np.ones(len(applies)))
+                fitted = _logistic(features[counted], applies, np.ones(len(applies)), strength)
                 coefficients[:, number] = fitted.coef_[0]
                 bias[number] = fitted.intercept_[0]
                 are_constant = False
@@ -312,13 +336,15 @@ class _Numbers:
     usual = (0.4, 0.8)
 
     @staticmethod
-    def regression(features: csr_array, labels: Array, config: Any) -> tuple[Array, Array] | None:
+    def regression(
+        features: csr_array, labels: Array, config: Any, strength: float
+    ) -> tuple[Array, Array] | None:
         """Return coefficients (F, L) and bias (L,); None if all N rows have the same numbers."""
         from sklearn.linear_model import Ridge
 
         if not labels.any():
             return None
-        fitted = Ridge(alpha=1 / STRENGTH).fit(features, labels)
+        fitted = Ridge(alpha=1 / strength).fit(features, labels)
         return fitted.coef_.reshape(labels.shape[1], -1).T, np.ravel(fitted.intercept_)
 
     @staticmethod
@@ -344,12 +370,12 @@ def _problem_of(config: Any) -> type[_OneLabel | _SeveralLabels | _Numbers]:
     return _PROBLEMS[answers_of(config).kind]
 
 
-def _logistic(features: csr_array, labels: Array, weights: Array) -> Any:
+def _logistic(features: csr_array, labels: Array, weights: Array, strength: float) -> Any:
     """Return a regression of scikit-learn for N rows with weights (N,)."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    regression = LogisticRegression(C=STRENGTH, max_iter=MAX_STEPS)
+    regression = LogisticRegression(C=strength, max_iter=MAX_STEPS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return regression.fit(features, labels, weights)
@@ -358,16 +384,22 @@ def _logistic(features: csr_array, labels: Array, weights: Array) -> Any:
 # ---- features, and the model ---------------------------------------------------------------------
 
 
-def _enough_rows(train: Dataset, num_labels: int) -> Dataset:
+def enough_rows(rows: Dataset, num_labels: int) -> Dataset:
     """Return as many rows as `MAX_ENTRIES` allows, evenly spaced."""
-    num_entries = 2 * sum(token_counts(train)) * num_labels
-    if num_entries <= MAX_ENTRIES:
-        return train
-    num_rows = max(train.num_rows * MAX_ENTRIES // num_entries, 1)
-    return train.select(np.linspace(0, train.num_rows - 1, num_rows).astype(int))
+    numbers = enough_row_numbers(rows, num_labels)
+    return rows if len(numbers) == rows.num_rows else rows.select(numbers)
 
 
-def _features(rows: Dataset, linear_part: LinearPart) -> csr_array:
+def enough_row_numbers(rows: Dataset, num_labels: int) -> np.ndarray:
+    """Return the numbers of as many rows as `MAX_ENTRIES` allows, evenly spaced."""
+    num_rows = rows.num_rows
+    num_entries = 2 * sum(token_counts(rows)) * num_labels
+    if num_entries > MAX_ENTRIES:
+        num_rows = max(rows.num_rows * MAX_ENTRIES // num_entries, 1)
+    return np.linspace(0, rows.num_rows - 1, num_rows).astype(int)
+
+
+def features_of(rows: Dataset, linear_part: LinearPart) -> csr_array:
     """Return how often each feature stands in B rows, over sqrt(T): (B, F)."""
     lengths = np.array(token_counts(rows), dtype=np.int64)
     columns = []
@@ -436,15 +468,20 @@ def _logits(model: Any, rows: Dataset) -> Tensor:
     logits = torch.zeros(len(lengths), model.config.num_labels)
     names = ["input_ids", "token_type_ids"] if model.reads_pairs else ["input_ids"]
     for numbers in batches_by_length(lengths, BATCH_TOKENS):
-        texts = rows.select(numbers)
-        batch = {name: _padded(texts[name][:]) for name in names}
-        length = batch["input_ids"].shape[1]
-        num_tokens = torch.tensor([lengths[number] for number in numbers])
-        batch["attention_mask"] = torch.arange(length) < num_tokens.unsqueeze(1)
+        batch = padded_batch(rows.select(numbers), names)
         outputs = model(**{name: tensor.to(model.device) for name, tensor in batch.items()})
         logits[numbers] = outputs.logits.float().cpu()
     model.train(was_training)
     return logits
+
+
+def padded_batch(rows: Dataset, names: Sequence[str]) -> dict[str, Tensor]:
+    """Return `input_ids` and columns as long, with zeros behind the lists, and the mask: (B, T)."""
+    batch = {name: _padded(rows[name][:]) for name in names}
+    length = batch["input_ids"].shape[1]
+    num_tokens = torch.tensor(token_counts(rows))
+    batch["attention_mask"] = torch.arange(length) < num_tokens.unsqueeze(1)
+    return batch
 
 
 def _padded(lists: list[list[int]]) -> Tensor:
@@ -467,9 +504,15 @@ def _write(model: Any, regression: WordRegression, scales: Scales) -> None:
     layer.weight.mul_(scales.hops)
     layer.bias.mul_(scales.hops)
     layer.bias.add_(torch.from_numpy(shift / own_deviation).to(layer.bias))
-    weights = torch.from_numpy(regression.weights * of_words)
+    fill(model.linear_part, regression.weights * of_words)
+
+
+@torch.no_grad()
+def fill(linear_part: LinearPart, feature_weights: Array) -> None:
+    """Put weights (F, L) into a linear part."""
+    weights = torch.from_numpy(feature_weights)
     start = 0
-    for table in model.linear_part.parameters():  # of the words, then of the pairs
+    for table in linear_part.parameters():  # of the words, then of the pairs
         end = start + table.shape[0] * table.shape[1]
         table.copy_(weights[start:end].view_as(table))
         start = end

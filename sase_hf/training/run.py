@@ -53,7 +53,9 @@ from .trainer import SelfAttentiveTrainer
 logger = logging.getLogger(__name__)
 
 # What a run writes beside a model.
-RESULTS = re.compile(r"predictions\..+|report\.html|(all|train|eval|test)_results\.json")
+RESULTS = re.compile(
+    r"predictions\..+|report\.html|doubtful\.csv|(all|train|eval|test)_results\.json"
+)
 MANY_UNKNOWN = 0.2  # of the tokens of a split
 
 

@@ -22,6 +22,7 @@ from ...visualization.attended_text import label_text
 from ...visualization.learned_words import LearnedWords, read_learned_words
 from ...visualization.page import tables_html
 from .calibration import LEAST, MOST, UNCHANGED
+from .doubtful import write_doubtful
 from .report import Report, measure_report, remarks, report_tables
 
 logger = logging.getLogger(__name__)
@@ -112,7 +113,10 @@ def _facts(
 def _write_page(
     folder: Path, setup: TrainingSetup, report: Report, logits: Predictions, notes: list[str]
 ) -> None:
-    """Write the page: the notes, the tables, what was learned, right and wrong predictions."""
+    """Write the page: the notes, the tables, what was learned, right and wrong predictions.
+
+    A table of training rows with doubtful labels is in it, and `write_doubtful` writes their file.
+    """
     tables = []
     if notes:
         tables.append(Table("before you read on", [""], [[note] for note in notes]))
@@ -135,6 +139,9 @@ def _write_page(
             examples[heading] = _read(reader, setup, rows)
         else:
             tables.append(_listed(heading, setup, logits[shown], rows))
+    doubtful = write_doubtful(folder, setup) if "train" in setup.tokens else None
+    if doubtful is not None:
+        tables.append(doubtful)
     title = f"{folder.name}: right and wrong predictions"
     page = tables_html(tables, examples, title, learned, behind_metrics)
     write_text(folder / REPORT_NAME, page)
