@@ -392,10 +392,10 @@ def contributions(
     """Return what each hop added to a label at each token, r x n, and each word, of 1 or 2 texts.
 
     The gradient of the head is averaged over steps of the straight path from empty matrices; the
-    gradients of the words go back from the states alone.
+    words are followed back from the states alone, with A and this gradient held.
     """
     own, head = part(weights, "encoder."), part(weights, "classifier.")
-    S = [own["embeddings.weight"][list(ids)].detach().requires_grad_() for ids in sentences]
+    S = [own["embeddings.weight"][list(ids)].detach() for ids in sentences]
     read = [encode(config, {**own, "embeddings.weight": one}, range(len(one))) for one in S]
     total: Any = [torch.zeros_like(text.M) for text in read]
     for step in range(steps):
@@ -410,9 +410,69 @@ def contributions(
         torch.stack([A_i.detach() * (H @ G_i) for A_i, G_i in zip(A, G, strict=True)])
         for (H, A, _, _), G in zip(read, total, strict=True)
     ]
-    slopes = torch.autograd.grad(sum(C.sum() for C in hops), S)
-    words = [(g * one).sum(1).detach() for g, one in zip(slopes, S, strict=True)]
+    words = [
+        words_of(config, own, one, torch.einsum("ij,ih->jh", A, G).detach())
+        for one, (_, A, _, _), G in zip(S, read, total, strict=True)
+    ]
     return [C.detach() for C in hops], words
+
+
+def words_of(config: Any, weights: Weights, S: Tensor, slopes: Tensor) -> Tensor:
+    """Return what each of n words adds to the sum of the states times their slopes, n x H.
+
+    Of an LSTM by the rule that holds gates and quotients. The other encoders are linear around
+    their words but for what each state has beyond its gradient, which is of the word of the state.
+    """
+    S = S.detach().requires_grad_()
+    if config.encoder == "bilstm":
+        return held_words(config, weights, S, slopes)
+    H = ENCODERS[config.encoder](S, part(weights, "token_encoder."), config)
+    words = S.new_zeros(len(S))
+    for t in range(len(S)):
+        added = H[t] @ slopes[t]
+        (gradient,) = torch.autograd.grad(added, S, retain_graph=True)
+        by_words = (gradient * S).sum(1)
+        words = words + by_words
+        words[t] += added - by_words.sum()
+    return words.detach()
+
+
+def held_words(config: Any, weights: Weights, S: Tensor, slopes: Tensor) -> Tensor:
+    """Return gradient times input of the LSTMs with all that is not linear held fixed."""
+    biases = []
+
+    def held_lstm(X: Tensor, own: Weights) -> Tensor:
+        u = own["weight_hh_l0"].shape[1]
+        bias = (own["bias_ih_l0"] + own["bias_hh_l0"]).detach().repeat(len(X), 1)
+        biases.append(bias.requires_grad_())
+        h, c = X.new_zeros(u), X.new_zeros(u)
+        states = []
+        for t in range(len(X)):
+            z = own["weight_ih_l0"] @ X[t] + own["weight_hh_l0"] @ h + bias[t]
+            i, f, g, o = z[:u], z[u : 2 * u], z[2 * u : 3 * u], z[3 * u :]
+            c = torch.sigmoid(f).detach() * c + torch.sigmoid(i).detach() * held_tanh(g)
+            h = torch.sigmoid(o).detach() * held_tanh(c)
+            states.append(h)
+        return torch.stack(states)
+
+    read = [S]
+    for layer in range(config.num_lstm_layers):
+        below = torch.cat(read, dim=1) if config.lstm_shortcuts else read[-1]
+        of_layer = part(weights, f"token_encoder.layers.{layer}.")
+        forward = held_lstm(below, part(of_layer, "forward_lstm."))
+        backward = held_lstm(below.flip(0), part(of_layer, "backward_lstm.")).flip(0)
+        read.append(torch.cat([forward, backward], dim=1))
+    of_words, *of_biases = torch.autograd.grad((read[-1] * slopes).sum(), [S, *biases])
+    words = (of_words * S).sum(1)
+    for number, (gradient, bias) in enumerate(zip(of_biases, biases, strict=True)):
+        added = (gradient * bias).sum(1)
+        words = words + (added.flip(0) if number % 2 else added)
+    return words.detach()
+
+
+def held_tanh(z: Tensor) -> Tensor:
+    """Return z times its quotient, held fixed."""
+    return z * (torch.tanh(z) / z).detach()
 
 
 # The loss

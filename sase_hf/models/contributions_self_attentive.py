@@ -9,16 +9,17 @@ ReLUs of polynomials of the path, of degree 2 at most, so G has a closed form.
 A linear part adds to the logit what its words and pairs of words weigh: the words themselves,
 beside the hops. Half of a pair is of each of its words.
 
-A state h_j also knows the words around j. `words` follows the contributions from the states to the
-word vectors: the gradient of sum_ij C_ij with A and G held fixed, times the word vectors. They
-answer which words matter; C answers what each hop added where it looked.
+A state h_j also knows the words around j. `words` follows sum_ij C_ij, with A and G held fixed,
+from the states back to the words (`words_self_attentive.py`). They answer which words matter, and
+with `rest` they sum to the same; C answers what each hop added where it looked.
 
 Shapes: B texts or pairs, T tokens, r hops, H width of the states, W width of a row that the
 classifier reads, b units of the classifier, L labels, K of them; a pair has sides, (B, 2, ...).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import torch
@@ -27,6 +28,10 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from .answers import answers_of
+from .packing_self_attentive import Packing
+from .words_self_attentive import added_by_words
+
+HALF_PRECISION = (torch.bfloat16, torch.float16)
 
 # Labels whose hops are computed if none are asked for. A model of more labels gets those of the
 # label that is explained and of the likeliest others: nobody reads a thousand rows of numbers.
@@ -47,6 +52,9 @@ class Contributions(NamedTuple):
     # `contributions` and `linear` is the logit minus that of a text without tokens.
     linear: Tensor
     words: Tensor  # what each word added, in the hops and by itself, (B, T)
+    # What the hops added beyond the words, (B,), or (B, 2) of a pair: zero but for rounding, unless
+    # the encoder is a pretrained one or a relation network.
+    rest: Tensor
     hop_labels: Tensor  # the K labels of `hops` and `linear_of_labels`, (B, K)
     hops: Tensor  # what each hop added to each of these labels, (B, K, r), or (B, K, 2, r)
     # What the words added by themselves to each of these labels, (B, K), or (B, K, 2) of a pair.
@@ -63,7 +71,8 @@ def explain(
 ) -> Contributions:
     """Explain the answers of a classifier by one pass forward and one back, for any L.
 
-    Autocast is off inside: only a model in half precision is read in it, and C is float32 or wider.
+    All is computed in float32 or wider: autocast is off inside, and of a model in half precision a
+    copy is read.
 
     Args:
         model: A classifier of texts or pairs with attention, in evaluation mode.
@@ -87,35 +96,74 @@ def explain(
         check_label_ids("labels", labels, model, num_texts=len(input_ids))
     if hop_labels is not None:
         check_label_ids("hop_labels", hop_labels, model)
+    if model.dtype in HALF_PRECISION:
+        model = deepcopy(model).float()
     device = input_ids.device
-    with torch.enable_grad(), backward_in_evaluation_mode(device):
-        vectors = model.base_model.embed(input_ids, None).detach().requires_grad_()
-        read = model.read(None, attention_mask, token_type_ids, vectors, output_attentions=True)
-        matrices = read.sentence_embedding.detach().unflatten(-1, (model.config.num_rows, -1))
-        logits = model.classify(matrices, input_ids, attention_mask, token_type_ids).detach()
+    inputs = (input_ids, attention_mask, token_type_ids)
+    with torch.no_grad(), backward_in_evaluation_mode(device):
+        with _watched_encoder(model) as calls:
+            read = model.read(*inputs, None, output_attentions=True)
+        matrices = read.sentence_embedding.unflatten(-1, (model.config.num_rows, -1))
+        logits = model.classify(matrices, *inputs)
         labels = logits.argmax(-1) if labels is None else labels.to(device).long()
         path = HeadPath(model, matrices)
         gradient = path.gradient(labels)  # (..., r, H)
-        attention = read.attentions[0].detach()  # (..., r, T)
-        states = read.last_hidden_state.to(attention.dtype)  # (..., T, H)
-        contributions = attention * (gradient @ states.mT)
-        (slope,) = torch.autograd.grad(contributions.sum(), vectors)
+        attention = read.attentions[0]  # (..., r, T)
+        contributions = attention * (gradient @ read.last_hidden_state.mT)
+        slopes = attention.mT @ gradient  # of the states, (..., T, H)
+        [(encoder, vectors, layers, packing)] = calls
+        packed = _packed(slopes, packing)
+        words = _restored(
+            added_by_words(encoder, vectors, layers, packing, packed), slopes, packing
+        )
+    rest = contributions.sum((-2, -1)) - words.sum(-1)
+    if model.reads_pairs:
+        words = words.sum(1)
     if hop_labels is None:
         hop_labels = _labels_of_interest(logits, labels)
     else:
         hop_labels = hop_labels.to(device).long().expand(len(labels), -1)
-    inputs = (input_ids, attention_mask, token_type_ids)
     linear, linear_of_labels = _linear_part(model, inputs, labels, hop_labels, attention.dtype)
-    words = (slope.to(attention.dtype) * vectors).sum(-1).detach()
     return Contributions(
         labels=labels,
-        contributions=contributions.detach(),
+        contributions=contributions,
         linear=linear,
         words=words + linear,
+        rest=rest,
         hop_labels=hop_labels,
         hops=path.hops(hop_labels),
         linear_of_labels=linear_of_labels,
     )
+
+
+@contextmanager
+def _watched_encoder(model: Any) -> Iterator[list[tuple[Any, Tensor, Sequence[Tensor], Packing]]]:
+    """Collect the calls of the encoder: itself, the vectors it read, its states, the packing."""
+    calls: list[tuple[Any, Tensor, Sequence[Tensor], Packing]] = []
+
+    def watch(encoder: Any, inputs: tuple[Tensor, Packing], layers: Sequence[Tensor]) -> None:
+        vectors, packing = inputs
+        calls.append((encoder, vectors, layers, packing))
+
+    handle = model.base_model.token_encoder.register_forward_hook(watch)
+    try:
+        yield calls
+    finally:
+        handle.remove()
+
+
+def _packed(slopes: Tensor, packing: Packing) -> Tensor:
+    """Pack slopes (B, T, H) or (B, 2, T, H), as the encoder packs its word vectors: (P, H)."""
+    by_text = slopes.flatten(0, -3)  # (B or 2 B, T, H)
+    num_missing = packing.mask.shape[1] - by_text.shape[1]  # 1 if T is 0
+    packed = packing.pack(F.pad(by_text, (0, 0, 0, num_missing)))
+    return packed.masked_fill(packing.repeats.unsqueeze(-1), 0)
+
+
+def _restored(packed: Tensor, slopes: Tensor, packing: Packing) -> Tensor:
+    """Return packed numbers (P,) in the places of the tokens that have these slopes."""
+    restored = packing.restore(packing.unpack(packed.unsqueeze(-1))).squeeze(-1)
+    return restored[:, : slopes.shape[-2]].view(slopes.shape[:-1])
 
 
 @torch.no_grad()

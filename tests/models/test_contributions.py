@@ -1,4 +1,4 @@
-"""Contributions: exact sums over hops and tokens, as in loops over the path and the words."""
+"""Contributions: exact sums over hops and words, as in loops over the path and the encoder."""
 
 import random
 from typing import Any
@@ -7,10 +7,10 @@ import peft
 import pytest
 import reference
 import torch
-from tiny import name_of, pair_batch, reference_weights, text_batch, tiny_model
+from tiny import ON_BERT, name_of, pair_batch, reference_weights, text_batch, tiny_model
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
-from sase_hf.models import contributions_self_attentive
+from sase_hf.models import contributions_self_attentive, relation_network_self_attentive
 from sase_hf.models.contributions_self_attentive import explain
 
 TEXTS = [([4, 9, 2, 17, 5],), ([3],), ([],), ([11, 5, 20, 6, 2, 7, 8],)]
@@ -30,6 +30,11 @@ HEADS: tuple[dict[str, Any], ...] = (
     {"matching": "gated", "classifier": "pruned_mlp", "linear_part": "words"},
     {"matching": "gated"},
     {"encoder": "dilated_cnn"},
+    {"num_lstm_layers": 2, "lstm_shortcuts": True},
+    {"num_lstm_layers": 2, "matching": "concat"},
+    {"encoder": "none"},
+    {"encoder": "relation_network"},
+    {"encoder": "relation_network", "relation_weights": "softmax"},
     {"linear_part": "words_and_pairs"},
     {
         "matching": "concat",
@@ -70,11 +75,14 @@ def test_contributions_sum_to_the_logit_minus_that_of_a_text_without_tokens(
     torch.testing.assert_close(total, of_label, rtol=1e-4, atol=1e-4)
     padding = batch["attention_mask"] == 0
     assert not why.words[padding].any()
+    of_words = why.words.sum(1)
+    torch.testing.assert_close(of_words, of_label, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(why.rest, torch.zeros_like(why.rest), rtol=0, atol=1e-4)
     assert not why.linear[padding].any()
     assert not why.contributions.flatten(1, -2).mT[padding].any()
 
 
-@pytest.mark.parametrize("head", HEADS[:6] + HEADS[8:9], ids=name_of)
+@pytest.mark.parametrize("head", HEADS, ids=name_of)
 def test_contributions_equal_loops_over_the_path(head: dict[str, Any]) -> None:
     model, texts, batch_of = model_and_texts(head)
     rows = texts if "matching" in head else [text for (text,) in texts]
@@ -104,6 +112,27 @@ def test_contributions_equal_loops_over_the_path(head: dict[str, Any]) -> None:
             types = batch.get("token_type_ids")
             own = slice(None) if types is None else types[row][real] == side
             torch.testing.assert_close(mine[:, own], expected, **close)
+
+
+def test_words_of_many_pairs_of_tokens_add_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs that do not fit into one block are computed again in the backward pass."""
+    head = {"encoder": "relation_network", "relation_weights": "sigmoid"}
+    model, texts, batch_of = model_and_texts(head)
+    batch = batch_of([text for (text,) in texts])
+    together = explain(model, **batch)
+    monkeypatch.setattr(relation_network_self_attentive, "BLOCK_SIZE", 64)
+    in_blocks = explain(model, **batch)
+    torch.testing.assert_close(in_blocks.words, together.words, rtol=1e-4, atol=1e-5)
+    assert in_blocks.rest.abs().max() < 1e-4
+
+
+def test_words_of_a_pretrained_encoder_leave_a_rest() -> None:
+    model, texts, batch_of = model_and_texts(ON_BERT)
+    batch = batch_of([text for (text,) in texts])
+    why = explain(model, **batch)
+    total = why.contributions.sum((1, 2))
+    torch.testing.assert_close(why.words.sum(1) + why.rest, total, rtol=1e-5, atol=1e-5)
+    assert why.rest.abs().max() > 0.01 * total.abs().max()
 
 
 def test_explain_takes_the_best_label_and_refuses_what_has_no_contributions() -> None:
@@ -146,7 +175,7 @@ def test_hops_do_not_depend_on_the_texts_computed_at_once(monkeypatch: pytest.Mo
 def test_hops_of_many_labels_are_those_of_the_explained_and_the_likeliest_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """However many labels there are, the backward passes are two."""
+    """However many labels there are, the backward pass of the head is one."""
     passes = []
     grad = torch.autograd.grad
     monkeypatch.setattr(torch.autograd, "grad", lambda *args: passes.append(1) or grad(*args))
@@ -156,7 +185,7 @@ def test_hops_of_many_labels_are_those_of_the_explained_and_the_likeliest_ones(
     batch = text_batch([[4, 9, 2], [3, 5]])
     last = model(**batch).logits.argsort(descending=True)[:, -1]
     why = explain(model, **batch, labels=last)
-    assert len(passes) == 2
+    assert len(passes) == 1
     likeliest = model(**batch).logits.topk(99).indices
     torch.testing.assert_close(why.hop_labels, torch.cat([last.unsqueeze(1), likeliest], 1))
     assert why.hops.shape == (2, 100, 3)

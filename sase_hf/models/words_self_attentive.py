@@ -1,0 +1,172 @@
+"""What each word added through the encoder, so that the words add up to what the hops added.
+
+The hops of a text add sum_j <s_j, h_j> to a logit: h_j are the states, and the slopes s_j are fixed
+numbers (`contributions_self_attentive.py`). Here this sum goes back from the states to the words.
+
+An LSTM is linear in its word vectors and its biases once some of its numbers are held fixed: the
+three gates, and for each tanh the quotient q = tanh(z) / z, so that tanh(z) = q z. The candidate
+z_t = W x_t + U h_(t-1) + b is then followed back through the steps without a remainder; what the
+bias of a step adds is of the word of that step. (The rules of Arras et al., 2019, and of layer-wise
+relevance propagation for LSTMs are of this family.) A ReLU is linear where it is held open or shut,
+so a convolution needs no more than its gradient and the same rule for its biases.
+
+A pretrained encoder and a relation network multiply what words say by what words say. There the
+gradient alone is taken, and the words leave a rest.
+
+Shapes: P positions of the packed batch (`Packing`), d width of the word vectors, w width of what a
+layer reads, u LSTM units, H width of the states. Slopes are zero on positions that repeat a token.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .encoders_self_attentive import AutoModelEncoder, BiLSTMEncoder, BiLSTMLayer
+from .packing_self_attentive import Packing
+
+
+def added_by_words(
+    encoder: nn.Module, x: Tensor, layers: Sequence[Tensor], packing: Packing, slopes: Tensor
+) -> Tensor:
+    """Return what each token adds to the sum of the states times their slopes: (P,).
+
+    Args:
+        encoder: The encoder, in evaluation mode.
+        x: The word vectors that it read, (P, d).
+        layers: The states that it returned, (P, H) each, the last ones those of the slopes.
+        packing: The packing of all of them.
+        slopes: Those of the states, (P, H).
+    """
+    if isinstance(encoder, BiLSTMEncoder):
+        return _through_lstms(encoder, [x, *layers], packing, slopes)
+    return _through_gradients(encoder, x, packing, slopes)
+
+
+# ---- LSTMs ---------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def _through_lstms(encoder: Any, levels: list[Tensor], packing: Packing, slopes: Tensor) -> Tensor:
+    """Go back layer by layer; the levels are the word vectors and the states of each layer."""
+    of_levels = [torch.zeros_like(level) for level in levels[:-1]]
+    of_levels.append(slopes)
+    added = slopes.new_zeros(len(slopes))
+    for number in range(len(encoder.layers), 0, -1):
+        lowest = 0 if encoder.has_shortcuts else number - 1
+        below = levels[lowest:number]
+        of_biases, of_below = _through_layer(
+            encoder.layers[number - 1],
+            torch.cat(below, dim=-1),
+            levels[number],
+            of_levels[number],
+            packing,
+        )
+        added += of_biases
+        widths = [level.shape[1] for level in below]
+        for level, of_level in enumerate(of_below.split(widths, dim=-1), start=lowest):
+            of_levels[level] += of_level
+    return added + (of_levels[0] * levels[0]).sum(-1)
+
+
+def _through_layer(
+    layer: BiLSTMLayer, x: Tensor, states: Tensor, slopes: Tensor, packing: Packing
+) -> tuple[Tensor, Tensor]:
+    """Return what the biases of a layer add at each token (P,), and the slopes of x (P, w)."""
+
+    def mirror(values: Tensor) -> Tensor:
+        mirrored = values.index_select(0, packing.reverse_index)
+        return mirrored.masked_fill(packing.repeats.unsqueeze(-1), 0)
+
+    forward_states, backward_states = states.chunk(2, -1)
+    forward_slopes, backward_slopes = slopes.chunk(2, -1)
+    of_biases, of_x = _through_lstm(layer.forward_lstm, x, forward_states, forward_slopes, packing)
+    mirrored_of_biases, mirrored_of_x = _through_lstm(
+        layer.backward_lstm, mirror(x), mirror(backward_states), mirror(backward_slopes), packing
+    )
+    of_biases = of_biases + mirror(mirrored_of_biases.unsqueeze(-1)).squeeze(-1)
+    return of_biases, of_x + mirror(mirrored_of_x)
+
+
+def _through_lstm(
+    lstm: Any, x: Tensor, states: Tensor, slopes: Tensor, packing: Packing
+) -> tuple[Tensor, Tensor]:
+    """Go back through one LSTM in its reading direction; as `_through_layer`.
+
+    Its states and their slopes are (P, u).
+    """
+    sizes = [rows for steps, rows in packing.blocks for _ in range(steps)]  # of each step
+    sizes[-1] += packing.spare
+    before = packing.windows(states, [-1]).squeeze(1)
+    sums = F.linear(x, lstm.weight_ih_l0, lstm.bias_ih_l0)
+    sums = sums + F.linear(before, lstm.weight_hh_l0, lstm.bias_hh_l0)
+    of_input, of_forget, candidate, of_output = sums.chunk(4, -1)
+    input_gate = of_input.sigmoid()
+    kept = of_forget.sigmoid().split(sizes)
+    new = (input_gate * candidate.tanh()).split(sizes)
+    cells = [new[0]]
+    for new_of_step, kept_of_step in zip(new[1:], kept[1:], strict=True):
+        cell = cells[-1][: len(new_of_step)]
+        cells.append(torch.addcmul(new_of_step, kept_of_step, cell))
+    by_cell = of_output.sigmoid() * _tanh_quotient(torch.cat(cells))
+    by_candidate = input_gate * _tanh_quotient(candidate)
+    u = states.shape[1]
+    recurrent = lstm.weight_hh_l0[2 * u : 3 * u]
+    of_cell = of_candidate = slopes.new_zeros(0, u)
+    of_candidates: list[Tensor] = []
+    steps = zip(
+        slopes.split(sizes), by_cell.split(sizes), by_candidate.split(sizes), kept, strict=True
+    )
+    for slopes_of_step, state_by_cell, cell_by_candidate, kept_of_step in reversed([*steps]):
+        num_more = len(slopes_of_step) - len(of_cell)  # sentences that end at this step
+        if num_more:
+            of_cell = F.pad(of_cell, (0, 0, 0, num_more))
+            of_candidate = F.pad(of_candidate, (0, 0, 0, num_more))
+        of_state = torch.addmm(slopes_of_step, of_candidate, recurrent)
+        of_cell = torch.addcmul(of_cell, of_state, state_by_cell)
+        of_candidate = of_cell * cell_by_candidate
+        of_cell = of_cell * kept_of_step
+        of_candidates.append(of_candidate)
+    slopes_of_candidates = torch.cat(of_candidates[::-1])  # (P, u)
+    bias = (lstm.bias_ih_l0 + lstm.bias_hh_l0)[2 * u : 3 * u]
+    return slopes_of_candidates @ bias, slopes_of_candidates @ lstm.weight_ih_l0[2 * u : 3 * u]
+
+
+def _tanh_quotient(z: Tensor) -> Tensor:
+    """Return tanh(z) / z, 1 where z is 0."""
+    return torch.where(z == 0, 1, z.tanh() / z)
+
+
+# ---- other encoders ------------------------------------------------------------------------------
+
+
+def _through_gradients(encoder: nn.Module, x: Tensor, packing: Packing, slopes: Tensor) -> Tensor:
+    """Take gradients times word vectors, and give what a state has beyond them to its word.
+
+    A pretrained encoder leaves that out.
+    """
+    is_pretrained = isinstance(encoder, AutoModelEncoder)
+    leaf = x.detach().requires_grad_()
+    with torch.enable_grad():
+        states = encoder(leaf, packing)[-1]
+        total = (states * slopes).sum()
+        (of_x,) = torch.autograd.grad(total, leaf, retain_graph=not is_pretrained)
+        added = (of_x * x).sum(-1)
+        if is_pretrained:
+            return added
+        linear = _directional_derivative(states, leaf)
+    return added + ((states.detach() - linear) * slopes).sum(-1)
+
+
+def _directional_derivative(states: Tensor, x: Tensor) -> Tensor:
+    """Return how fast states (P, H) grow with all word vectors (P, d) that they were read from.
+
+    Piecewise linear states are this and what their biases add. Forward mode would do the same, but
+    torch loads deprecated code for it.
+    """
+    weights = torch.zeros_like(states, requires_grad=True)  # the gradient is linear in them
+    (of_x,) = torch.autograd.grad(states, x, weights, create_graph=True)
+    (derivative,) = torch.autograd.grad(of_x, weights, x.detach())
+    return derivative
