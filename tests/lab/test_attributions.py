@@ -22,7 +22,8 @@ INTEGRAL = partial(integrated_gradients, steps=2)
 
 def model_and_batch(name: str) -> tuple[Any, dict[str, torch.Tensor]]:
     if name == "pair":
-        model = tiny_model(SelfAttentiveForNLI, matching="concat", **LABELS)
+        fields = {"matching": "concat", "linear_part": "words_and_pairs", **LABELS}
+        model = tiny_model(SelfAttentiveForNLI, **fields)
         return model, pair_batch([([4, 9, 2], [5, 8]), ([3], []), ([], [7])])
     model = tiny_model(SelfAttentiveForSequenceClassification, **LABELS)
     return model, text_batch([[4, 9, 2, 17, 5], [3], []])
@@ -41,6 +42,28 @@ def test_autocast_changes_no_attribution(
         cast = attribute(model, batch, CLASSES)
     for value, whole in zip(cast, expected, strict=True):
         torch.testing.assert_close(value, whole, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("linear_part", ["none", "words_and_pairs"])
+def test_integrated_gradients_add_up_with_a_linear_part_too(linear_part: str) -> None:
+    """To the change of the probability from word vectors of zeros and no words."""
+    model = tiny_model(
+        SelfAttentiveForSequenceClassification,
+        linear_part=linear_part,
+        initializer_range=0.5,
+        **LABELS,
+    )
+    batch = text_batch([[4, 9, 2, 17, 5], [3], [8, 8]])
+    scores, _, _ = integrated_gradients(model, batch, CLASSES, steps=64)
+    zeros = torch.zeros(*batch["input_ids"].shape, model.config.embedding_size)
+    with torch.no_grad():
+        end = probability(model, batch, CLASSES)
+        model.linear_part = None
+        start = model(inputs_embeds=zeros, attention_mask=batch["attention_mask"]).logits.softmax(
+            -1
+        )
+    expected = end - start.gather(1, CLASSES.unsqueeze(1))[:, 0]
+    torch.testing.assert_close(scores.sum(1), expected, rtol=0, atol=1e-3)
 
 
 @pytest.mark.parametrize(

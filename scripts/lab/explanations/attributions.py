@@ -140,6 +140,42 @@ def probability(model: PreTrainedModel, batch: Batch, classes: Tensor) -> Tensor
     return model(**batch).logits.softmax(-1).gather(1, classes.unsqueeze(1))[:, 0]
 
 
+class _Inputs(NamedTuple):
+    """What gradients are taken of: word vectors, and how much of each word the linear part reads.
+
+    A linear part has weights for ids and no vectors. Half of a pair of words is of each of them.
+    """
+
+    embeds: Tensor  # (B, T, d)
+    presence: Tensor  # 1 for each word, (B, T)
+    by_words: Tensor  # what each word added by itself to each logit, (B, T, L)
+
+
+def _inputs(model: PreTrainedModel, batch: Batch) -> _Inputs:
+    ids = batch["input_ids"]
+    embeds = model.get_input_embeddings()(ids).detach()
+    num_labels = model.config.num_labels
+    by_words = embeds.new_zeros(*ids.shape, num_labels)
+    if model.linear_part is not None:
+        one_hot = torch.eye(num_labels, device=ids.device)
+        inputs = (ids, batch["attention_mask"], batch.get("token_type_ids"))
+        for label in range(num_labels):
+            weigh_labels = one_hot[label].expand(len(ids), -1)
+            by_words[..., label] = model.linear_part.added(*inputs, weigh_labels).detach()
+    return _Inputs(embeds, torch.ones_like(by_words[..., 0]), by_words)
+
+
+def _probabilities(model: PreTrainedModel, batch: Batch, inputs: _Inputs) -> Tensor:
+    """Return the probabilities (B, L), from inputs that need not be those of the batch."""
+    ids, mask = batch["input_ids"], batch["attention_mask"]
+    types = batch.get("token_type_ids")
+    read = model.read(None, mask, types, inputs.embeds)
+    matrices = read.sentence_embedding.unflatten(-1, (model.config.num_rows, -1))
+    logits = model.classify(matrices, ids, mask, types)  # with all of the linear part
+    missing = (inputs.presence - 1).unsqueeze(-1) * inputs.by_words
+    return (logits + missing.sum(1)).softmax(-1)
+
+
 def contributions(model: PreTrainedModel, batch: Batch, classes: Tensor) -> tuple[Tensor, Tensor]:
     """Return what the states at each token, and what each word added to the logit, (B, T) each."""
     why = explain(model, **batch, labels=classes)
@@ -148,12 +184,15 @@ def contributions(model: PreTrainedModel, batch: Batch, classes: Tensor) -> tupl
 
 def gradient_times_input(model: PreTrainedModel, batch: Batch, classes: Tensor) -> tuple[Tensor]:
     """Return the gradient of the probability, times the word vectors, shape (B, T)."""
-    embeds = model.get_input_embeddings()(batch["input_ids"]).detach().requires_grad_()
-    others = {name: values for name, values in batch.items() if name != "input_ids"}
-    with backward_in_evaluation_mode(embeds.device):
-        chosen = probability(model, {"inputs_embeds": embeds, **others}, classes)
-        [slope] = torch.autograd.grad(chosen.sum(), embeds)
-    return ((slope * embeds).sum(-1).detach(),)
+    with backward_in_evaluation_mode(classes.device):
+        inputs = _inputs(model, batch)
+        inputs.embeds.requires_grad_()
+        inputs.presence.requires_grad_()
+        probabilities = _probabilities(model, batch, inputs)
+        chosen = probabilities.gather(1, classes.unsqueeze(1)).sum()
+        leaves = [inputs.embeds, inputs.presence]
+        of_embeds, of_presence = torch.autograd.grad(chosen, leaves, materialize_grads=True)
+    return ((of_embeds * inputs.embeds).sum(-1).detach() + of_presence,)
 
 
 @torch.no_grad()
@@ -175,6 +214,7 @@ def integrated_gradients(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Attribute the probability of a class (B,) to tokens, from a baseline of zero word vectors.
 
+    The linear part reads nothing at the baseline.
     `steps` are the points of the Gauss-Legendre rule. Returns scores (B, T), positive where a token
     supports the class, their sizes, and the sum of the scores minus the change of the probability
     (B,).
@@ -187,24 +227,24 @@ def integrated_gradients(
             "--integrated_gradients_steps 0"
         ) from reason
     check_label_ids("classes", classes, model, len(batch["input_ids"]))
-    others = {name: part for name, part in batch.items() if name != "input_ids"}
-
-    def probabilities(embeds: Tensor, *parts: Tensor) -> Tensor:
-        named = dict(zip(others, parts, strict=True))
-        return model(inputs_embeds=embeds, **named).logits.softmax(-1)
-
-    embeds = model.get_input_embeddings()(batch["input_ids"]).detach()
+    with backward_in_evaluation_mode(classes.device):
+        inputs = _inputs(model, batch)
+    embeds = inputs.embeds
     if embeds.shape[1] == 0:
         return embeds.sum(-1), embeds.sum(-1), embeds.sum((1, 2))
+
+    def probabilities(embeds: Tensor, presence: Tensor, by_words: Tensor, *parts: Tensor) -> Tensor:
+        repeated = dict(zip(batch, parts, strict=True))
+        return _probabilities(model, repeated, _Inputs(embeds, presence, by_words))
+
     with backward_in_evaluation_mode(embeds.device):
-        scores, errors = IntegratedGradients(probabilities).attribute(
-            embeds,
-            baselines=torch.zeros_like(embeds),
+        (of_embeds, of_presence), errors = IntegratedGradients(probabilities).attribute(
+            (embeds, inputs.presence),
             target=classes,
-            additional_forward_args=tuple(others.values()),
+            additional_forward_args=(inputs.by_words, *batch.values()),
             n_steps=steps,
             internal_batch_size=max(MAX_GRADIENT_BATCH, len(embeds)),
             return_convergence_delta=True,
         )
-    scores = scores.sum(-1)
+    scores = of_embeds.sum(-1) + of_presence
     return scores, scores.abs(), errors
