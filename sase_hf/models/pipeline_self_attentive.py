@@ -83,6 +83,7 @@ class _Read(TypedDict):
     contributions: NotRequired[Tensor]
     linear: NotRequired[Tensor]
     words: NotRequired[Tensor]
+    rest: NotRequired[Tensor]
     hop_labels: NotRequired[Tensor]
     hops: NotRequired[Tensor]
     linear_of_labels: NotRequired[Tensor]
@@ -120,8 +121,11 @@ class SelfAttentionPipeline(Pipeline):
     - `target`: the label that is explained, by default the best one; `target=` names another;
     - `word_contributions`: what each token added to the logit of the target, T floats, with a sign:
       below zero, the token spoke against it;
+    - `rest`: what the hops added beyond these, zero but for rounding unless the encoder is a
+      pretrained one; of a pair that is read as one text, that of both;
     - `contributions`: what each hop added where it looked, r lists of T floats. With
-      `linear_contributions` they sum to the logit minus that of a text without tokens; where a text
+      `linear_contributions`, as `word_contributions` with `rest`, they sum to the logit minus that
+      of a text without tokens; where a text
       has one label, logits are taken minus their mean over all labels;
     - `hop_contributions`: label -> what each hop added to it, r floats. Of a model of more than 100
       labels the target and the 99 likeliest others are in it; `target=` names another;
@@ -318,6 +322,7 @@ class SelfAttentionPipeline(Pipeline):
             words = model_outputs["words"][0][real]
             contributions = of_side(model_outputs["contributions"][0])[:, real]  # (r, T)
             reading["word_contributions"] = words[is_of_side].tolist()
+            reading["rest"] = of_side(model_outputs["rest"][0]).item()
             reading["contributions"] = contributions[:, is_of_side].tolist()
             labels = [self._names[label] for label in model_outputs["hop_labels"][0].tolist()]
             hops_of_labels = [of_side(hops).tolist() for hops in model_outputs["hops"][0]]

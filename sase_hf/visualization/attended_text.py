@@ -160,6 +160,25 @@ def parse_result(result: Result, name: str = "the result") -> list[AttendedText]
     return texts
 
 
+def of_texts(result: Result, field: str) -> list[Any]:
+    """Return a field of the text, or of each text of a pair; nothing if the result lacks it."""
+    if field not in result:
+        return []
+    return [result[field]] if isinstance(result["text"], str) else result[field]
+
+
+def rest_of(result: Result, texts: Sequence[AttendedText]) -> float:
+    """Return what was added to the logit of the target beyond the words of the texts.
+
+    It is what the pipeline calls `rest`, and what tokens without characters added. 0 for a result
+    without contributions.
+    """
+    by_hops = sum(sum(map(sum, hops)) for hops in of_texts(result, "contributions"))
+    by_words_themselves = sum(map(sum, of_texts(result, "linear_contributions")))
+    by_words = sum(sum(text.added or ()) for text in texts)
+    return by_hops + by_words_themselves - by_words
+
+
 def _attended_text(result: Result) -> AttendedText:
     tokens_of_words, words = whole_words(result["text"], result["offsets"], result.get("word_ids"))
 

@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 from ..models.answers import answers_of_kind
 from ..utils.text import Table
@@ -20,8 +19,10 @@ from .attended_text import (
     Result,
     is_right,
     label_text,
+    of_texts,
     parse_results,
     predicted_text,
+    rest_of,
     scale_ends,
     shortened,
 )
@@ -50,8 +51,9 @@ def attention_html(
     paper), or by one hop, chosen below it. Only words with more than an even share of the attention
     have a colour. The line "Why" names the words that spoke for a label and against it, and colours
     the text by what each word added. With a linear part, the line "The words themselves" does so
-    for what each word added by itself, and the sum of this line and all hops is shown. Notes mark a
-    text with uniform attention, or with parts left out.
+    for what each word added by itself, and the sum of this line and all hops is shown. The words of
+    "Why" add up to it; where a pretrained encoder leaves a rest, that has a line. Notes mark a text
+    with uniform attention, or with parts left out.
 
     The page compares the prediction with the `true_label`, if one was added to a result. It begins
     with what the model learned, if that is given.
@@ -190,8 +192,7 @@ def article(parsed: Parsed, name: str) -> dict[str, object]:
         "target": label_text(result.get("target", result["label"])),
         "why": why,
         "themselves": themselves,
-        "added": [signed(added) for added in _added_by_hops(result)],
-        **_added_by_words(result),
+        **_totals(result, texts),
         "scores": _scores(result),
         "cosines": cosines,
     }
@@ -282,31 +283,30 @@ def _strip(values: Sequence[float]) -> list[float]:
     return cells
 
 
-def _added_by_hops(result: Result) -> list[float]:
-    """Return what all hops together and each hop added to the target; nothing if it is unknown."""
-    sides = _of_texts(result, "contributions")
-    hops = [sum(map(sum, hop)) for hop in zip(*sides, strict=True)]
-    return [sum(hops), *hops] if hops else []
+def _totals(result: Result, texts: Sequence[AttendedText]) -> dict[str, object]:
+    """Return what was added to the target in all, as text.
 
-
-def _added_by_words(result: Result) -> dict[str, str]:
-    """Return what the words themselves added to the target, and that with what all hops added.
-
-    Both are "" without a linear part.
+    `added` has what all hops together and each hop added; nothing if it is unknown. "" stands for
+    the others where there is nothing to say: `added_by_words`, what the words themselves added, and
+    `together`, that with the hops; `shared_out`, what "Why" shares out among the words, and `rest`,
+    what no word has of it.
     """
-    sides = _of_texts(result, "linear_contributions")
-    if not sides:
-        return {"added_by_words": "", "together": ""}
-    by_words = sum(map(sum, sides))
-    by_all_hops, *_ = _added_by_hops(result)
-    return {"added_by_words": signed(by_words), "together": signed(by_all_hops + by_words)}
-
-
-def _of_texts(result: Result, field: str) -> list[Any]:
-    """Return a field of the text, or of each text of a pair; nothing if the result lacks it."""
-    if field not in result:
-        return []
-    return [result[field]] if isinstance(result["text"], str) else result[field]
+    sides = of_texts(result, "contributions")
+    by_hop = [sum(map(sum, hop)) for hop in zip(*sides, strict=True)]
+    if not by_hop:
+        unknown = ("added_by_words", "together", "shared_out", "rest")
+        return {"added": [], **dict.fromkeys(unknown, "")}
+    by_hops = sum(by_hop)
+    by_words = sum(map(sum, of_texts(result, "linear_contributions")))
+    has_linear_part = "linear_contributions" in result
+    rest = signed(rest_of(result, texts))
+    return {
+        "added": [signed(added) for added in (by_hops, *by_hop)],
+        "added_by_words": signed(by_words) if has_linear_part else "",
+        "together": signed(by_hops + by_words) if has_linear_part else "",
+        "shared_out": signed(sum(sum(text.added or ()) for text in texts)),
+        "rest": "" if rest == signed(0.0) else rest,
+    }
 
 
 def _line(text: AttendedText, view: int) -> tuple[list[float], list[tuple[str, str]] | None]:

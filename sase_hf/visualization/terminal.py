@@ -13,6 +13,7 @@ from .attended_text import (
     label_text,
     parse_result,
     predicted_text,
+    rest_of,
 )
 from .rendering import signed
 
@@ -30,9 +31,10 @@ def attention_text(result: Result, top: int = 5, *, color: bool | None = None) -
 
     In colour the text comes first: a word with more than an even share has a colour, and the
     strongest words are underlined and bold. A line "why" follows if the result has contributions:
-    the words that added most to the logit of the target, or took most from it, in the hops and by
-    themselves. `top` is how many words to name. The 24-bit `color` is by default used if standard
-    output is a terminal that has it (`COLORTERM`) and `NO_COLOR` is not set.
+    what all words of the text added to the logit of the target, and the words that added most to it
+    or took most from it, in the hops and by themselves. A last line has the rest, if there is one.
+    `top` is how many words to name. The 24-bit `color` is by default used if standard output is a
+    terminal that has it (`COLORTERM`) and `NO_COLOR` is not set.
     """
     texts = parse_result(result)
     in_color = _has_true_color() if color is None else color
@@ -49,9 +51,13 @@ def attention_text(result: Result, top: int = 5, *, color: bool | None = None) -
         words_added = _largest(text, top)
         if words_added:
             target = visible(label_text(result.get("target", result["label"])))
-            lines.append(f"why {target}: {_reasons(words_added, in_color)}")
+            total = signed(sum(text.added or ()))
+            lines.append(f"why {target} {total}: {_reasons(words_added, in_color)}")
         if text.truncated:
             lines.append(f"(tokens cut off at the end and not read: {text.truncated:,})")
+    rest = signed(rest_of(result, texts))
+    if rest != signed(0.0):
+        lines.append(f"the rest {rest}: what no single word added")
     return "\n".join(lines)
 
 

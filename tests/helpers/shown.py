@@ -1,6 +1,7 @@
 """The content of a page, and results of the pipeline to draw on pages."""
 
 import re
+from copy import deepcopy
 from html.parser import HTMLParser
 from typing import Any
 
@@ -120,18 +121,28 @@ def result(text: str, label: str = "4 stars", **more: Any) -> dict[str, Any]:
 
 
 def explained(text: str, added: list[float], label: str = "4 stars", **more: Any) -> dict[str, Any]:
-    """Return the result of a classifier, whose words added something to the logit of `label`."""
-    num_tokens = len(added)
-    hops = [[0.75, *[0.0] * (num_tokens - 1)], [-0.25, *[0.0] * (num_tokens - 1)]]
+    """Return the result of a classifier, whose words added something to the logit of `label`.
+
+    The second hop takes 0.25 from it, and the first has what the words add beyond that.
+    """
+    others = [0.0] * (len(added) - 1)
+    hops = [[sum(added) + 0.25, *others], [-0.25, *others]]
     why = {"target": label, "word_contributions": added, "contributions": hops}
     return result(text, label, **{**why, **more})
 
 
 def with_linear_part(shown: dict[str, Any], *added: list[float]) -> dict[str, Any]:
-    """Return an explained result with what its words added by themselves, in each of its texts."""
-    of_texts = list(added)
+    """Return an explained result with what its words added by themselves, in each of its texts.
+
+    The first hop has what is left of what the words added.
+    """
     is_pair = not isinstance(shown["text"], str)
-    return {**shown, "linear_contributions": of_texts if is_pair else of_texts[0]}
+    of_texts = deepcopy(shown["contributions"] if is_pair else [shown["contributions"]])
+    for hops, linear in zip(of_texts, added, strict=True):
+        if linear:
+            hops[0][0] -= sum(linear)
+    hops = {"contributions": of_texts if is_pair else of_texts[0]}
+    return {**shown, **hops, "linear_contributions": list(added) if is_pair else added[0]}
 
 
 def pair_result(first: str, second: str) -> dict[str, Any]:

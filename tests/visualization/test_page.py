@@ -25,7 +25,7 @@ from sase_hf.visualization.page import MAX_WORDS, article, tables_html
 PAIR = pair_result("good", "bad") | {
     "target": "entailment",
     "word_contributions": [[1.0], [-2.0]],
-    "contributions": [[[1.0], [0.5]], [[-2.0], [0.25]]],
+    "contributions": [[[1.0], [0.5]], [[-2.0], [-0.5]]],
 }
 
 
@@ -55,7 +55,8 @@ def test_article_lists_the_words_for_and_against_the_target_with_their_signs() -
     values = values_of(shown)
     bars = ["--con:0.500", "", "--pro:0.004", "--pro:1.250"]
     assert values["why"] == [(bars, [[("fine", "+1.25")], [("dull", "−0.50")]])]
-    assert values["added"] == ["+0.50", "+0.75", "−0.25"], "all hops, and each"
+    assert values["added"] == ["+0.75", "+1.00", "−0.25"], "all hops, and each"
+    assert (values["shared_out"], values["rest"]) == ("+0.75", "")
     assert values["sides"][0]["coloured"][0][1:3] == (
         "--2:.34;--con:.500",
         "10%; hop 2: 40%; why: −0.50",
@@ -64,19 +65,19 @@ def test_article_lists_the_words_for_and_against_the_target_with_their_signs() -
         [[("good", "+1.00")], []],
         [[], [("bad", "−2.00")]],
     ]
-    assert values_of(PAIR)["added"] == ["−0.25", "−1.00", "+0.75"]
+    assert values_of(PAIR)["added"] == ["−1.00", "−1.00", "+0.00"]
     assert values_of(result("dull"))["why"] == values_of(result("dull"))["added"] == []
 
 
 def test_article_shows_what_the_words_added_by_themselves_and_the_sum_with_all_hops() -> None:
-    """All hops add 0.50. A word is drawn for what it added by itself in its own view alone."""
+    """All hops add nothing. A word is drawn for what it added by itself in its own view alone."""
     shown = with_linear_part(explained("dull but fine", [-0.5, 0.0, 1.25]), [-0.25, 0.0, 1.0])
     values = values_of(shown)
     bars = ["--con:0.250", "", "--pro:1.000"]
     words = [[("fine", "+1.00")], [("dull", "−0.25")]]
     assert values["themselves"] == [(bars, words)]
     numbers = (values["added"][0], values["added_by_words"], values["together"])
-    assert numbers == ("+0.50", "+0.75", "+1.25")
+    assert numbers == ("+0.00", "+0.75", "+0.75")
     assert values["sides"][0]["coloured"][0][1:3] == (
         "--2:.37;--con:.500;--own-con:.250",
         "17%; hop 2: 50%; why: −0.50; by itself: −0.25",
@@ -87,7 +88,7 @@ def test_article_sums_what_the_words_of_both_texts_added_by_themselves() -> None
     values = values_of(with_linear_part(PAIR, [0.5], [0.25]))
     sides = [words for _, words in values["themselves"]]
     assert sides == [[[("good", "+0.50")], []], [[("bad", "+0.25")], []]]
-    assert (values["added_by_words"], values["together"]) == ("+0.75", "+0.50")
+    assert (values["added_by_words"], values["together"]) == ("+0.75", "−1.00")
 
 
 def test_article_without_a_linear_part_has_no_line_of_it() -> None:
@@ -100,19 +101,30 @@ def test_article_without_a_linear_part_has_no_line_of_it() -> None:
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_page_shows_the_sum_below_all_hops_and_the_words_themselves(payload: str) -> None:
     """In the order in which a reader adds; a target is shown and not obeyed."""
-    shown = with_linear_part(explained("dull but fine", [-0.5, 0.0, 1.25], payload), [0, 0, 0.75])
+    shown = with_linear_part(explained("dull but fine", [-0.5, 0.0, 1.25], payload), [0, 0, 0.5])
     source = attention_html(shown)
     page = assert_harmless(source)
     lines = page.texts["label.view"]
     [together] = page.texts["div.view"]
-    assert lines[0].startswith("All hops +0.50fine 50%")
-    assert lines[1] == "The words themselves +0.75+0.75 fine"
-    assert lines[2].startswith("Why ")
-    assert lines[3].startswith("Hop 1 +0.75")
+    assert lines[0].startswith("All hops +0.25fine 50%")
+    assert lines[1] == "The words themselves +0.50+0.50 fine"
     target = shortened(payload, 30)
-    assert together == f"Together +1.25the logit of {target}, minus that of an empty text"
+    assert lines[2].startswith(f"Why {target} +0.75")
+    assert lines[3].startswith("Hop 1 +0.50")
+    assert together == f"Together +0.75the logit of {target}, minus that of an empty text"
     names = [source.index(name) for name in (">The words themselves", ">Together", ">Why <bdi>")]
     assert names == sorted(names)
+
+
+def test_page_names_what_no_word_added_beside_the_sum_of_the_words() -> None:
+    """What a pretrained encoder mixed, and what tokens without characters added."""
+    shown = explained("dull but fine", [-0.5, 0.0, 1.25])
+    shown["contributions"][0][0] += 0.5
+    page = assert_harmless(attention_html(shown))
+    assert page.texts["label.view"][1].startswith("Why 4 stars +0.75")
+    assert page.texts["div.view"] == [
+        "The rest +0.50what the encoder mixed and no single word added"
+    ]
 
 
 def test_comparison_shows_the_words_themselves_of_the_models_with_a_linear_part() -> None:

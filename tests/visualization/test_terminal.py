@@ -23,8 +23,8 @@ def test_attention_text_names_the_strongest_words_first() -> None:
 
 def test_attention_text_names_the_words_for_and_against_with_their_signs() -> None:
     shown = explained("dull but fine", [-0.5, 0.0, 1.25], "4\x1b stars")
-    assert attention_text(shown, top=1) == "fine 50%\nwhy 4[U+001B] stars: +1.25 fine"
-    expected = "why 4[U+001B] stars: +1.25 fine, −0.50 dull"
+    assert attention_text(shown, top=1) == "fine 50%\nwhy 4[U+001B] stars +0.75: +1.25 fine"
+    expected = "why 4[U+001B] stars +0.75: +1.25 fine, −0.50 dull"
     assert attention_text(shown).splitlines()[1] == expected
     coloured = attention_text(shown, color=True).splitlines()[-1]
     assert ESCAPE.sub("", coloured) == expected
@@ -35,6 +35,12 @@ def test_attention_text_counts_what_words_added_by_themselves_once() -> None:
     """It is part of `word_contributions` already."""
     shown = explained("dull but fine", [-0.5, 0.0, 1.25])
     assert attention_text(with_linear_part(shown, [-0.5, 0.0, 1.0])) == attention_text(shown)
+
+
+def test_attention_text_names_what_no_word_added() -> None:
+    shown = explained("dull but fine", [-0.5, 0.0, 1.25])
+    shown["contributions"][0][0] -= 0.5
+    assert attention_text(shown).endswith("\nthe rest −0.50: what no single word added")
 
 
 def test_attention_text_is_blue_for_the_label_and_red_against_it() -> None:

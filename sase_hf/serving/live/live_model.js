@@ -198,47 +198,42 @@ function places(levels, run, token) {
   return [[...below.map((level) => level[token]), before], half(above[token])];
 }
 
-/* Write the state of an LSTM at one token; return its gates after their functions, and its cell. */
+/* Return tanh(x) / x. */
+const tanhQuotient = (x) => (x ? Math.tanh(x) / x : 1);
+
+/* Write the state of an LSTM at one token; return its cell, and what is held fixed on the way back:
+   how a state grows with its cell, the cell with the candidate, and with the cell before. */
 function lstmStep(run, [inputs, state], before) {
   const u = state.length;
   const gates = affine(weights[`lstm.${run}.bias`][0], weights[`lstm.${run}`][0], joined(inputs));
   const cell = zeros(u);
+  const [stateByCell, cellByCandidate, kept] = times(3, () => zeros(u));
   for (let unit = 0; unit < u; unit++) {
     const input = sigmoid(gates[unit]);
-    const forget = sigmoid(gates[u + unit]);
-    const candidate = Math.tanh(gates[2 * u + unit]);
-    const output = sigmoid(gates[3 * u + unit]);
-    gates[unit] = input;
-    gates[u + unit] = forget;
-    gates[2 * u + unit] = candidate;
-    gates[3 * u + unit] = output;
-    cell[unit] = forget * before[unit] + input * candidate;
-    state[unit] = output * Math.tanh(cell[unit]);
-  }
-  return { gates, before, cell };
-}
-
-/* Return the slopes of what a step read, from those of its state; update those of the cell. */
-function lstmStepBack({ run, gates, before, cell }, ofState, ofCell) {
-  const u = cell.length;
-  const ofGates = zeros(4 * u);
-  for (let unit = 0; unit < u; unit++) {
-    const input = gates[unit];
-    const forget = gates[u + unit];
     const candidate = gates[2 * u + unit];
-    const output = gates[3 * u + unit];
-    const bent = Math.tanh(cell[unit]);
-    const inner = ofCell[unit] + ofState[unit] * output * (1 - bent * bent);
-    ofGates[unit] = inner * candidate * input * (1 - input);
-    ofGates[u + unit] = inner * before[unit] * forget * (1 - forget);
-    ofGates[2 * u + unit] = inner * input * (1 - candidate * candidate);
-    ofGates[3 * u + unit] = ofState[unit] * bent * output * (1 - output);
-    ofCell[unit] = inner * forget;
+    kept[unit] = sigmoid(gates[u + unit]);
+    cell[unit] = kept[unit] * before[unit] + input * Math.tanh(candidate);
+    stateByCell[unit] = sigmoid(gates[3 * u + unit]) * tanhQuotient(cell[unit]);
+    cellByCandidate[unit] = input * tanhQuotient(candidate);
+    state[unit] = stateByCell[unit] * cell[unit];
   }
-  return back(weights[`lstm.${run}`][0], ofGates);
+  return { cell, stateByCell, cellByCandidate, kept };
 }
 
-/* Return the word vectors and the states of each layer, and the steps for `slopesOfWords`. A
+/* Return the slopes of the four sums of a step, from those of its state; update those of the cell.
+   Only the candidate has any: the gates are held fixed. */
+function lstmStepBack({ stateByCell, cellByCandidate, kept }, ofState, ofCell) {
+  const u = ofCell.length;
+  const ofSums = zeros(4 * u);
+  for (let unit = 0; unit < u; unit++) {
+    const inner = ofCell[unit] + ofState[unit] * stateByCell[unit];
+    ofSums[2 * u + unit] = inner * cellByCandidate[unit];
+    ofCell[unit] = inner * kept[unit];
+  }
+  return ofSums;
+}
+
+/* Return the word vectors and the states of each layer, and the steps for `addedByWords`. A
    browser makes loops fast only in functions without a star. */
 function* encode(ids) {
   const layers = times(model.num_lstm_layers, () => ids.map(() => zeros(model.hidden_size)));
@@ -257,14 +252,18 @@ function* encode(ids) {
   return { levels, steps };
 }
 
-/* Return the slopes of the word vectors (T, d), given those of the states (T, H). */
-function* slopesOfWords({ levels, steps }, ofStates) {
+/* Return what each word added (T), given the slopes of the states (T, H), by the rule of
+   words_self_attentive.py. */
+function* addedByWords({ levels, steps }, ofStates) {
+  const added = ofStates.map(() => 0);
   const below = levels.slice(0, -1).map((level) => level.map((vector) => zeros(vector.length)));
   const slopes = [...below, ofStates];
   const ofCells = times(2 * model.num_lstm_layers, () => zeros(model.hidden_size / 2));
   for (const step of steps.reverse()) {
     const [inputs, state] = places(slopes, step.run, step.token);
-    const ofInputs = lstmStepBack(step, state, ofCells[step.run]);
+    const ofSums = lstmStepBack(step, state, ofCells[step.run]);
+    const ofInputs = back(weights[`lstm.${step.run}`][0], ofSums);
+    added[step.token] += dot(ofSums, weights[`lstm.${step.run}.bias`][0]);
     let start = 0;
     for (const input of inputs) {
       add(input, ofInputs.subarray(start));
@@ -272,7 +271,7 @@ function* slopesOfWords({ levels, steps }, ofStates) {
     }
     yield;
   }
-  return slopes[0];
+  return added.map((ofBiases, token) => ofBiases + dot(slopes[0][token], levels[0][token]));
 }
 
 // ---- pooling -------------------------------------------------------------------------------------
@@ -526,7 +525,6 @@ function* readSide(tokens) {
 /* Return what each hop added to a logit by reading each state (r, T), and what each word added (T),
    given the gradient of the logit by M and what each word added by itself (T). */
 function* explain({ encoded, attention }, gradient, linear) {
-  const vectors = encoded.levels[0];
   const states = encoded.levels.at(-1);
   const ofStates = states.map((state) => zeros(state.length));
   const rows = split(gradient, model.num_hops);
@@ -536,8 +534,8 @@ function* explain({ encoded, attention }, gradient, linear) {
       add(ofStates[token], slope);
       return dot(slope, states[token]);
     }));
-  const ofWords = yield* slopesOfWords(encoded, ofStates);
-  const words = ofWords.map((slope, token) => dot(slope, vectors[token]) + linear[token]);
+  const ofWords = yield* addedByWords(encoded, ofStates);
+  const words = ofWords.map((added, token) => added + linear[token]);
   return { contributions, linear, words };
 }
 

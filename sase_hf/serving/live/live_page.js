@@ -256,8 +256,10 @@ function draw({ scores, best, target, sides }) {
   const ofHops = times(model.num_hops, ofHop);
   const ofViews = [sum(ofHops), ...ofHops];
   const ofWords = sum(sides.flatMap((side) => side.linear));
-  const totals = every(".view:not(.own, .sum) small");
+  const totals = every(".view:not(.why, .sum) small");
   totals.forEach((total, view) => (total.textContent = signed(ofViews[view])));
+  const ofAllWords = sum(sides.flatMap((side) => side.words));
+  every(".why:not(.own) small").forEach((total) => (total.textContent = signed(ofAllWords)));
   every(".own small").forEach((total) => (total.textContent = signed(ofWords)));
   every(".sum small").forEach((total) => (total.textContent = signed(ofViews[0] + ofWords)));
   first("#crowded").hidden = hasHops;
