@@ -11,7 +11,7 @@ An attribution is one score per token. Shapes: B texts, T tokens, K attributions
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -151,7 +151,7 @@ class _Inputs(NamedTuple):
     by_words: Tensor  # what each word added by itself to each logit, (B, T, L)
 
 
-def _inputs(model: PreTrainedModel, batch: Batch) -> _Inputs:
+def _inputs(model: Any, batch: Batch) -> _Inputs:
     ids = batch["input_ids"]
     embeds = model.get_input_embeddings()(ids).detach()
     num_labels = model.config.num_labels
@@ -165,7 +165,7 @@ def _inputs(model: PreTrainedModel, batch: Batch) -> _Inputs:
     return _Inputs(embeds, torch.ones_like(by_words[..., 0]), by_words)
 
 
-def _probabilities(model: PreTrainedModel, batch: Batch, inputs: _Inputs) -> Tensor:
+def _probabilities(model: Any, batch: Batch, inputs: _Inputs) -> Tensor:
     """Return the probabilities (B, L), from inputs that need not be those of the batch."""
     ids, mask = batch["input_ids"], batch["attention_mask"]
     types = batch.get("token_type_ids")
