@@ -2,7 +2,8 @@
 
 The rows are in five parts. The regression over words of `linear_part.py` learns from four of them
 how likely each label of a row of the fifth is, so that no row speaks for its own label. Rows with
-equal texts are in one part.
+equal texts are in one part. Where rows have one label each, what a model said in its training about
+them is a second opinion: it learns a wrong label later than right ones.
 
 Shapes: N rows, B of them in a part, T tokens, F features, L labels or numbers.
 """
@@ -55,7 +56,8 @@ class Doubt(NamedTuple):
     """A row with a doubtful label.
 
     row: its number among the rows, from 0.
-    doubt: -log of the probability of its label; of numbers, the error in deviations.
+    doubt: -log of the probability of its label, the mean of both opinions if there are two; of
+        numbers, the error in deviations.
     suggested: the label that the other rows suggest, in the form of `Answers.labels`. Of several
         labels or numbers it differs in the most doubtful one alone.
     probability: of the suggestion, and `label_probability` that of the label, which for several
@@ -78,6 +80,7 @@ class Part(NamedTuple):
     outputs: those of the regression, which are logits or numbers in deviations, (B, L).
     labels: of the rows, (B,) or (B, L).
     learned_labels: of the other rows.
+    opinions: those of a model about the rows, if there is one, (B, L).
     """
 
     numbers: np.ndarray
@@ -85,6 +88,7 @@ class Part(NamedTuple):
     outputs: Tensor
     labels: Tensor
     learned_labels: Tensor
+    opinions: Tensor | None = None
 
 
 class _Judged(NamedTuple):
@@ -103,6 +107,7 @@ def doubtful_rows(
     answers: Answers,
     num_words: int,
     *,
+    opinions: Tensor | None = None,
     seed: int = 0,
     most: int = MAX_ROWS,
 ) -> list[Doubt]:
@@ -118,6 +123,8 @@ def doubtful_rows(
         texts: A number for each text, the same for rows with equal texts, (N,).
         answers: What the labels are.
         num_words: The number of different token ids.
+        opinions: Of a model, for rows with one label: the log of the probability of each label,
+            (N, L), the mean of several moments of its training.
         seed: Of the parts.
         most: Doubts to return.
 
@@ -145,6 +152,8 @@ def doubtful_rows(
     judge = _JUDGES[answers.kind]
     doubts: list[Doubt] = []
     for part in parts_of(rows, labels, texts[numbers], linear_part, config, seed):
+        if opinions is not None:
+            part = part._replace(opinions=opinions[numbers[part.numbers]])
         judged = judge(part)
         worst_first = judged.doubts.argsort(descending=True, stable=True)
         worst = worst_first[judged.doubts[worst_first] > 0][:most]
@@ -237,19 +246,23 @@ def _few_enough(rows: np.ndarray, counts: csr_array, num_labels: int) -> np.ndar
 
 
 def _judge_one_label(part: Part) -> _Judged:
-    """Judge one label per row."""
-    probabilities = part.outputs.softmax(-1)
+    """Judge one label per row, by the regression and the model if there is one."""
+    log_probabilities = part.outputs.log_softmax(-1)
+    if part.opinions is not None:
+        log_probabilities = (log_probabilities + part.opinions) / 2
+    probabilities = log_probabilities.softmax(-1)
     largest, best = probabilities.max(-1)
-    of_labels = probabilities.gather(1, part.labels.unsqueeze(1)).squeeze(1)
+    given = part.labels.unsqueeze(1)
+    losses = -log_probabilities.gather(1, given).squeeze(1)
     is_known = torch.isin(part.labels, part.learned_labels)
     is_doubtful = (best != part.labels) & is_known
     num_labels = part.outputs.shape[1]
     return _Judged(
-        doubts=torch.where(is_doubtful, -of_labels.log(), 0.0),
+        doubts=torch.where(is_doubtful, losses, 0.0),
         suggested=best,
         weigh_outputs=F.one_hot(best, num_labels) - F.one_hot(part.labels, num_labels),
         probabilities=largest,
-        label_probabilities=of_labels,
+        label_probabilities=probabilities.gather(1, given).squeeze(1),
     )
 
 

@@ -118,7 +118,7 @@ def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = Non
         return Scales(1.0, 0.0)
     scales = Scales(*_problem_of(model.config).usual)
     if validation is not None:
-        scales = fit_scales(_logits(model, validation), regression, validation, model)
+        scales = fit_scales(logits_of(model, validation), regression, validation, model)
     _write(model, regression, scales)
     seconds = time.perf_counter() - start
     logger.info(
@@ -460,7 +460,7 @@ def _rarity(counts: csr_array, num_words: int) -> Array:
 
 
 @torch.no_grad()
-def _logits(model: Any, rows: Dataset) -> Tensor:
+def logits_of(model: Any, rows: Dataset) -> Tensor:
     """Return the logits (B, L) of a model for encoded rows, on the CPU."""
     was_training = model.training
     model.eval()

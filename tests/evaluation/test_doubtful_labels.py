@@ -148,6 +148,27 @@ def test_doubtful_rows_of_empty_texts_are_none() -> None:
     assert doubts_of([[]] * 60, labels_of(60), SINGLE_LABEL) == []
 
 
+def test_doubtful_rows_hear_a_second_opinion() -> None:
+    """The doubt is the mean of both losses, and the probabilities are those of both together."""
+    true = labels_of(90)
+    given = true.copy()
+    given[4] = (true[4] + 1) % 3
+    texts = texts_of(true)
+    [alone] = doubts_of(texts, given, SINGLE_LABEL)
+    sure = torch.nn.functional.one_hot(torch.tensor(given), 3) * 6.0
+    sure[30] = sure[30].roll(1)
+    opinions = sure.log_softmax(-1)
+    doubts = doubts_of(texts, given, SINGLE_LABEL, opinions=opinions)
+    assert [doubt.row for doubt in doubts] == [30], "the model is sure of the label of row 4"
+    assert doubts[0].suggested == (given[30] + 1) % 3
+    agreeing = opinions.clone()
+    agreeing[4] = opinions[4].roll(-1)
+    agreeing[30] = opinions[30].roll(-1)
+    [both] = doubts_of(texts, given, SINGLE_LABEL, opinions=agreeing)
+    assert both.doubt == pytest.approx((alone.doubt - agreeing[4, given[4]].item()) / 2)
+    assert both.probability > alone.probability
+
+
 def test_doubtful_rows_of_pairs_compare_both_texts() -> None:
     """A pair is the same if both texts share a word, and 1 stands for that."""
     rng = random.Random(0)

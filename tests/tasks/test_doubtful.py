@@ -7,12 +7,25 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from rows import write_csv, write_jsonl
+from runs import QUIET, TINY_MODEL, flags, review_rows
+from tiny import tiny_model
+from transformers import AutoModelForSequenceClassification, TrainerState
 
-from sase_hf import build_tokenizer
+from sase_hf import SelfAttentiveForSequenceClassification, build_tokenizer
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.splits import encode_rows, load_rows
-from sase_hf.tasks.labels.doubtful import write_doubtful
+from sase_hf.evaluation.linear_part import logits_of
+from sase_hf.tasks import LabelTask
+from sase_hf.tasks.labels import doubtful
+from sase_hf.tasks.labels.doubtful import (
+    ReadsTrainingRows,
+    reader_of_training_rows,
+    write_doubtful,
+)
+from sase_hf.training import run
+from sase_hf.training.command_line import parse_arguments
 from sase_hf.utils.text import Table
 from sase_hf.visualization.page import tables_html
 
@@ -36,11 +49,13 @@ def written(folder: Path, rows: list[dict[str, Any]], **options: Any) -> Table |
 
 
 def written_of(folder: Path, arguments: DataArguments) -> Table | None:
+    return write_doubtful(folder, setup_of(arguments))
+
+
+def setup_of(arguments: DataArguments) -> Any:
     rows = load_rows(arguments)
     tokenizer = build_tokenizer(rows.texts_to_learn_from())
-    tokens = encode_rows(rows, tokenizer)
-    setup: Any = SimpleNamespace(rows=rows, tokens=tokens, tokenizer=tokenizer)
-    return write_doubtful(folder, setup)
+    return SimpleNamespace(rows=rows, tokens=encode_rows(rows, tokenizer), tokenizer=tokenizer)
 
 
 def lines_of(folder: Path) -> list[dict[str, str]]:
@@ -62,6 +77,16 @@ def test_doubtful_csv_names_the_row_the_suggestion_and_the_words(tmp_path: Path)
     assert float(lines[31]["probability"]) > 0.5 > float(lines[31]["label_probability"])
     assert lines[31]["why"].split(", ")[0] == "awful"
     assert lines[80]["why"].split(", ")[0] == "lovely"
+
+
+def test_doubtful_csv_names_no_weak_words_and_no_marks(tmp_path: Path) -> None:
+    rows = reviews()
+    rows[31] = {"text": "An awful , awful soup !", "label": "good"}
+    for row in rows[1::2]:
+        row["text"] += " !"
+    written(tmp_path, rows)
+    [line] = lines_of(tmp_path)
+    assert line["why"] == "awful"
 
 
 def test_doubtful_csv_counts_rows_as_the_file_does(tmp_path: Path) -> None:
@@ -176,3 +201,61 @@ def test_doubtful_csv_of_no_doubts_is_deleted(
     assert written(tmp_path, reviews()) is None
     assert not (tmp_path / "doubtful.csv").exists()
     assert "doubtful labels: none among the training rows" in caplog.messages
+
+
+def test_reader_asks_after_the_second_and_third_epoch(tmp_path: Path) -> None:
+    """Without dropout, and the training goes on."""
+    setup = setup_of(DataArguments(train_file=str(write_jsonl(tmp_path / "a.jsonl", reviews(9)))))
+    rows = setup.tokens["train"]
+    sizes = {"vocab_size": len(setup.tokenizer), "num_labels": 2, "classifier_dropout": 0.5}
+    models = [tiny_model(SelfAttentiveForSequenceClassification, **sizes) for _ in range(4)]
+    reader = ReadsTrainingRows(rows)
+    for epoch, model in enumerate(models, start=1):
+        model.train()
+        untouched: Any = None
+        reader.on_epoch_end(untouched, TrainerState(epoch=epoch), untouched, model=model)
+        assert model.training
+    said = [logits_of(model, rows).log_softmax(-1) for model in models[1:3]]
+    assert reader.opinions is not None
+    torch.testing.assert_close(reader.opinions, (said[0] + said[1]) / 2)
+
+
+def test_reader_is_for_one_label_per_row_in_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(write_jsonl(tmp_path / "a.jsonl", reviews(20)))
+    setup = setup_of(DataArguments(train_file=path))
+    sets = setup_of(DataArguments(train_file=path, problem_type="multi_label_classification"))
+    assert reader_of_training_rows(setup, 1) is not None
+    assert reader_of_training_rows(setup, 2) is None
+    assert reader_of_training_rows(sets, 1) is None
+    monkeypatch.setattr(doubtful, "MAX_OPINIONS", 39)
+    assert reader_of_training_rows(setup, 1) is None, "20 rows times 2 labels"
+
+
+@pytest.mark.slow
+def test_run_writes_doubtful_rows_and_learns_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model is asked in its training, which changes nothing in it."""
+    rows = review_rows(90)
+    rows[40]["label"] = "poor" if rows[40]["label"] == "great" else "great"
+    file = write_jsonl(tmp_path / "rows.jsonl", rows)
+    options = {**TINY_MODEL, **QUIET, "train_file": file, "do_train": True, "do_eval": True}
+    options |= {"validation_fraction": 0.2, "num_train_epochs": 3}
+    asked = []
+    write = doubtful.doubtful_rows
+
+    def listening(*arguments: Any, **found: Any) -> Any:
+        asked.append(found["opinions"])
+        return write(*arguments, **found)
+
+    monkeypatch.setattr(doubtful, "doubtful_rows", listening)
+    for name, own in (("with", {"report": True}), ("without", {})):
+        run(parse_arguments(LabelTask, flags(**options, **own, output_dir=tmp_path / name)))
+    with_report, without = (
+        AutoModelForSequenceClassification.from_pretrained(tmp_path / name).state_dict()
+        for name in ("with", "without")
+    )
+    torch.testing.assert_close(with_report, without, rtol=0, atol=0)
+    assert [tuple(opinions.shape) for opinions in asked] == [(72, 3)]

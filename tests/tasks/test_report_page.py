@@ -74,6 +74,7 @@ def report_of(
     trainer: Any = SimpleNamespace(
         predict=lambda *_, **__: output,
         is_world_process_zero=lambda: True,
+        pop_callback=lambda _: None,
         compute_metrics=metrics,
         args=SimpleNamespace(output_dir=str(folder), metric_for_best_model="accuracy"),
         family=SimpleNamespace(loss=None),

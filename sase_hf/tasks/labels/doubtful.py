@@ -1,12 +1,20 @@
 """The training rows with doubtful labels: a file of them, and the first ones in the report."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import regex
+from datasets import Dataset
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
+from transformers import (
+    PreTrainedTokenizerBase,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 
 from ...data.label_values import NUMBER
 from ...data.repeats import text_digests
@@ -15,9 +23,11 @@ from ...data.sources import PLACE_COLUMNS, TEXT_COLUMNS
 from ...data.splits import Rows
 from ...data.tokenizer import cut_texts, truncation
 from ...evaluation.doubtful_labels import Doubt, doubtful_rows
+from ...evaluation.linear_part import logits_of
 from ...models.pipeline_self_attentive import words_of_tokens
 from ...training.predictions import write_csv
 from ...training.task import TrainingSetup
+from ...training.trainer import SelfAttentiveTrainer
 from ...utils.files import atomic_write
 from ...utils.text import Table, one_line
 from ...visualization.attended_text import label_text, shortened, whole_words
@@ -25,17 +35,70 @@ from ...visualization.attended_text import label_text, shortened, whole_words
 logger = logging.getLogger(__name__)
 
 DOUBTFUL_NAME = "doubtful.csv"
+# After which epochs a model is asked about its training rows: as good as after all of them, since
+# later it knows the wrong labels by heart.
+READ_EPOCHS = (2, 3)
+MAX_OPINIONS = 50_000_000  # rows times labels, in 200 megabytes
 NUM_SHOWN = 10  # on the page
 NUM_WORDS = 5  # that speak for a suggestion
+LEAST_OF_STRONGEST = 0.25  # what such a word says at least, as a share of the strongest one
 MAX_CHARACTERS = 1000  # of a text in the file
 DIGITS = 4  # of numbers and probabilities in the file
 FORM = CsvForm(separator=",", line_end="\n", encoding="utf-8", above="", text_quotes=None)
 STARTS_OF_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
+_MARKS = regex.compile(r"\p{P}+")
+
 Row = dict[str, Any]
 
 
-def write_doubtful(folder: Path, setup: TrainingSetup) -> Table | None:
+class ReadsTrainingRows(TrainerCallback):
+    """Asks a model about its training rows after the `READ_EPOCHS`, before it knows them by heart.
+
+    opinions: the mean log of the probability of each label, (N, L); None before the first.
+    """
+
+    def __init__(self, rows: Dataset) -> None:
+        self.rows = rows
+        self.opinions: Tensor | None = None
+        self._num_read = 0
+
+    def on_epoch_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Read the rows if it is time; the training does not change."""
+        if round(state.epoch or 0) not in READ_EPOCHS:
+            return
+        opinions = logits_of(kwargs["model"], self.rows).log_softmax(-1)
+        self._num_read += 1
+        if self.opinions is not None:
+            opinions = self.opinions + (opinions - self.opinions) / self._num_read
+        self.opinions = opinions
+
+
+def reader_of_training_rows(setup: TrainingSetup, num_processes: int) -> ReadsTrainingRows | None:
+    """Return what reads the training rows in a training; None where they are not read.
+
+    That is so for several labels per row and for numbers, for which it was not measured, in several
+    processes, which hold parts of the model or of the rows, and for too many rows and labels.
+    """
+    rows = setup.tokens["train"]
+    answers = setup.rows.answers
+    num_opinions = rows.num_rows * len(answers.names)
+    if not answers.has_one_label or num_processes > 1 or num_opinions > MAX_OPINIONS:
+        return None
+    return ReadsTrainingRows(rows)
+
+
+def opinions_of(trainer: SelfAttentiveTrainer) -> Tensor | None:
+    """Return what a model said about its training rows, (N, L), if it was asked; call it once."""
+    reader = trainer.pop_callback(ReadsTrainingRows)
+    return reader.opinions if isinstance(reader, ReadsTrainingRows) else None
+
+
+def write_doubtful(
+    folder: Path, setup: TrainingSetup, opinions: Tensor | None = None
+) -> Table | None:
     """Write the training rows with doubtful labels to `doubtful.csv`, the most doubtful first.
 
     The file has at most `MAX_ROWS` rows (`evaluation.doubtful_labels`). Its columns: `row`, the
@@ -43,7 +106,8 @@ def write_doubtful(folder: Path, setup: TrainingSetup) -> Table | None:
     others; `file`, if there are several; the texts, cut after `MAX_CHARACTERS`; `label`;
     `suggested_label`; its `probability` and the `label_probability`, or for numbers the error in
     `deviations`; and `why`, the words that speak most for the suggestion and against the label. A
-    cell that a spreadsheet would compute begins with an apostrophe.
+    cell that a spreadsheet would compute begins with an apostrophe. `opinions` are those that
+    `ReadsTrainingRows` has collected.
 
     Returns a table of the first rows for the page; None, and no file, if no label is doubtful.
     """
@@ -54,6 +118,7 @@ def write_doubtful(folder: Path, setup: TrainingSetup) -> Table | None:
         text_digests(train, columns),
         setup.rows.answers,
         len(setup.tokenizer),
+        opinions=opinions,
     )
     rows = list(_rows_of(doubts, setup.rows, setup.tokenizer))
     path = folder / DOUBTFUL_NAME
@@ -127,8 +192,15 @@ def _reasons(
             )
             for word, amount in words:
                 spoken[word] = spoken.get(word, 0.0) + amount
-        strongest = sorted(spoken, key=lambda word: -spoken[word])[:NUM_WORDS]
-        yield [word for word in strongest if spoken[word] > 0]
+        yield _strongest(spoken)
+
+
+def _strongest(spoken: Mapping[str, float]) -> list[str]:
+    """Return the words that say most, the strongest first, without punctuation marks."""
+    words = {word: amount for word, amount in spoken.items() if not _MARKS.fullmatch(word)}
+    strongest = sorted(words, key=lambda word: -words[word])[:NUM_WORDS]
+    least = LEAST_OF_STRONGEST * max(words.values(), default=0.0)
+    return [word for word in strongest if words[word] > max(least, 0.0)]
 
 
 def _words_of(

@@ -22,7 +22,7 @@ from ...visualization.attended_text import label_text
 from ...visualization.learned_words import LearnedWords, read_learned_words
 from ...visualization.page import tables_html
 from .calibration import LEAST, MOST, UNCHANGED
-from .doubtful import write_doubtful
+from .doubtful import opinions_of, write_doubtful
 from .report import Report, measure_report, remarks, report_tables
 
 logger = logging.getLogger(__name__)
@@ -50,6 +50,7 @@ def write_report(
 ) -> tuple[dict[str, float], list[Table]]:
     """Evaluate on the validation rows, and write the page of a report about them.
 
+    The training rows with doubtful labels are in it and in a file, as `write_doubtful` says.
     `known`: the metrics measured so far, with those of `calibrate`. `way_out`, `rare_way_out`: see
     `remarks`. The comparison uses `metric_for_best_model`.
     Returns the metrics of `Trainer.evaluate`, and the tables of the report, none in processes but
@@ -63,7 +64,11 @@ def write_report(
     report = _measured(trainer, setup, output, known)
     chosen_by = (trainer.args.metric_for_best_model or "").removeprefix("eval_")
     notes = list(remarks(report, way_out, rare_way_out, chosen_by))
-    _write_page(Path(str(trainer.args.output_dir)), setup, report, logits, notes)
+    folder = Path(str(trainer.args.output_dir))
+    doubtful = None
+    if "train" in setup.tokens:
+        doubtful = write_doubtful(folder, setup, opinions_of(trainer))
+    _write_page(folder, setup, report, logits, notes, doubtful)
     for note in notes:
         logger.warning(one_line(note))
     return metrics, list(report_tables(report, max_labels=MAX_LABELS))
@@ -111,12 +116,14 @@ def _facts(
 
 
 def _write_page(
-    folder: Path, setup: TrainingSetup, report: Report, logits: Predictions, notes: list[str]
+    folder: Path,
+    setup: TrainingSetup,
+    report: Report,
+    logits: Predictions,
+    notes: list[str],
+    doubtful: Table | None,
 ) -> None:
-    """Write the page: the notes, the tables, what was learned, right and wrong predictions.
-
-    A table of training rows with doubtful labels is in it, and `write_doubtful` writes their file.
-    """
+    """Write the page: the notes, the tables, what was learned, right and wrong predictions."""
     tables = []
     if notes:
         tables.append(Table("before you read on", [""], [[note] for note in notes]))
@@ -139,7 +146,6 @@ def _write_page(
             examples[heading] = _read(reader, setup, rows)
         else:
             tables.append(_listed(heading, setup, logits[shown], rows))
-    doubtful = write_doubtful(folder, setup) if "train" in setup.tokens else None
     if doubtful is not None:
         tables.append(doubtful)
     title = f"{folder.name}: right and wrong predictions"
