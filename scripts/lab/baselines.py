@@ -1,14 +1,12 @@
 """The rivals, each in a process of its own that fits, saves, predicts and measures itself.
 
-    python scripts/lab/baselines.py SYSTEM FOLDER SEED VECTORS [VECTORS ...]
+    python scripts/lab/baselines.py SYSTEM FOLDER SEED
 
 FOLDER has train.jsonl, validation.jsonl and test.jsonl: `text`, perhaps `text_pair`, and `label`, a
-class id. `static` reads VECTORS, gzip files with a word and its numbers in a line. The program puts
-model.* and result.json beside the rows. It imports neither torch nor this package, because the
-leaderboard measures the whole process.
+class id. The program puts model.* and result.json beside the rows. It imports neither torch nor
+this package, because the leaderboard measures the whole process.
 """
 
-import gzip
 import json
 import re
 import resource
@@ -84,43 +82,6 @@ def _tfidf(train: Rows, validation: Rows, model: Path, **units: Any) -> Fitted:
         return features.transform(_compared(rows))
 
     return _logistic_regression(train, validation, model, read, features)
-
-
-def static(train: Rows, validation: Rows, seed: int, model: Path, vectors: Sequence[str]) -> Fitted:
-    """Logistic regression on means of the word vectors; the best of four strengths."""
-    tables = [_table_of_vectors(path) for path in vectors]
-
-    def mean(text: str) -> np.ndarray:
-        words = TOKEN.findall(text.lower())
-        return np.concatenate([_mean_vector(table, words) for table in tables])
-
-    def read(rows: Sequence[Sequence[str]]) -> np.ndarray:
-        means = np.array([[mean(text) for text in row] for row in rows])
-        if means.shape[1] == 1:
-            return means[:, 0]
-        first, second = means.swapaxes(0, 1)
-        return np.hstack([first, second, abs(first - second), first * second])
-
-    return _logistic_regression(train, validation, model, read, tables)
-
-
-def _table_of_vectors(path: str) -> dict[str, np.ndarray]:
-    """Read the word vectors of a gzip file, without its header of two numbers."""
-    table = {}
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            word, *numbers = line.rstrip().split(" ")
-            if len(numbers) > 1:
-                table[word] = np.array(numbers, np.float32)
-    return table
-
-
-def _mean_vector(table: dict[str, np.ndarray], words: Sequence[str]) -> np.ndarray:
-    """Return the mean vector of the words of the table; zeros without one."""
-    known = [table[word] for word in words if word in table]
-    if known:
-        return np.asarray(np.mean(known, axis=0))
-    return np.zeros_like(next(iter(table.values())))
 
 
 def _logistic_regression(
@@ -212,7 +173,7 @@ def fasttext(train: Rows, validation: Rows, seed: int, model: Path) -> Fitted:
     return Fitted(partial(predict, best), range(num_labels), weights, settings)
 
 
-def main(system: str, folder: Path, seed: int, vectors: Sequence[str] = ()) -> None:
+def main(system: str, folder: Path, seed: int) -> None:
     """Fit a system, save it and write its measurements.
 
     Seconds are those of the processor: of training from the start of the process, imports included,
@@ -226,7 +187,6 @@ def main(system: str, folder: Path, seed: int, vectors: Sequence[str] = ()) -> N
         "tfidf": tfidf,
         "tfidf_characters": tfidf_characters,
         "fasttext": fasttext,
-        "static": partial(static, vectors=vectors),
     }
     fitted = systems[system](train, validation, seed, folder / "model")
     trained = processor_seconds()
@@ -270,4 +230,4 @@ def processor_seconds() -> float:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
+    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))

@@ -5,6 +5,7 @@ The folder holds a set as NAME.train.jsonl.gz and NAME.dev.jsonl.gz with the fie
 """
 
 import gzip
+import json
 import random
 import shutil
 import time
@@ -52,9 +53,9 @@ class Comparison(Run):
     stem: Path
 
     def file(self, part: str) -> str:
-        """Return the file of the rows of "train" or "dev"; of fewer rows, in the folder."""
-        if part == "train" and "rows" in self.settings:
-            return str(self.folder / "drawn.jsonl.gz")
+        """Return the file of "train", "dev" or "others"; drawn and other rows are in the folder."""
+        if part == "others" or (part == "train" and "rows" in self.settings):
+            return str(self.folder / f"{part}.jsonl.gz")
         return f"{self.stem}.{part}.jsonl.gz"
 
     def measure(self, log: IO[bytes]) -> Record:
@@ -62,10 +63,7 @@ class Comparison(Run):
         start = time.perf_counter()
         self.start_over()
         if "rows" in self.settings:
-            with gzip.open(f"{self.stem}.train.jsonl.gz", "rt", encoding="utf-8") as lines:
-                drawn = random.Random(self.seed).sample(list(lines), self.settings["rows"])
-            with gzip.open(self.file("train"), "wt", encoding="utf-8") as file:
-                file.writelines(drawn)
+            self._draw_rows(self.settings["rows"])
         task = load_rows(
             DataArguments(
                 train_file=self.file("train"),
@@ -98,6 +96,19 @@ class Comparison(Run):
         shutil.rmtree(self.folder)
         return record | measured
 
+    def _draw_rows(self, count: int) -> None:
+        """Write the file of drawn rows, and one of the texts of all others."""
+        with gzip.open(f"{self.stem}.train.jsonl.gz", "rt", encoding="utf-8") as file:
+            lines = list(file)
+        drawn = random.Random(self.seed).sample(range(len(lines)), count)
+        with gzip.open(self.file("train"), "wt", encoding="utf-8") as file:
+            file.writelines(lines[number] for number in drawn)
+        others = [json.loads(lines[number]) for number in set(range(len(lines))).difference(drawn)]
+        with gzip.open(self.file("others"), "wt", encoding="utf-8") as file:
+            for row in others:
+                texts = {column: row[column] for column in self.columns}
+                file.write(json.dumps(texts, ensure_ascii=False) + "\n")
+
     def flags(self, model: Path) -> list[str]:
         """Return the flags of scripts/train.py for one of our systems."""
         flags = [f"--train_file={self.file('train')}", f"--test_file={self.file('dev')}"]
@@ -105,20 +116,17 @@ class Comparison(Run):
         if len(self.columns) > 1:
             flags.append(f"--text_column_names={','.join(self.columns)}")
         if self.settings["vectors"]:
-            flags += ["--word_vectors", *self.vectors()]
+            files = [str(self.stem.parent / name) for name in self.settings["vectors"]]
+            flags += ["--word_vectors", *files]
+        if self.settings.get("others"):
+            flags.append(f"--unlabelled_file={self.file('others')}")
         return [*flags, *self.settings.get("flags", ())]
-
-    def vectors(self) -> list[str]:
-        """Return the files of word vectors of the system, which lie beside those of the set."""
-        named = self.settings.get("vectors", True)
-        names = named if isinstance(named, list) else COMPARED["vectors"]
-        return [str(self.stem.parent / name) for name in names]
 
     def _measure_baseline(self, task: Rows, log: IO[bytes]) -> dict[str, Any]:
         """Run a baseline in a process of its own and return its part of the record."""
         for split, rows in task.splits.items():
             rows.to_json(self.folder / f"{split}.jsonl")
-        words = [self.settings["system"], str(self.folder), str(self.seed), *self.vectors()]
+        words = [self.settings["system"], str(self.folder), str(self.seed)]
         call([str(LAB / "baselines.py"), *words], log)
         result = dict(read_record(self.folder / "result.json"))
         of_classes = np.array(result["probabilities"])
@@ -175,12 +183,15 @@ def collect_comparisons(flags: Namespace) -> Iterator[Comparison]:
         if needs and find_spec(needs) is None:
             print(f"{name}: left out, needs {needs}: pip install 'sase_hf[lab]'")
             continue
-        settings = {key: system[key] for key in ("vectors", "flags") if key in system}
+        settings = {key: system[key] for key in ("vectors", "flags", "others") if key in system}
         settings |= {"system": name, "split": SPLIT_RULE}
         draws = bool(flags.rows) or system.get("draws", True)
         seeds = flags.seeds if draws else flags.seeds[:1]
         sets = [task for task in flags.sets if task in system.get("sets", SETS)]
-        for rows, task, seed in product(flags.rows or [None], sets, seeds):
+        numbers_of_rows = flags.rows or [None]
+        if "others" in system and not flags.rows:
+            numbers_of_rows = []
+        for rows, task, seed in product(numbers_of_rows, sets, seeds):
             stem, *columns = SETS[task]
             run_name = f"{task}/{name}"
             run_settings = dict(settings)

@@ -1,18 +1,18 @@
 """The leaderboard of scripts/lab/study.py: its measurements, and the runs that it skips."""
 
-import gzip
 import importlib.util
 from pathlib import Path
 
 import pytest
 import runner
 import study
-from baselines import Rows, line_of, static, tfidf
+from baselines import Rows, line_of, tfidf
 from leaderboard import SYSTEMS, Comparison
 from records import read_records
 from runs import QUIET, TINY_MODEL, flags, pair_rows, review_rows, write_rows
 from study_pages import Pages, by_recipe
 
+from sase_hf.data.rows import read_rows
 from sase_hf.tasks import LabelTask
 from sase_hf.training.command_line import parse_arguments
 
@@ -33,7 +33,8 @@ def test_leaderboard_measures_the_baselines_and_skips_what_has_a_record(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The label stands in each text, so a system that reads texts is right; the rest is counted."""
-    systems = ["most_frequent", "tfidf", "gated"]  # trec has no pairs to match by gates
+    # trec is not Korean, and has no other rows than all.
+    systems = ["most_frequent", "tfidf", "tfidf_characters", "command_others"]
     if importlib.util.find_spec("fasttext"):
         systems.append("fasttext")
     remains = tmp_path / "runs" / "trec" / "tfidf" / "model.of_an_interrupted_run"
@@ -91,17 +92,36 @@ def test_leaderboard_trains_and_predicts_by_the_command_of_the_readme(
 
 
 def test_train_flags_are_those_of_train_py(tmp_path: Path) -> None:
-    """Word vectors and max pooling for the BiLSTM, two columns for pairs."""
+    """Word vectors and what else a system has, two columns for pairs."""
     columns = ["premise", "hypothesis"]
-    settings = {**SYSTEMS["bilstm_max"], "system": "bilstm_max"}
+    settings = {**SYSTEMS["command_potion"], **SYSTEMS["command_max"], "system": "name"}
+    settings["vectors"] = ["vectors/potion.128d.txt.gz"]
     run = Comparison("name", 7, settings, tmp_path, tmp_path, columns, tmp_path / "sick")
     task = parse_arguments(LabelTask, run.flags(tmp_path / "model"))
     model = task.arguments.model
     data = task.arguments.data
     assert (model.pooling, task.arguments.run.seed) == ("max", 7)
-    assert [Path(path).name[:6] for path in model.word_vectors or ()] == ["words.", "potion"]
+    assert [Path(path).name[:6] for path in model.word_vectors or ()] == ["potion"]
     assert data.text_column_names == columns
     assert data.test_file == str(tmp_path / "sick.dev.jsonl.gz")
+
+
+def test_others_are_the_rows_that_are_not_drawn_without_their_labels(
+    words: list[str], tmp_path: Path
+) -> None:
+    stem = Path(words[0]) / "trec"
+    settings = {**SYSTEMS["command_others"], "system": "command_others", "rows": 20}
+    run = Comparison("trec", 7, settings, tmp_path, tmp_path, ["text"], stem)
+    run.start_over()
+    run._draw_rows(20)
+    flags = run.flags(tmp_path / "model")
+    assert f"--unlabelled_file={run.file('others')}" in flags
+    drawn = list(read_rows(run.file("train")))
+    others = list(read_rows(run.file("others")))
+    assert len(drawn) == 20
+    texts = [row["text"] for row in [*drawn, *others]]
+    assert sorted(texts) == sorted(row["text"] for row in read_rows(f"{stem}.train.jsonl.gz"))
+    assert {tuple(row) for row in others} == {("text",)}
 
 
 def test_leaderboard_goes_on_without_what_is_not_installed(
@@ -146,21 +166,3 @@ def test_baselines_compare_the_texts_of_a_pair(tmp_path: Path) -> None:
     assert (model.predict(pairs).argmax(1) == rows.labels).all()
     accuracies = model.settings["validation_accuracies"]
     assert accuracies[model.settings["C"]] == max(accuracies.values())
-
-
-def test_static_baseline_reads_the_means_of_both_texts(tmp_path: Path) -> None:
-    """A text of unknown words has the mean 0, which is between the labels."""
-    pytest.importorskip("sklearn")
-    file = tmp_path / "v.gz"
-    file.write_bytes(gzip.compress(b"2 2\ngood 1 0\nbad -1 0\n"))
-    rows = Rows([["Good!"], ["bad"]] * 9, [1, 0] * 9)
-    fitted = static(rows, rows, 1, tmp_path / "model", [str(file)])
-    good, bad, unknown = fitted.predict([["so good"], ["bad, bad"], ["so"]])[:, 1]
-    assert bad < 0.3
-    assert unknown == pytest.approx(0.5)
-    assert good > 0.7
-    pairs = Rows(
-        [["good", "good"], ["bad", "bad"], ["good", "bad"], ["bad", "good"]] * 9, [1, 1, 0, 0] * 9
-    )
-    found = static(pairs, pairs, 1, tmp_path / "model", [str(file)]).predict(pairs.texts[:4])
-    assert found.argmax(1).tolist() == [1, 1, 0, 0]
