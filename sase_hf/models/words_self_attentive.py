@@ -18,7 +18,7 @@ layer reads, u LSTM units, H width of the states. Slopes are zero on positions t
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -97,41 +97,74 @@ def _through_lstm(
 
     Its states and their slopes are (P, u).
     """
-    sizes = [rows for steps, rows in packing.blocks for _ in range(steps)]  # of each step
-    sizes[-1] += packing.spare
+    sizes = _sizes_of_steps(packing)
+    held = _hold(lstm, x, states, packing)
+    slopes_by_step = slopes.split(sizes)
+    state_by_cell = held.state_by_cell.split(sizes)
+    cell_by_candidate = held.cell_by_candidate.split(sizes)
+    kept = held.kept.split(sizes)
+    u = states.shape[1]
+    of_candidate_rows = slice(2 * u, 3 * u)  # of the weights: input, forget, candidate, output
+    recurrent = lstm.weight_hh_l0[of_candidate_rows]
+    of_cell = slopes.new_zeros(0, u)
+    of_candidate = slopes.new_zeros(0, u)
+    of_candidates: list[Tensor] = []
+    for step in range(len(sizes) - 1, -1, -1):
+        num_new = sizes[step] - len(of_cell)  # sentences that end at this step
+        if num_new:
+            of_cell = F.pad(of_cell, (0, 0, 0, num_new))
+            of_candidate = F.pad(of_candidate, (0, 0, 0, num_new))
+        of_state = torch.addmm(slopes_by_step[step], of_candidate, recurrent)
+        of_cell = torch.addcmul(of_cell, of_state, state_by_cell[step])
+        of_candidate = of_cell * cell_by_candidate[step]
+        of_cell = of_cell * kept[step]
+        of_candidates.append(of_candidate)
+    slopes_of_candidates = torch.cat(of_candidates[::-1])  # (P, u)
+    bias = lstm.bias_ih_l0 + lstm.bias_hh_l0
+    of_biases = slopes_of_candidates @ bias[of_candidate_rows]
+    return of_biases, slopes_of_candidates @ lstm.weight_ih_l0[of_candidate_rows]
+
+
+class _Held(NamedTuple):
+    """What is held fixed in an LSTM, (P, u) each: what each number is a multiple of, and how much.
+
+    state_by_cell: h_t = state_by_cell * c_t.
+    cell_by_candidate: c_t = cell_by_candidate * z_t + kept * c_(t-1).
+    """
+
+    state_by_cell: Tensor
+    cell_by_candidate: Tensor
+    kept: Tensor
+
+
+def _hold(lstm: Any, x: Tensor, states: Tensor, packing: Packing) -> _Held:
+    """Return what is held fixed in an LSTM that read x (P, w) and returned states (P, u)."""
+    sizes = _sizes_of_steps(packing)
     before = packing.windows(states, [-1]).squeeze(1)
     sums = F.linear(x, lstm.weight_ih_l0, lstm.bias_ih_l0)
     sums = sums + F.linear(before, lstm.weight_hh_l0, lstm.bias_hh_l0)
     of_input, of_forget, candidate, of_output = sums.chunk(4, -1)
     input_gate = of_input.sigmoid()
-    kept = of_forget.sigmoid().split(sizes)
-    new = (input_gate * candidate.tanh()).split(sizes)
-    cells = [new[0]]
-    for new_of_step, kept_of_step in zip(new[1:], kept[1:], strict=True):
-        cell = cells[-1][: len(new_of_step)]
-        cells.append(torch.addcmul(new_of_step, kept_of_step, cell))
-    by_cell = of_output.sigmoid() * _tanh_quotient(torch.cat(cells))
-    by_candidate = input_gate * _tanh_quotient(candidate)
-    u = states.shape[1]
-    recurrent = lstm.weight_hh_l0[2 * u : 3 * u]
-    of_cell = of_candidate = slopes.new_zeros(0, u)
-    of_candidates: list[Tensor] = []
-    steps = zip(
-        slopes.split(sizes), by_cell.split(sizes), by_candidate.split(sizes), kept, strict=True
+    forget_gate = of_forget.sigmoid()
+    new = input_gate * candidate.tanh()
+    cell = torch.zeros_like(new[: sizes[0]])
+    cells = []
+    for new_of_step, kept in zip(new.split(sizes), forget_gate.split(sizes), strict=True):
+        cell = torch.addcmul(new_of_step, kept, cell[: len(kept)])
+        cells.append(cell)
+    return _Held(
+        state_by_cell=of_output.sigmoid() * _tanh_quotient(torch.cat(cells)),
+        cell_by_candidate=input_gate * _tanh_quotient(candidate),
+        kept=forget_gate,
     )
-    for slopes_of_step, state_by_cell, cell_by_candidate, kept_of_step in reversed([*steps]):
-        num_more = len(slopes_of_step) - len(of_cell)  # sentences that end at this step
-        if num_more:
-            of_cell = F.pad(of_cell, (0, 0, 0, num_more))
-            of_candidate = F.pad(of_candidate, (0, 0, 0, num_more))
-        of_state = torch.addmm(slopes_of_step, of_candidate, recurrent)
-        of_cell = torch.addcmul(of_cell, of_state, state_by_cell)
-        of_candidate = of_cell * cell_by_candidate
-        of_cell = of_cell * kept_of_step
-        of_candidates.append(of_candidate)
-    slopes_of_candidates = torch.cat(of_candidates[::-1])  # (P, u)
-    bias = (lstm.bias_ih_l0 + lstm.bias_hh_l0)[2 * u : 3 * u]
-    return slopes_of_candidates @ bias, slopes_of_candidates @ lstm.weight_ih_l0[2 * u : 3 * u]
+
+
+def _sizes_of_steps(packing: Packing) -> list[int]:
+    """Return how many positions each step has; there are no spare ones in float32."""
+    sizes = []
+    for steps, rows in packing.blocks:
+        sizes += [rows] * steps
+    return sizes
 
 
 def _tanh_quotient(z: Tensor) -> Tensor:
