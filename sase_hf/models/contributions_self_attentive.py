@@ -32,6 +32,11 @@ from .packing_self_attentive import Packing
 from .words_self_attentive import added_by_words
 
 HALF_PRECISION = (torch.bfloat16, torch.float16)
+Inputs = tuple[Tensor, Tensor | None, Tensor | None]  # ids, mask and token types
+
+# The sum of the sizes of what words added, over that of the hops. Trained models stay below 10; at
+# this number float32 keeps four digits of the sum.
+MAX_GROWTH = 1_000
 
 # Labels whose hops are computed if none are asked for. A model of more labels gets those of the
 # label that is explained and of the likeliest others: nobody reads a thousand rows of numbers.
@@ -69,7 +74,7 @@ def explain(
     labels: Tensor | None = None,
     hop_labels: Tensor | None = None,
 ) -> Contributions:
-    """Explain the answers of a classifier by one pass forward and one back, for any L.
+    """Explain the answers of a classifier by a pass forward and one back, for any L.
 
     All is computed in float32 or wider: autocast is off inside, and of a model in half precision a
     copy is read.
@@ -101,8 +106,7 @@ def explain(
     device = input_ids.device
     inputs = (input_ids, attention_mask, token_type_ids)
     with torch.no_grad(), backward_in_evaluation_mode(device):
-        with _watched_encoder(model) as calls:
-            read = model.read(*inputs, None, output_attentions=True)
+        read = model.read(*inputs, None, output_attentions=True, output_hidden_states=True)
         matrices = read.sentence_embedding.unflatten(-1, (model.config.num_rows, -1))
         logits = model.classify(matrices, *inputs)
         labels = logits.argmax(-1) if labels is None else labels.to(device).long()
@@ -111,11 +115,8 @@ def explain(
         attention = read.attentions[0]  # (..., r, T)
         contributions = attention * (gradient @ read.last_hidden_state.mT)
         slopes = attention.mT @ gradient  # of the states, (..., T, H)
-        [(encoder, vectors, layers, packing)] = calls
-        packed = _packed(slopes, packing)
-        words = _restored(
-            added_by_words(encoder, vectors, layers, packing, packed), slopes, packing
-        )
+        words = _words(model, inputs, read.hidden_states, slopes)
+    words = _bounded(words, contributions)
     rest = contributions.sum((-2, -1)) - words.sum(-1)
     if model.reads_pairs:
         words = words.sum(1)
@@ -136,40 +137,55 @@ def explain(
     )
 
 
-@contextmanager
-def _watched_encoder(model: Any) -> Iterator[list[tuple[Any, Tensor, Sequence[Tensor], Packing]]]:
-    """Collect the calls of the encoder: itself, the vectors it read, its states, the packing."""
-    calls: list[tuple[Any, Tensor, Sequence[Tensor], Packing]] = []
+def _words(model: Any, inputs: Inputs, levels: Sequence[Tensor], slopes: Tensor) -> Tensor:
+    """Return what each token added through the encoder, (B, T), or (B, 2, T) of pairs.
 
-    def watch(encoder: Any, inputs: tuple[Tensor, Packing], layers: Sequence[Tensor]) -> None:
-        vectors, packing = inputs
-        calls.append((encoder, vectors, layers, packing))
-
-    handle = model.base_model.token_encoder.register_forward_hook(watch)
-    try:
-        yield calls
-    finally:
-        handle.remove()
-
-
-def _packed(slopes: Tensor, packing: Packing) -> Tensor:
-    """Pack slopes (B, T, H) or (B, 2, T, H), as the encoder packs its word vectors: (P, H)."""
-    by_text = slopes.flatten(0, -3)  # (B or 2 B, T, H)
-    num_missing = packing.mask.shape[1] - by_text.shape[1]  # 1 if T is 0
-    packed = packing.pack(F.pad(by_text, (0, 0, 0, num_missing)))
-    return packed.masked_fill(packing.repeats.unsqueeze(-1), 0)
+    The levels are the word vectors and the states of each layer, (B, T, width) or (B, 2, T, width),
+    and the slopes (B, T, H) or (B, 2, T, H) those of the last states.
+    """
+    shape = slopes.shape[:-1]
+    if slopes.shape[-2] == 0:
+        return slopes.new_zeros(shape)
+    packing = Packing(_real_tokens(model, inputs))
+    vectors, *layers = [packing.pack(level.flatten(0, -3)) for level in levels]
+    packed = packing.pack(slopes.flatten(0, -3))
+    packed = packed.masked_fill(packing.repeats.unsqueeze(-1), 0)
+    # An adapter wraps the model, and another class than ours has its own `base_model`.
+    plain = model.get_base_model() if hasattr(model, "get_base_model") else model
+    added = added_by_words(plain.base_model.token_encoder, vectors, layers, packing, packed)
+    restored = packing.restore(packing.unpack(added.unsqueeze(-1)))
+    return restored.view(shape)
 
 
-def _restored(packed: Tensor, slopes: Tensor, packing: Packing) -> Tensor:
-    """Return packed numbers (P,) in the places of the tokens that have these slopes."""
-    restored = packing.restore(packing.unpack(packed.unsqueeze(-1))).squeeze(-1)
-    return restored[:, : slopes.shape[-2]].view(slopes.shape[:-1])
+def _real_tokens(model: Any, inputs: Inputs) -> Tensor:
+    """Return True on the real tokens of each text that the encoder reads, (B, T) or (2 B, T)."""
+    input_ids, attention_mask, token_type_ids = inputs
+    real = torch.ones_like(input_ids, dtype=torch.bool)
+    if attention_mask is not None:
+        real = attention_mask != 0
+    if not model.reads_pairs:
+        return real
+    assert token_type_ids is not None  # checked where pairs are encoded
+    sides = torch.stack([token_type_ids == 0, token_type_ids == 1], 1)
+    return (sides & real.unsqueeze(1)).flatten(0, 1)
+
+
+def _bounded(words: Tensor, contributions: Tensor) -> Tensor:
+    """Return what words added, and in a text where that grows beyond all measure another answer.
+
+    Held gates do not bound what goes back through hundreds of steps of an LSTM with large weights.
+    There each word has what the hops added where they read it, which adds up as well. Words are
+    (..., T), the contributions of hops (..., r, T).
+    """
+    most = MAX_GROWTH * contributions.abs().sum((-2, -1))
+    is_bounded = words.abs().sum(-1) <= most  # False for NaN
+    return torch.where(is_bounded.unsqueeze(-1), words, contributions.sum(-2))
 
 
 @torch.no_grad()
 def _linear_part(
     model: Any,
-    inputs: tuple[Tensor, Tensor | None, Tensor | None],
+    inputs: Inputs,
     labels: Tensor,
     hop_labels: Tensor,
     dtype: torch.dtype,

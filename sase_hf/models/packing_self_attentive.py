@@ -89,7 +89,7 @@ class Packing:
         step: Which token of its sentence each position holds, shape (P,).
         reverse_index: For every position, the position of the same sentence read backwards: the
             first token maps to the last, shape (P,).
-        repeats: True on positions whose results are never read, shape (P,).
+        repeats: True on positions that repeat the last token of a sentence, shape (P,).
         real: True on the real tokens of left-aligned rows, shape (B, S).
     """
 
@@ -120,7 +120,6 @@ class Packing:
         self._last = (lengths[sentence] - 1).clamp(min=0)
         self.step = step.minimum(self._last)
         self.repeats = step > self._last
-        self.repeats[len(step) - self.spare :] = True
         self._tokens = sentence * length + columns_of_tokens(mask, lengths)[sentence, self.step]
         self.reverse_index = self._first[(self._last - step).clamp(min=0)] + self.rank
 

@@ -121,8 +121,8 @@ class SelfAttentionPipeline(Pipeline):
     - `target`: the label that is explained, by default the best one; `target=` names another;
     - `word_contributions`: what each token added to the logit of the target, T floats, with a sign:
       below zero, the token spoke against it;
-    - `rest`: what the hops added beyond these, zero but for rounding unless the encoder is a
-      pretrained one; of a pair that is read as one text, that of both;
+    - `rest`: what the hops added beyond these: nothing but rounding, unless the encoder is a
+      pretrained one or a relation network; of a pair that is read as one text, that of both;
     - `contributions`: what each hop added where it looked, r lists of T floats. With
       `linear_contributions`, as `word_contributions` with `rest`, they sum to the logit minus that
       of a text without tokens; where a text
@@ -266,7 +266,7 @@ class SelfAttentionPipeline(Pipeline):
         fields = ("texts", "offsets", "names", "word_ids", "truncated")
         shown = {name: input_tensors.pop(name) for name in fields}
         target = options.pop("target", None)
-        # In the precision of the weights, as `explain`: both describe the same answer.
+        # In the precision of the weights, which `explain` reads as float32.
         with torch.autocast(self.device.type, enabled=False):
             outputs = self.model(**input_tensors, output_attentions=True, **options)
         if hasattr(self.model, "classify"):

@@ -11,7 +11,7 @@ relevance propagation for LSTMs are of this family.) A ReLU is linear where it i
 so a convolution needs no more than its gradient and the same rule for its biases.
 
 A pretrained encoder and a relation network multiply what words say by what words say. There the
-gradient alone is taken, and the words leave a rest.
+gradient alone is taken, and the words leave a rest; so does an LSTM that an adapter has wrapped.
 
 Shapes: P positions of the packed batch (`Packing`), d width of the word vectors, w width of what a
 layer reads, u LSTM units, H width of the states. Slopes are zero on positions that repeat a token.
@@ -24,7 +24,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .encoders_self_attentive import AutoModelEncoder, BiLSTMEncoder, BiLSTMLayer
+from .encoders_self_attentive import (
+    BiLSTMEncoder,
+    BiLSTMLayer,
+    CNNEncoder,
+    DilatedCNNEncoder,
+    WordVectors,
+)
 from .packing_self_attentive import Packing
 
 
@@ -40,9 +46,18 @@ def added_by_words(
         packing: The packing of all of them.
         slopes: Those of the states, (P, H).
     """
-    if isinstance(encoder, BiLSTMEncoder):
+    if _has_plain_lstms(encoder):
         return _through_lstms(encoder, [x, *layers], packing, slopes)
     return _through_gradients(encoder, x, packing, slopes)
+
+
+def _has_plain_lstms(encoder: nn.Module) -> bool:
+    """Return whether the weights of LSTMs can be read: an adapter would hide what it adds."""
+    if not isinstance(encoder, BiLSTMEncoder):
+        return False
+    layers: list[Any] = list(encoder.layers)
+    lstms = [lstm for layer in layers for lstm in (layer.forward_lstm, layer.backward_lstm)]
+    return all(isinstance(lstm, nn.LSTM) for lstm in lstms)
 
 
 # ---- LSTMs ---------------------------------------------------------------------------------------
@@ -176,18 +191,18 @@ def _tanh_quotient(z: Tensor) -> Tensor:
 
 
 def _through_gradients(encoder: nn.Module, x: Tensor, packing: Packing, slopes: Tensor) -> Tensor:
-    """Take gradients times word vectors, and give what a state has beyond them to its word.
+    """Take gradients times word vectors; where states are piecewise linear, add their biases.
 
-    A pretrained encoder leaves that out.
+    What such a state has beyond its gradient is of its word.
     """
-    is_pretrained = isinstance(encoder, AutoModelEncoder)
+    is_piecewise_linear = isinstance(encoder, CNNEncoder | DilatedCNNEncoder | WordVectors)
     leaf = x.detach().requires_grad_()
     with torch.enable_grad():
         states = encoder(leaf, packing)[-1]
         total = (states * slopes).sum()
-        (of_x,) = torch.autograd.grad(total, leaf, retain_graph=not is_pretrained)
+        (of_x,) = torch.autograd.grad(total, leaf, retain_graph=is_piecewise_linear)
         added = (of_x * x).sum(-1)
-        if is_pretrained:
+        if not is_piecewise_linear:
             return added
         linear = _directional_derivative(states, leaf)
     return added + ((states.detach() - linear) * slopes).sum(-1)

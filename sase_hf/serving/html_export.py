@@ -24,6 +24,7 @@ from ..hub.card import card_facts
 from ..models.answers import answers_of
 from ..models.checked_model import CheckedPreTrainedModel
 from ..models.configuration_self_attentive import SelfAttentiveConfig
+from ..models.contributions_self_attentive import MAX_GROWTH
 from ..models.modeling_self_attentive import (
     SelfAttentiveForNLI,
     SelfAttentiveForSequenceClassification,
@@ -111,6 +112,7 @@ def live_page(
         "top_words": page.TOP_WORDS,
         "min_top_weight": page.MIN_TOP_WEIGHT,
         "min_added": attended_text.MIN_ADDED,
+        "max_growth": MAX_GROWTH,
         "full_strength": attended_text.FULL_STRENGTH,
         "min_ratio": MIN_RATIO,
         "even_entropy": attended_text.EVEN_ENTROPY,

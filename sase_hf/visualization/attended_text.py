@@ -173,6 +173,8 @@ def rest_of(result: Result, texts: Sequence[AttendedText]) -> float:
     It is what the pipeline calls `rest`, and what tokens without characters added. 0 for a result
     without contributions.
     """
+    if "contributions" not in result:
+        return 0.0
     by_hops = sum(sum(map(sum, hops)) for hops in of_texts(result, "contributions"))
     by_words_themselves = sum(map(sum, of_texts(result, "linear_contributions")))
     by_words = sum(sum(text.added or ()) for text in texts)

@@ -56,8 +56,8 @@ def attention_text(result: Result, top: int = 5, *, color: bool | None = None) -
         if text.truncated:
             lines.append(f"(tokens cut off at the end and not read: {text.truncated:,})")
     rest = signed(rest_of(result, texts))
-    if rest != signed(0.0):
-        lines.append(f"the rest {rest}: what no single word added")
+    if rest != signed(0.0) and any(text.words for text in texts):
+        lines.append(f"the rest {rest}: what no word of the text added")
     return "\n".join(lines)
 
 

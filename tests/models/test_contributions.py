@@ -1,6 +1,7 @@
 """Contributions: exact sums over hops and words, as in loops over the path and the encoder."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import peft
@@ -10,7 +11,7 @@ import torch
 from tiny import ON_BERT, name_of, pair_batch, reference_weights, text_batch, tiny_model
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
-from sase_hf.models import contributions_self_attentive, relation_network_self_attentive
+from sase_hf.models import contributions_self_attentive
 from sase_hf.models.contributions_self_attentive import explain
 
 TEXTS = [([4, 9, 2, 17, 5],), ([3],), ([],), ([11, 5, 20, 6, 2, 7, 8],)]
@@ -33,8 +34,6 @@ HEADS: tuple[dict[str, Any], ...] = (
     {"num_lstm_layers": 2, "lstm_shortcuts": True},
     {"num_lstm_layers": 2, "matching": "concat"},
     {"encoder": "none"},
-    {"encoder": "relation_network"},
-    {"encoder": "relation_network", "relation_weights": "softmax"},
     {"linear_part": "words_and_pairs"},
     {
         "matching": "concat",
@@ -114,25 +113,73 @@ def test_contributions_equal_loops_over_the_path(head: dict[str, Any]) -> None:
             torch.testing.assert_close(mine[:, own], expected, **close)
 
 
-def test_words_of_many_pairs_of_tokens_add_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pairs that do not fit into one block are computed again in the backward pass."""
-    head = {"encoder": "relation_network", "relation_weights": "sigmoid"}
-    model, texts, batch_of = model_and_texts(head)
-    batch = batch_of([text for (text,) in texts])
-    together = explain(model, **batch)
-    monkeypatch.setattr(relation_network_self_attentive, "BLOCK_SIZE", 64)
-    in_blocks = explain(model, **batch)
-    torch.testing.assert_close(in_blocks.words, together.words, rtol=1e-4, atol=1e-5)
-    assert in_blocks.rest.abs().max() < 1e-4
-
-
-def test_words_of_a_pretrained_encoder_leave_a_rest() -> None:
-    model, texts, batch_of = model_and_texts(ON_BERT)
+@pytest.mark.parametrize("encoder", [ON_BERT, {"encoder": "relation_network"}], ids=name_of)
+def test_words_of_an_encoder_that_mixes_words_leave_a_rest(encoder: dict[str, Any]) -> None:
+    model, texts, batch_of = model_and_texts(encoder)
     batch = batch_of([text for (text,) in texts])
     why = explain(model, **batch)
     total = why.contributions.sum((1, 2))
     torch.testing.assert_close(why.words.sum(1) + why.rest, total, rtol=1e-5, atol=1e-5)
     assert why.rest.abs().max() > 0.01 * total.abs().max()
+
+
+def test_words_that_grow_beyond_all_measure_get_what_the_hops_added_there() -> None:
+    """Held gates bound nothing in an LSTM with large weights, in one text of a batch or in all."""
+    model, _, _ = model_and_texts({"initializer_range": 1.0})
+    for name, weight in model.encoder.token_encoder.named_parameters():
+        if "weight_hh" in name:
+            weight.data.normal_(0, 8)
+    long = [2 + place % 19 for place in range(400)]
+    batch = text_batch([long, [4]])
+    why = explain(model, **batch)
+    assert why.words.isfinite().all()
+    torch.testing.assert_close(why.words[0], why.contributions[0].sum(0))
+    torch.testing.assert_close(why.rest, torch.zeros(2), rtol=0, atol=1e-4)
+
+
+def test_words_of_word_vectors_and_biases_of_zero_are_zero() -> None:
+    """tanh(z) / z is 1 at 0."""
+    model, _, _ = model_and_texts({})
+    for name, weight in model.encoder.named_parameters():
+        if "bias" in name or "embeddings" in name:
+            weight.data.zero_()
+    why = explain(model, **text_batch([[4, 9, 2]]))
+    assert not why.words.any()
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # peft reads it
+@pytest.mark.parametrize("target", ["weight_hh_l0", "embeddings"])
+def test_words_of_an_adapted_encoder_add_up_with_their_rest(target: str) -> None:
+    """Weights beside an adapter are not those of the model: an adapted LSTM leaves a rest."""
+    model, texts, batch_of = model_and_texts({})
+    batch = batch_of([text for (text,) in texts])
+    target_parameters = target_modules = None
+    if target == "embeddings":
+        target_modules = [target]
+    else:
+        names = [name for name, _ in model.named_parameters()]
+        target_parameters = [name for name in names if name.endswith(target)]
+    config = peft.LoraConfig(
+        r=2,
+        target_modules=target_modules or [],
+        target_parameters=target_parameters,
+        init_lora_weights=False,
+    )
+    adapted = peft.get_peft_model(model, config).eval()
+    why = explain(adapted, **batch)
+    total = why.contributions.sum((1, 2))
+    torch.testing.assert_close(why.words.sum(1) + why.rest, total, rtol=1e-5, atol=1e-5)
+    assert (why.rest.abs().max() < 1e-4) == (target == "embeddings")
+
+
+def test_threads_explain_with_one_model() -> None:
+    """A server shares it."""
+    model, texts, batch_of = model_and_texts({})
+    batch = batch_of([text for (text,) in texts])
+    expected = explain(model, **batch).words
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: explain(model, **batch).words, range(40)):
+            torch.testing.assert_close(found, expected)
 
 
 def test_explain_takes_the_best_label_and_refuses_what_has_no_contributions() -> None:

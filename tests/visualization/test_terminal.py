@@ -40,7 +40,7 @@ def test_attention_text_counts_what_words_added_by_themselves_once() -> None:
 def test_attention_text_names_what_no_word_added() -> None:
     shown = explained("dull but fine", [-0.5, 0.0, 1.25])
     shown["contributions"][0][0] -= 0.5
-    assert attention_text(shown).endswith("\nthe rest −0.50: what no single word added")
+    assert attention_text(shown).endswith("\nthe rest −0.50: what no word of the text added")
 
 
 def test_attention_text_is_blue_for_the_label_and_red_against_it() -> None:

@@ -535,7 +535,10 @@ function* explain({ encoded, attention }, gradient, linear) {
       return dot(slope, states[token]);
     }));
   const ofWords = yield* addedByWords(encoded, ofStates);
-  const words = ofWords.map((added, token) => added + linear[token]);
+  const byHops = ofWords.map((_, token) => sum(contributions.map((hop) => hop[token])));
+  const most = model.max_growth * sum(contributions.map((hop) => sum(hop.map(Math.abs))));
+  const isBounded = sum(ofWords.map(Math.abs)) <= most; // false for NaN
+  const words = (isBounded ? ofWords : byHops).map((added, token) => added + linear[token]);
   return { contributions, linear, words };
 }
 
