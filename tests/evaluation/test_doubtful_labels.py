@@ -41,6 +41,11 @@ def labels_of(count: int, num_labels: int = 3) -> list[int]:
     return [number % num_labels for number in range(count)]
 
 
+def strongest_word(texts: list[list[int]], doubt: Doubt) -> int:
+    """Return the word that speaks most for the suggestion."""
+    return texts[doubt.row][int(np.argmax(doubt.spoken))]
+
+
 def test_doubtful_rows_are_those_with_a_wrong_label() -> None:
     true = labels_of(90)
     given = true.copy()
@@ -61,7 +66,7 @@ def test_doubtful_rows_say_which_word_speaks_for_the_suggestion() -> None:
     texts = texts_of(true)
     [worst, *_] = doubts_of(texts, given, SINGLE_LABEL)
     assert len(worst.spoken) == len(texts[4])
-    assert texts[4][int(np.argmax(worst.spoken))] == WORDS[true[4]]
+    assert strongest_word(texts, worst) == WORDS[true[4]]
 
 
 def test_doubtful_rows_explain_what_the_regression_says() -> None:
@@ -192,13 +197,15 @@ def test_doubtful_rows_of_several_labels_change_the_most_doubtful_one() -> None:
     given = [[float(label == number) for number in range(3)] for label in true]
     given[3][1] = 1.0  # its text is of label 0
     given[7] = [0.0, 0.0, 0.0]  # of label 1
-    doubts = doubts_of(texts_of(true), given, MULTI_LABEL)
+    texts = texts_of(true)
+    doubts = doubts_of(texts, given, MULTI_LABEL)
     found = {doubt.row: doubt for doubt in doubts[:2]}
     assert found[3].suggested.tolist() == [1, 0, 0]
     assert found[7].suggested.tolist() == [0, 1, 0]
     for doubt in found.values():
         assert doubt.probability + doubt.label_probability == pytest.approx(1)
         assert doubt.probability > 0.5
+        assert strongest_word(texts, doubt) == WORDS[true[doubt.row]]
 
 
 def test_doubtful_rows_of_several_labels_leave_out_a_label_of_a_single_row() -> None:
@@ -212,8 +219,10 @@ def test_doubtful_numbers_are_those_far_from_the_prediction() -> None:
     true = labels_of(90, 2)
     given = [50.0 if label else 30.0 for label in true]
     given[8] = 90.0
-    [doubt] = doubts_of(texts_of(true), given, REGRESSION)
+    texts = texts_of(true)
+    [doubt] = doubts_of(texts, given, REGRESSION)
     assert doubt.row == 8
+    assert strongest_word(texts, doubt) == WORDS[0]
     assert doubt.suggested.item() == pytest.approx(30, abs=5)
     assert doubt.doubt > doubtful_labels.LEAST_ERROR
     assert doubt.probability is None
