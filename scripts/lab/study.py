@@ -135,7 +135,10 @@ def render(records: Path, output: Path) -> list[Path]:
     if not trained:
         raise FileNotFoundError(f"there are no records in {records}; name a folder with --records")
     compared = read_records(records / "leaderboard.jsonl")
-    pages = Pages(by_recipe(trained), by_recipe(compared, "test"))
+    recipes = dict(by_recipe(trained))
+    for name, seeds in by_recipe(read_records(records / "wrong_labels.jsonl"), "train").items():
+        recipes[f"wrong_labels/{name}"] = seeds
+    pages = Pages(recipes, by_recipe(compared, "test"))
     texts = {f"{name.upper()}.md": pages.text(name) for name in ("experiments", "translation")}
     texts |= {f"{card.stem}.md": render_card(card) for card in sorted(CARDS.glob("*.yaml"))}
     figures = pages.figures()

@@ -272,6 +272,14 @@ class Pages:
         records = self.measured(f"{task}/{recipe}")
         return {record["seed"]: record["metrics"]["accuracy"] for record in records}
 
+    def gains_of_opinion(self, task: str, metric: str) -> list[float]:
+        """Return what a model adds to a regression in finding wrong labels, with the same seeds."""
+        alone = {}
+        for record in self.measured(f"wrong_labels/{task}/linear"):
+            alone[record["seed"]] = record["metrics"][metric]
+        both = self.measured(f"wrong_labels/{task}/both")
+        return [record["metrics"][metric] - alone[record["seed"]] for record in both]
+
     def lengths(self, task: str) -> list[list[str]]:
         """Return a row for each group of lengths: tokens, rows, and the accuracy of each pooling.
 

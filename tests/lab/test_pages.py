@@ -123,6 +123,15 @@ def assert_same_drawing(one: Drawing, other: Drawing) -> None:
     assert one[1] == pytest.approx(other[1], abs=0.01)
 
 
+def test_gains_of_opinion_compare_the_same_seeds() -> None:
+    def measured(seed: int, precision: float) -> dict[str, Any]:
+        return {"seed": seed, "metrics": {"average_precision": precision}}
+
+    alone = [measured(1, 0.25), measured(2, 0.5), measured(3, 0.125)]
+    records = {"wrong_labels/sst2/linear": alone, "wrong_labels/sst2/both": [measured(2, 0.75)]}
+    assert Pages(records, {}).gains_of_opinion("sst2", "average_precision") == [0.25]
+
+
 def test_drawing_is_the_same_whatever_the_last_bits_of_its_coordinates() -> None:
     path = '<path d="M 10.25 20" clip-path="url(#p0123456789)"/><text>r = 5</text>'
     there = path.replace("p0123456789", "pfedcba9876").replace("10.25", "10.250001")
