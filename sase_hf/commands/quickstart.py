@@ -125,9 +125,8 @@ def example(results: Sequence[Result]) -> Iterator[str]:
     """Yield the longest of the texts, its strongest words and the prediction."""
     result = max(results, key=lambda result: len("".join(result["text"])))
     texts = result["text"] if isinstance(result["text"], list) else [result["text"]]
-    lines = attention_text(result, color=False).splitlines()
-    for text, words, why in zip(texts, lines[::2], lines[1::2], strict=True):
+    for text in texts:
         yield f'"{text}"'
-        yield f"  most attended: {words}"
-        yield f"  {why}"
+    for line in attention_text(result, color=False).splitlines():
+        yield f"  {line}"
     yield f"  predicted: {result['label']} ({result['score']:.0%}); true: {result['true_label']}"

@@ -152,7 +152,8 @@ def _words(model: Any, inputs: Inputs, levels: Sequence[Tensor], slopes: Tensor)
     packed = packed.masked_fill(packing.repeats.unsqueeze(-1), 0)
     # An adapter wraps the model, and another class than ours has its own `base_model`.
     plain = model.get_base_model() if hasattr(model, "get_base_model") else model
-    added = added_by_words(plain.base_model.token_encoder, vectors, layers, packing, packed)
+    encoder = plain.base_model.token_encoder
+    added = added_by_words(encoder, model.config.encoder, vectors, layers, packing, packed)
     restored = packing.restore(packing.unpack(added.unsqueeze(-1)))
     return restored.view(shape)
 

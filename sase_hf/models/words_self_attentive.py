@@ -24,39 +24,44 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .encoders_self_attentive import (
-    BiLSTMEncoder,
-    BiLSTMLayer,
-    CNNEncoder,
-    DilatedCNNEncoder,
-    WordVectors,
-)
+from .encoders_self_attentive import BiLSTMLayer
 from .packing_self_attentive import Packing
+
+# Encoders whose states are piecewise linear in the word vectors, by their names in the config. An
+# encoder is known by its name, because the code of a checkpoint can be loaded twice, and a class of
+# one copy is not that of the other.
+PIECEWISE_LINEAR = ("cnn", "dilated_cnn", "none")
 
 
 def added_by_words(
-    encoder: nn.Module, x: Tensor, layers: Sequence[Tensor], packing: Packing, slopes: Tensor
+    encoder: nn.Module,
+    kind: str,
+    x: Tensor,
+    layers: Sequence[Tensor],
+    packing: Packing,
+    slopes: Tensor,
 ) -> Tensor:
     """Return what each token adds to the sum of the states times their slopes: (P,).
 
     Args:
         encoder: The encoder, in evaluation mode.
+        kind: Its name in the config.
         x: The word vectors that it read, (P, d).
         layers: The states that it returned, (P, H) each, the last ones those of the slopes.
         packing: The packing of all of them.
         slopes: Those of the states, (P, H).
     """
-    if _has_plain_lstms(encoder):
+    if kind == "bilstm" and _has_plain_lstms(encoder):
         return _through_lstms(encoder, [x, *layers], packing, slopes)
-    return _through_gradients(encoder, x, packing, slopes)
+    are_piecewise_linear = kind in PIECEWISE_LINEAR
+    return _through_gradients(encoder, x, packing, slopes, are_piecewise_linear)
 
 
-def _has_plain_lstms(encoder: nn.Module) -> bool:
+def _has_plain_lstms(encoder: Any) -> bool:
     """Return whether the weights of LSTMs can be read: an adapter would hide what it adds."""
-    if not isinstance(encoder, BiLSTMEncoder):
-        return False
-    layers: list[Any] = list(encoder.layers)
-    lstms = [lstm for layer in layers for lstm in (layer.forward_lstm, layer.backward_lstm)]
+    lstms: list[object] = []
+    for layer in encoder.layers:
+        lstms += [layer.forward_lstm, layer.backward_lstm]
     return all(isinstance(lstm, nn.LSTM) for lstm in lstms)
 
 
@@ -190,19 +195,20 @@ def _tanh_quotient(z: Tensor) -> Tensor:
 # ---- other encoders ------------------------------------------------------------------------------
 
 
-def _through_gradients(encoder: nn.Module, x: Tensor, packing: Packing, slopes: Tensor) -> Tensor:
+def _through_gradients(
+    encoder: nn.Module, x: Tensor, packing: Packing, slopes: Tensor, are_piecewise_linear: bool
+) -> Tensor:
     """Take gradients times word vectors; where states are piecewise linear, add their biases.
 
     What such a state has beyond its gradient is of its word.
     """
-    is_piecewise_linear = isinstance(encoder, CNNEncoder | DilatedCNNEncoder | WordVectors)
     leaf = x.detach().requires_grad_()
     with torch.enable_grad():
         states = encoder(leaf, packing)[-1]
         total = (states * slopes).sum()
-        (of_x,) = torch.autograd.grad(total, leaf, retain_graph=is_piecewise_linear)
+        (of_x,) = torch.autograd.grad(total, leaf, retain_graph=are_piecewise_linear)
         added = (of_x * x).sum(-1)
-        if not is_piecewise_linear:
+        if not are_piecewise_linear:
             return added
         linear = _directional_derivative(states, leaf)
     return added + ((states.detach() - linear) * slopes).sum(-1)

@@ -43,7 +43,7 @@ def test_quickstart_prints_accuracies_an_example_and_a_page_of_test_rows(
     assert baselines, output
     assert baselines[1] == {"reviews": "0.200", "pairs": "0.333"}[task]
     assert 0 < float(baselines[2]) < 1
-    assert re.search(r'"[A-Z].*\."\n  most attended: (\S+ \d+%,|\(reads all words)', output)
+    assert re.search(r'"[A-Z].*\."\n  (\S+ \d+%,|\(reads all words)', output)
     assert re.search(r"  predicted: .+ \(\d+%\); true: ", output)
     files = dict(re.findall(r"^(checkpoint|heatmap)  +(.+)$", output, flags=re.MULTILINE))
     assert files == {
