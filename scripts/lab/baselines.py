@@ -1,10 +1,9 @@
 """The rivals, each in a process of its own that fits, saves, predicts and measures itself.
 
-    python scripts/lab/baselines.py SYSTEM FOLDER SEED
-
-FOLDER has train.jsonl, validation.jsonl and test.jsonl: `text`, perhaps `text_pair`, and `label`, a
-class id. The program puts model.* and result.json beside the rows. It imports neither torch nor
-this package, because the leaderboard measures the whole process.
+It is called with the name of a system, a folder and a seed. The folder has train.jsonl,
+validation.jsonl and test.jsonl: `text`, perhaps `text_pair`, and `label`, a class id. The program
+puts model.* and result.json beside the rows. It imports neither torch nor this package, because the
+leaderboard measures the whole process.
 """
 
 import json

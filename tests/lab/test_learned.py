@@ -100,7 +100,7 @@ def test_overlaps_are_shares_of_the_words_in_either_list() -> None:
 
 
 def test_measure_learned_removes_the_words_of_each_label_and_of_all(tmp_path: Path) -> None:
-    texts = load(tmp_path)
+    texts = load(tmp_path, encoder="none")
     options: dict[str, Any] = {"num_words": 2, "random_draws": 2, "seed": 0}
     results, found = measure_learned(texts, texts, **options)
     corpus = texts.corpus()
@@ -142,7 +142,8 @@ def test_load_labelled_texts_refuses_what_has_no_accuracy(tmp_path: Path) -> Non
 def test_measure_writes_records_of_what_checkpoints_learned(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    checkpoints = [save_checkpoint(tmp_path / f"seed{seed}") for seed in (1, 2)]
+    folders = [tmp_path / f"seed{seed}" for seed in (1, 2)]
+    checkpoints = [save_checkpoint(folder, encoder="none") for folder in folders]
     file, record = write_jsonl(tmp_path / "rows.jsonl", ROWS), tmp_path / "record.json"
     words = [f"--file={file}", f"--train_file={file}", f"--record={record}", "--num_words=2"]
     script_main("lab/measure")(["learned", *checkpoints, *words])
