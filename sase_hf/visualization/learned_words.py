@@ -278,8 +278,8 @@ def _read_batch(
 
 def _add_voices(model: Any, explained: Contributions, read: _Read) -> None:
     """Add what the hops and the words by themselves added to each label of each text."""
-    hops = explained.hops.double().cpu()  # (B, K, r), or (B, K, 2, r) of pairs
-    linear = explained.linear_of_labels.double().cpu()  # (B, K), or (B, K, 2) of pairs
+    hops = explained.hops.cpu().double()  # (B, K, r), or (B, K, 2, r) of pairs
+    linear = explained.linear_of_labels.cpu().double()  # (B, K), or (B, K, 2) of pairs
     if model.reads_pairs:
         linear = linear.sum(2)
     if hops.ndim == 4:
@@ -295,7 +295,7 @@ def _attended(model: Any, batch: dict[str, Tensor]) -> tuple[Tensor, Array]:
     """Return the logits (B, L) of a batch, and the attention (B, r, T) of both texts of a pair."""
     with torch.autocast(model.device.type, enabled=False):
         outputs = model(**batch, output_attentions=True)
-    attention = outputs.attentions[0].double().cpu()
+    attention = outputs.attentions[0].cpu().double()
     if attention.ndim == 4:  # a pair whose texts are read apart
         attention = attention.sum(1)
     return outputs.logits.float().cpu(), attention.numpy()
@@ -444,8 +444,10 @@ def _hops(answers: Answers, corpus: WordCorpus, read: _Read, listed: Listed) -> 
 def _voice(answers: Answers, sums: Array, num_texts: int) -> Voice:
     """Return what was added to the labels, given its sums over texts and those of sizes, (2, L)."""
     added, sizes = sums / max(num_texts, 1)
-    strongest = int(np.argmax(added if answers.has_labels else np.abs(added)))
-    leans = abs(added[strongest]) > LEAST_LEANING * sizes[strongest]
+    # What speaks against all labels speaks for none; a number may be lowered.
+    leaning = added if answers.has_labels else np.abs(added)
+    strongest = int(np.argmax(leaning))
+    leans = leaning[strongest] > LEAST_LEANING * sizes[strongest]
     return Voice(
         added=dict(zip(answers.names, added.tolist(), strict=True)),
         size=float(sizes.mean()),

@@ -61,7 +61,8 @@ def test_visualize_shows_texts_in_the_terminal(
     assert re.fullmatch(r"(poor|fine|great) 0\.\d{3}", lines[1])
     assert re.fullmatch(r"(\w+ \d+%(, )?){5}", lines[2])
     number = r"[+−]\d+\.\d\d"
-    assert re.fullmatch(rf"why {lines[1].split()[0]} {number}: ({number} \w+(, )?){{2,5}}", lines[3])
+    label = lines[1].split()[0]
+    assert re.fullmatch(rf"why {label} {number}: ({number} \w+(, )?){{2,5}}", lines[3])
     assert lines[5] == '"slow[U+001B] service"'
     main([names[0], "--compare", names[1], texts[0]])
     lines = capsys.readouterr().out.splitlines()

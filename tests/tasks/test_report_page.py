@@ -76,7 +76,9 @@ def report_of(
         is_world_process_zero=lambda: True,
         pop_callback=lambda _: None,
         compute_metrics=metrics,
-        args=SimpleNamespace(output_dir=str(folder), metric_for_best_model="accuracy"),
+        args=SimpleNamespace(
+            do_train=True, output_dir=str(folder), metric_for_best_model="accuracy"
+        ),
         family=SimpleNamespace(loss=None),
     )
     setup: Any = SimpleNamespace(

@@ -11,10 +11,10 @@ import torch
 from tiny import tiny_model
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, build_tokenizer
-from sase_hf.models.answers import MULTI_LABEL, REGRESSION
+from sase_hf.models.answers import MULTI_LABEL, REGRESSION, answers_of_kind
 from sase_hf.utils.loading import attention_pipeline
 from sase_hf.visualization import learned_words
-from sase_hf.visualization.learned_words import LearnedLabel, LearnedWords, same_hops
+from sase_hf.visualization.learned_words import LearnedLabel, LearnedWords, _voice, same_hops
 
 TEXTS = [
     "The soup was good, and the bread was good!",
@@ -355,3 +355,12 @@ def test_learned_words_do_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatc
     alone = read_learned_words(reader, TEXTS)
     for one, other in zip(whole.labels, alone.labels, strict=True):
         assert_same_numbers(numbers_of(one), numbers_of(other))
+
+
+def test_hop_that_speaks_against_every_label_speaks_for_none() -> None:
+    """With several labels a text, logits are not centred, and most labels do not apply."""
+    several = answers_of_kind(MULTI_LABEL, ("x", "y"))
+    sums = np.array([[-0.5, -0.9], [0.5, 0.9]])
+    assert _voice(several, sums, 1).label is None
+    numbers = answers_of_kind(REGRESSION, ("x", "y"))
+    assert _voice(numbers, sums, 1).label == "y"

@@ -66,7 +66,7 @@ def write_report(
     notes = list(remarks(report, way_out, rare_way_out, chosen_by))
     folder = Path(str(trainer.args.output_dir))
     doubtful = None
-    if "train" in setup.tokens:
+    if trainer.args.do_train and "train" in setup.tokens:
         doubtful = write_doubtful(folder, setup, opinions_of(trainer))
     _write_page(folder, setup, report, logits, notes, doubtful)
     for note in notes:
