@@ -28,7 +28,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from .answers import answers_of
-from .packing_self_attentive import Packing
+from .packing_self_attentive import Packing, real_tokens, tokens_of_sides
 from .words_self_attentive import added_by_words
 
 HALF_PRECISION = (torch.bfloat16, torch.float16)
@@ -146,7 +146,7 @@ def _words(model: Any, inputs: Inputs, levels: Sequence[Tensor], slopes: Tensor)
     shape = slopes.shape[:-1]
     if slopes.shape[-2] == 0:
         return slopes.new_zeros(shape)
-    packing = Packing(_real_tokens(model, inputs))
+    packing = Packing(_read_tokens(model, inputs))
     vectors, *layers = [packing.pack(level.flatten(0, -3)) for level in levels]
     packed = packing.pack(slopes.flatten(0, -3))
     packed = packed.masked_fill(packing.repeats.unsqueeze(-1), 0)
@@ -158,17 +158,14 @@ def _words(model: Any, inputs: Inputs, levels: Sequence[Tensor], slopes: Tensor)
     return restored.view(shape)
 
 
-def _real_tokens(model: Any, inputs: Inputs) -> Tensor:
+def _read_tokens(model: Any, inputs: Inputs) -> Tensor:
     """Return True on the real tokens of each text that the encoder reads, (B, T) or (2 B, T)."""
     input_ids, attention_mask, token_type_ids = inputs
-    real = torch.ones_like(input_ids, dtype=torch.bool)
-    if attention_mask is not None:
-        real = attention_mask != 0
+    real = real_tokens(input_ids, attention_mask)
     if not model.reads_pairs:
         return real
     assert token_type_ids is not None  # checked where pairs are encoded
-    sides = torch.stack([token_type_ids == 0, token_type_ids == 1], 1)
-    return (sides & real.unsqueeze(1)).flatten(0, 1)
+    return tokens_of_sides(real, token_type_ids).flatten(0, 1)
 
 
 def _bounded(words: Tensor, contributions: Tensor) -> Tensor:

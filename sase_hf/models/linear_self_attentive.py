@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .configuration_self_attentive import SelfAttentiveConfig
-from .packing_self_attentive import columns_of_tokens
+from .packing_self_attentive import columns_of_tokens, real_tokens, tokens_of_sides
 
 NUM_PAIRS = 2**16
 # The product with an id stays below 2^53, so that the script of a page computes the same.
@@ -70,7 +70,7 @@ class LinearPart(nn.Module):
         self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
     ) -> Tensor:
         """Return what the words of each text of a pair add: (B, 2, L), or (B, 1, L) of a text."""
-        real = _real(input_ids, attention_mask)
+        real = real_tokens(input_ids, attention_mask)
         parts = self._parts(input_ids, real, token_type_ids)  # (B, n, T)
         texts = self._aligned(input_ids, parts)
         total = _sum_of(self.word_weight, texts.word_rows, texts.is_word)
@@ -95,7 +95,7 @@ class LinearPart(nn.Module):
         The weights of the labels are (B, L), such as 1 for one label and 0 for all others. Half of
         what a pair of neighbours adds is of each of the two.
         """
-        real = _real(input_ids, attention_mask)
+        real = real_tokens(input_ids, attention_mask)
         parts = self._parts(input_ids, real, token_type_ids)  # (B, n, T)
         texts = self._aligned(input_ids, parts)
         weigh_labels = weigh_labels.repeat_interleave(self.num_parts, 0)
@@ -125,8 +125,7 @@ class LinearPart(nn.Module):
         if not self.reads_pairs:
             return real.unsqueeze(1)
         assert token_type_ids is not None  # checked where pairs are encoded
-        is_first = real & (token_type_ids == 0)
-        is_second = real & (token_type_ids == 1)
+        is_first, is_second = tokens_of_sides(real, token_type_ids).unbind(1)
         in_first = self._are_among(input_ids, is_first)
         in_second = self._are_among(input_ids, is_second)
         only_second = is_second & ~in_first
@@ -164,13 +163,6 @@ class LinearPart(nn.Module):
 def pair_ids(first: Tensor, second: Tensor) -> Tensor:
     """Return the row of the weights of pairs of words, given the ids of both, of the same shape."""
     return (first * HASH_FACTOR + second) % NUM_PAIRS
-
-
-def _real(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
-    """Return True on real tokens, (B, T)."""
-    if attention_mask is None:
-        return torch.ones_like(input_ids, dtype=torch.bool)
-    return attention_mask != 0
 
 
 def _scale(real: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ from .checked_model import CheckedPreTrainedModel, check_one_per_token
 from .configuration_self_attentive import SelfAttentiveConfig
 from .encoders_self_attentive import ENCODERS
 from .linear_self_attentive import LinearPart
-from .packing_self_attentive import Packing
+from .packing_self_attentive import Packing, tokens_of_sides
 from .pooling_self_attentive import POOLINGS, init_glorot_uniform
 
 if TYPE_CHECKING:  # transformers copies every file that an import names; only others run these
@@ -920,7 +920,7 @@ def encode_pairs(
             "together: tokenizer(premises, hypotheses, ...)"
         )
     check_one_per_token("token_type_ids", token_type_ids, embeds)
-    sides = torch.stack([token_type_ids == 0, token_type_ids == 1], 1) & real.unsqueeze(1)
+    sides = tokens_of_sides(real, token_type_ids)
     outputs = encoder(
         attention_mask=sides.flatten(0, 1),  # (2B, T): first and second texts by turns
         inputs_embeds=embeds.repeat_interleave(2, 0),

@@ -52,6 +52,21 @@ def _spare(positions: int) -> int:
     return -positions % unit
 
 
+def real_tokens(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+    """Return True on real tokens, (B, T); without a mask every token is real."""
+    if attention_mask is None:
+        return torch.ones_like(input_ids, dtype=torch.bool)
+    return attention_mask != 0
+
+
+def tokens_of_sides(real: Tensor, token_type_ids: Tensor) -> Tensor:
+    """Return which real tokens (B, T) are of the first text of a pair and of the second: (B, 2, T).
+
+    Token types are 0 on the first text and 1 on the second, (B, T).
+    """
+    return torch.stack([token_type_ids == 0, token_type_ids == 1], 1) & real.unsqueeze(1)
+
+
 def columns_of_tokens(mask: Tensor, lengths: Tensor) -> Tensor:
     """Return where in its row the n-th real token of each sentence is, those of padding last.
 
@@ -89,7 +104,6 @@ class Packing:
         step: Which token of its sentence each position holds, shape (P,).
         reverse_index: For every position, the position of the same sentence read backwards: the
             first token maps to the last, shape (P,).
-        repeats: True on positions that repeat the last token of a sentence, shape (P,).
         real: True on the real tokens of left-aligned rows, shape (B, S).
     """
 
@@ -119,7 +133,7 @@ class Packing:
         sentence = self.order[self.rank]
         self._last = (lengths[sentence] - 1).clamp(min=0)
         self.step = step.minimum(self._last)
-        self.repeats = step > self._last
+        self._step_of_position = step
         self._tokens = sentence * length + columns_of_tokens(mask, lengths)[sentence, self.step]
         self.reverse_index = self._first[(self._last - step).clamp(min=0)] + self.rank
 
@@ -130,6 +144,11 @@ class Packing:
         self._rows = rows.flatten().clamp(max=self.rank.shape[0] - 1)
         self._step_of_token = (mask.cumsum(1) - 1) * mask
         self._places = (self._step_of_token + sentences.unsqueeze(1) * steps).flatten()
+
+    @property
+    def repeats(self) -> Tensor:
+        """True on positions that repeat the last token of a sentence, shape (P,)."""
+        return self._step_of_position > self._last
 
     def _positions(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return each step's first position, and each position's step and rank in its block."""
