@@ -58,6 +58,16 @@ class Comparison(Run):
             return str(self.folder / f"{part}.jsonl.gz")
         return f"{self.stem}.{part}.jsonl.gz"
 
+    def check_files(self) -> None:
+        """Raise FileNotFoundError unless the files of the set are there."""
+        for file in (f"{self.stem}.train.jsonl.gz", self.file("dev")):
+            if not Path(file).is_file():
+                raise refusal(
+                    f"there is no file {file}",
+                    "name the sets that you have with --sets",
+                    FileNotFoundError,
+                )
+
     def measure(self, log: IO[bytes]) -> Record:
         """Measure anew, because processor time is that of the whole run."""
         start = time.perf_counter()
@@ -97,15 +107,18 @@ class Comparison(Run):
         return record | measured
 
     def _draw_rows(self, count: int) -> None:
-        """Write the file of drawn rows, and one of the texts of all others."""
+        """Write the file of drawn rows and, for a system that reads them, of the other texts."""
         with gzip.open(f"{self.stem}.train.jsonl.gz", "rt", encoding="utf-8") as file:
             lines = list(file)
         drawn = random.Random(self.seed).sample(range(len(lines)), count)
         with gzip.open(self.file("train"), "wt", encoding="utf-8") as file:
             file.writelines(lines[number] for number in drawn)
-        others = [json.loads(lines[number]) for number in set(range(len(lines))).difference(drawn)]
+        if not self.settings.get("others"):
+            return
+        others = set(range(len(lines))).difference(drawn)
         with gzip.open(self.file("others"), "wt", encoding="utf-8") as file:
-            for row in others:
+            for number in others:
+                row = json.loads(lines[number])
                 texts = {column: row[column] for column in self.columns}
                 file.write(json.dumps(texts, ensure_ascii=False) + "\n")
 
@@ -209,11 +222,5 @@ def collect_comparisons(flags: Namespace) -> Iterator[Comparison]:
                 columns=columns,
                 stem=flags.data / stem,
             )
-            for file in (f"{run.stem}.train.jsonl.gz", run.file("dev")):
-                if not Path(file).is_file():
-                    raise refusal(
-                        f"there is no file {file}",
-                        "name the sets that you have with --sets",
-                        FileNotFoundError,
-                    )
+            run.check_files()
             yield run

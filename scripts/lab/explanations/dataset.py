@@ -47,6 +47,12 @@ class EvaluationDataset:
                 bar.update(len(numbers))
 
 
+def draw_rows(rows: Dataset, max_samples: int | None, seed: int) -> Dataset:
+    """Return the rows in random order, at most `max_samples` of them."""
+    order = np.random.default_rng(seed).permutation(rows.num_rows)
+    return rows.select(order[:max_samples])
+
+
 def load_evaluation_dataset(
     checkpoint: str,
     file: str,
@@ -75,7 +81,6 @@ def load_evaluation_dataset(
             raise ValueError(f"{checkpoint} compares two texts; marks need a classifier of one")
         rows = concatenate_datasets([rows, of_file.splits["test"]], axis=1)
         rows = rows.select([row for row, spans in enumerate(rows["spans"]) if spans])
-    order = np.random.default_rng(seed).permutation(rows.num_rows)[:max_samples]
-    rows = rows.select(order)
+    rows = draw_rows(rows, max_samples, seed)
     source = {**of_file.sources["test"], "rows": rows.num_rows}
     return EvaluationDataset(model, tokenizer, rows, {split: source})

@@ -40,6 +40,8 @@ from sase_hf.visualization.learned_words import (
 )
 from sase_hf.visualization.word_corpus import Key, WordCorpus
 
+from .dataset import draw_rows
+
 NUM_NEAR = 10  # words whose counts are nearest to that of a word; one of them is drawn in its place
 BATCH_TOKENS = 16_384
 
@@ -96,8 +98,7 @@ def load_labelled_texts(
     rows = of_file.splits["test"]
     if "label" not in rows.column_names:
         raise refusal(f"{file} has no labels", "give --label_column_name")
-    order = np.random.default_rng(seed).permutation(rows.num_rows)[:max_samples]
-    rows = rows.select(order)
+    rows = draw_rows(rows, max_samples, seed)
     labels = answers.labels(torch.tensor(rows["label"][:]))
     inputs = rows.remove_columns("label").to_list()
     if not reader.model.reads_pairs and "text_pair" not in rows.column_names:
