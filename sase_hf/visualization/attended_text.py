@@ -9,7 +9,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from statistics import median_high
-from typing import Any
+from typing import Any, NamedTuple
 
 import regex
 
@@ -167,18 +167,34 @@ def of_texts(result: Result, field: str) -> list[Any]:
     return [result[field]] if isinstance(result["text"], str) else result[field]
 
 
-def rest_of(result: Result, texts: Sequence[AttendedText]) -> float:
-    """Return what was added to the logit of the target beyond the words of the texts.
+class Totals(NamedTuple):
+    """What was added to the logit of the target of a result, in both texts of a pair."""
 
-    It is what the pipeline calls `rest`, and what tokens without characters added. 0 for a result
-    without contributions.
-    """
-    if "contributions" not in result:
-        return 0.0
-    by_hops = sum(sum(map(sum, hops)) for hops in of_texts(result, "contributions"))
-    by_words_themselves = sum(map(sum, of_texts(result, "linear_contributions")))
-    by_words = sum(sum(text.added or ()) for text in texts)
-    return by_hops + by_words_themselves - by_words
+    by_hop: list[float]
+    by_words_themselves: float  # in the linear part
+    by_words: float  # what "why" shares out among the words of the texts
+
+    @property
+    def together(self) -> float:
+        """The logit of the target, minus that of an empty text."""
+        return sum(self.by_hop) + self.by_words_themselves
+
+    @property
+    def rest(self) -> float:
+        """What the pipeline calls `rest`, and what tokens without characters added."""
+        return self.together - self.by_words
+
+
+def totals_of(result: Result, texts: Sequence[AttendedText]) -> Totals | None:
+    """Return what was added in all; None for a result without contributions."""
+    sides = of_texts(result, "contributions")
+    if not sides:
+        return None
+    return Totals(
+        by_hop=[sum(map(sum, hop)) for hop in zip(*sides, strict=True)],
+        by_words_themselves=sum(map(sum, of_texts(result, "linear_contributions"))),
+        by_words=sum(sum(text.added or ()) for text in texts),
+    )
 
 
 def _attended_text(result: Result) -> AttendedText:

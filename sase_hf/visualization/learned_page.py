@@ -72,9 +72,11 @@ def learned_text(learned: LearnedWords) -> str:
 
 def _shown_labels(learned: LearnedWords) -> tuple[list[LearnedLabel], list[LearnedLabel]]:
     """Return the labels that are shown, the most frequent ones in their order, and the others."""
-    by_frequency = sorted(learned.labels, key=lambda label: -label.num_texts)
+    labels = learned.labels
+    by_frequency = sorted(range(len(labels)), key=lambda place: -labels[place].num_texts)
+    shown = sorted(by_frequency[:MAX_SHOWN_LABELS])
     left_out = by_frequency[MAX_SHOWN_LABELS:]
-    return [label for label in learned.labels if label not in left_out], left_out
+    return [labels[place] for place in shown], [labels[place] for place in left_out]
 
 
 def _has_opposites(learned: LearnedWords) -> bool:

@@ -21,6 +21,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import Pipeline
 from transformers.utils import logging
 
@@ -232,15 +233,12 @@ def _passes(answers: Answers) -> list[int | None]:
 
 def _padded(encoded: Sequence[dict[str, Tensor]], device: torch.device) -> dict[str, Tensor]:
     """Return texts as the rows of a batch, (B, T), zeros behind them."""
-    length = max(1, max(len(one["input_ids"]) for one in encoded))
     batch = {}
     for name in ("input_ids", "token_type_ids"):
-        rows = [F.pad(one[name], (0, length - len(one[name]))) for one in encoded]
-        batch[name] = torch.stack(rows).to(device)
-    num_tokens = torch.tensor([len(one["input_ids"]) for one in encoded])
-    mask = torch.arange(length) < num_tokens.unsqueeze(1)
-    batch["attention_mask"] = mask.long().to(device)
-    return batch
+        batch[name] = pad_sequence([one[name] for one in encoded], batch_first=True)
+    real = [torch.ones_like(one["input_ids"]) for one in encoded]
+    batch["attention_mask"] = pad_sequence(real, batch_first=True)
+    return {name: part.to(device) for name, part in batch.items()}
 
 
 def _read_batch(

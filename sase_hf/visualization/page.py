@@ -19,12 +19,11 @@ from .attended_text import (
     Result,
     is_right,
     label_text,
-    of_texts,
     parse_results,
     predicted_text,
-    rest_of,
     scale_ends,
     shortened,
+    totals_of,
 )
 from .learned_page import learned_values
 from .learned_words import LearnedWords
@@ -67,7 +66,7 @@ def attention_html(
         title=title,
         articles=articles,
         contents=contents,
-        learned=None if learned is None else learned_values(learned),
+        learned=learned,
     )
 
 
@@ -138,15 +137,20 @@ def tables_html(
         title=title,
         tables=tables,
         examples=shown,
-        learned=None if learned is None else learned_values(learned),
+        learned=learned,
         learned_after=learned_after,
     )
 
 
 def _render(
-    template: str, parsed: Sequence[Parsed], layout: str = "page.html", **values: object
+    template: str,
+    parsed: Sequence[Parsed],
+    layout: str = "page.html",
+    learned: LearnedWords | None = None,
+    **values: object,
 ) -> str:
     """Fill in a template; its scale and the number of views follow from the results it shows."""
+    values["learned"] = None if learned is None else learned_values(learned)
     texts = [text for _, texts in parsed for text in texts]
     values["num_views"] = max((len(text.views) for text in texts), default=0)
     values["has_linear"] = any(text.linear is not None for text in texts)
@@ -291,20 +295,17 @@ def _totals(result: Result, texts: Sequence[AttendedText]) -> dict[str, object]:
     `together`, that with the hops; `shared_out`, what "Why" shares out among the words, and `rest`,
     what no word has of it.
     """
-    sides = of_texts(result, "contributions")
-    by_hop = [sum(map(sum, hop)) for hop in zip(*sides, strict=True)]
-    if not by_hop:
+    totals = totals_of(result, texts)
+    if totals is None:
         unknown = ("added_by_words", "together", "shared_out", "rest")
         return {"added": [], **dict.fromkeys(unknown, "")}
-    by_hops = sum(by_hop)
-    by_words = sum(map(sum, of_texts(result, "linear_contributions")))
     has_linear_part = "linear_contributions" in result
-    rest = signed(rest_of(result, texts))
+    rest = signed(totals.rest)
     return {
-        "added": [signed(added) for added in (by_hops, *by_hop)],
-        "added_by_words": signed(by_words) if has_linear_part else "",
-        "together": signed(by_hops + by_words) if has_linear_part else "",
-        "shared_out": signed(sum(sum(text.added or ()) for text in texts)),
+        "added": [signed(added) for added in (sum(totals.by_hop), *totals.by_hop)],
+        "added_by_words": signed(totals.by_words_themselves) if has_linear_part else "",
+        "together": signed(totals.together) if has_linear_part else "",
+        "shared_out": signed(totals.by_words),
         "rest": "" if rest == signed(0.0) else rest,
     }
 

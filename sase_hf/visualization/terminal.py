@@ -13,7 +13,7 @@ from .attended_text import (
     label_text,
     parse_result,
     predicted_text,
-    rest_of,
+    totals_of,
 )
 from .rendering import signed
 
@@ -55,9 +55,11 @@ def attention_text(result: Result, top: int = 5, *, color: bool | None = None) -
             lines.append(f"why {target} {total}: {_reasons(words_added, in_color)}")
         if text.truncated:
             lines.append(f"(tokens cut off at the end and not read: {text.truncated:,})")
-    rest = signed(rest_of(result, texts))
-    if rest != signed(0.0) and any(text.words for text in texts):
-        lines.append(f"the rest {rest}: what no word of the text added")
+    totals = totals_of(result, texts)
+    if totals is not None and any(text.words for text in texts):
+        rest = signed(totals.rest)
+        if rest != signed(0.0):
+            lines.append(f"the rest {rest}: what no word of the text added")
     return "\n".join(lines)
 
 
