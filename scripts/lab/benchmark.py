@@ -10,6 +10,7 @@ takes hours, because the plain implementation is slow on documents; --quick take
     embedding   short texts to vectors
     commands    imports, a first label and page, embed.py and train.py on a file of --rows rows
     pages       one text in an HTML page that holds the model, in a pipeline and ONNX Runtime
+    why         explanations of models with more and more labels
 
 All that is compared runs in turn on the same texts, and a ratio is the median of the ratios of all
 rounds. The plain implementation (bench/models.py) has the same weights; logits and gradients are

@@ -93,10 +93,11 @@ def test_benchmark_prints_tables_and_writes_the_record(
     path = tmp_path / "record.json"
     words = ["--quick", "--rounds=1", "--seconds=0.1", "--num_texts=3", f"--record={path}"]
     words += ["--models", "pruned", f"--fields={json.dumps(NUMBERS)}"]
-    script.main([*words, "--only", "training", "lengths", "inference", "embedding"])
+    script.main([*words, "--only", "training", "lengths", "inference", "embedding", "why"])
     assert "speedup 1 (1 to 1)" in capsys.readouterr().out
     record = json.loads(path.read_text("utf-8"))
-    assert set(record["benchmark"]) == {"training", "lengths", "inference", "embedding"}
+    parts_of_record = {"training", "lengths", "inference", "embedding", "why"}
+    assert set(record["benchmark"]) == parts_of_record
     whole = record["benchmark"]["training"][1]
     assert (whole["workload"], whole["model"], whole["rounds"]) == ("tweets", "pruned", 1)
     assert whole["settings"]["plain"]["speedup"]["median"] == 1

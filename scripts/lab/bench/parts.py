@@ -19,6 +19,7 @@ from transformers import pipeline
 
 from sase_hf import SelfAttentiveConfig, SelfAttentiveForSequenceClassification, build_tokenizer
 from sase_hf.embedding import Embedder
+from sase_hf.models.contributions_self_attentive import explain
 from sase_hf.serving.onnx_export import export
 from sase_hf.serving.onnx_predictor import Predictor
 from sase_hf.training.command_line import flag_words
@@ -33,6 +34,7 @@ Result = dict[str, Any]
 # Texts in a batch of inference, and batches in a pass: more small ones, which differ most.
 INFERENCE_BATCHES = {1: 16, 32: 2, 256: 1}
 LONGEST_OF_PLAIN = 4000  # tokens; its time grows with the square
+NUMBERS_OF_LABELS = (10, 100, 1_000, 5_000)
 OUTPUT = "OUTPUT"  # in a command, a path that is new in each call
 TEXT = "the staff was friendly but the soup arrived cold"
 LABEL = f"from transformers import pipeline; pipeline('text-classification', {{!r}})({TEXT!r})"
@@ -185,6 +187,24 @@ def pages(flags: Namespace) -> Iterator[Result]:
                 yield {"words": words, **sizes, "seconds_to_first_label": first, **result}
 
 
+def why(flags: Namespace) -> Iterator[Result]:
+    """Compare the time of an explanation of tweets for models of 10 to 5,000 labels."""
+    for size in (1, 32):
+        texts = _draw(flags, WORKLOADS["tweets"][2], size)
+        [batch] = batches_of(texts, size, grouped=True, device=flags.device)
+        batch.pop("labels")
+        cases: dict[str, Any] = {}
+        for num_labels in NUMBERS_OF_LABELS:
+            torch.manual_seed(flags.seed)
+            config = SelfAttentiveConfig(**{**fields_of(flags), "num_labels": num_labels})
+            model = SelfAttentiveForSequenceClassification(config).eval().to(flags.device)
+            way = partial(explain, model, **batch)
+            cases[f"{num_labels:,} labels"] = partial(seconds_of, way, flags.device)
+        fewest = next(iter(cases))
+        result = compared(cases, flags, fewest, "times_fewest")
+        yield {"batch_size": size, **result}
+
+
 def fields_of(flags: Namespace, model: str | None = None) -> dict[str, Any]:
     """Return the fields of the config of one of `MODELS`, by default the first."""
     return {**models.PAPER, **models.MODELS[model or "mlp2000"], **flags.fields}
@@ -226,4 +246,5 @@ PARTS = {
     "embedding": embedding,
     "commands": commands,
     "pages": pages,
+    "why": why,
 }
