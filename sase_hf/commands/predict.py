@@ -3,6 +3,7 @@
     echo "The room was small, but not bad." | sase_hf predict runs/quickstart/model
     sase_hf predict runs/reviews new.txt > labels.csv
     sase_hf predict runs/reviews new.txt --format jsonl > labels.jsonl
+    sase_hf predict runs/reviews new.txt --doubtful_first > worth_a_look.csv
 
 Each line of the file, or of the standard input, is a text; for a model of pairs, a tab divides it.
 A translation model prints translations. `sase_hf train --test_file` reads files with columns.
@@ -15,8 +16,10 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from queue import Empty, Queue
 from threading import Thread
+from typing import Any
 
 import torch
+from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
 from transformers import BatchEncoding, TokenizersBackend
 
 from ..data.rows import ENDINGS, CsvForm, text_lines, wrap_read_errors
@@ -28,6 +31,7 @@ from ..models.text_limit import encode_within_limit
 from ..tasks.labels.predictions import predicted_labels
 from ..training.predictions import flat_row, json_line, write_csv
 from ..utils.cli import errors_in_one_line, make_parser, positive_int
+from ..utils.errors import refusal
 from ..utils.files import check_not_stdout
 from ..utils.loading import load_checkpoint
 from ..utils.translate import translate
@@ -47,6 +51,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--format", choices=("csv", "jsonl"), default="csv", help="(default: %(default)s)")
     size = "lines that are read and printed at once, at most (default: %(default)s)"
     add("--per_device_eval_batch_size", type=positive_int, default=32, help=size)
+    doubtful_first = "read all lines, then print those first of which the model is least sure"
+    add("--doubtful_first", action="store_true", help=doubtful_first)
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         if flags.file.lower().endswith(ENDINGS):
@@ -60,7 +66,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         if isinstance(sys.stdout, io.TextIOWrapper):  # what other programs read is UTF-8
             sys.stdout.reconfigure(encoding="utf-8")
         parts = arriving(read_lines(flags.file), flags.per_device_eval_batch_size)
-        rows = predict(model, tokenizer, parts)
+        rows: Iterable[dict[str, object]] = predict(model, tokenizer, parts)
+        if flags.doubtful_first:
+            rows = least_sure_first(rows, model)
         try:
             if flags.format == "jsonl":
                 for row in rows:
@@ -143,6 +151,27 @@ def predict(
                 "truncated": num_cut,
             }
         sys.stdout.flush()
+
+
+def least_sure_first(
+    rows: Iterable[dict[str, object]], model: CheckedPreTrainedModel
+) -> list[dict[str, object]]:
+    """Return predicted rows in the order in which they are worth a look.
+
+    The largest answer set is first, then the smallest lead of the best label; of several labels the
+    one that is nearest to applying, or to not applying, decides.
+    """
+    answers = answers_of(model.config)
+    if model.can_generate() or not answers.has_labels:
+        raise refusal(
+            f"--doubtful_first is for labels, and a {type(model).__name__} of this kind has none",
+            "leave it out",
+        )
+
+    def sureness(row: dict[str, Any]) -> Any:
+        return answers.sureness(list(row["scores"].values()))
+
+    return sorted(tqdm(rows, desc="Predicting", unit="line"), key=sureness)
 
 
 class _Warnings:

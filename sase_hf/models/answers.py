@@ -88,6 +88,13 @@ class Answers:
         likely = [name for name in others if scores[name] >= self.threshold]
         return {"answer_set": [best, *likely]}
 
+    def sureness(self, scores: Sequence[float]) -> tuple[float, ...] | None:
+        """Return a key that sorts texts by C scores, those first of which the model is least sure.
+
+        None if the scores do not say how sure the model is.
+        """
+        return None
+
     def is_right(self, true_label: object, result: Mapping[str, object]) -> bool | None:
         """Return whether a result has the true label, or labels; None if that cannot be said."""
         return None
@@ -164,6 +171,12 @@ class SingleLabel(_Labels):
             **self.answer_set(by_name),
         }
 
+    def sureness(self, scores: Sequence[float]) -> tuple[float, ...]:
+        """Sort by the size of the answer set, the largest first, then by the lead of the best."""
+        answer_set = self.answer_set(self._by_name(scores)).get("answer_set", [])
+        second, best = [0.0, *sorted(scores)][-2:]
+        return (-len(answer_set), best - second)
+
     def is_right(self, true_label: object, result: Mapping[str, object]) -> bool | None:
         """Return whether the label is the true one; None if there are several true ones."""
         if isinstance(true_label, list | tuple):
@@ -211,6 +224,10 @@ class MultiLabel(_Labels):
         fields = super().result(scores)
         fields["labels"] = self.predicted(scores)
         return fields
+
+    def sureness(self, scores: Sequence[float]) -> tuple[float, ...]:
+        """Sort by the label that is nearest to applying, or to not applying."""
+        return (min(abs(score - LEAST_PROBABILITY) for score in scores),)
 
     def is_right(self, true_label: object, result: Mapping[str, object]) -> bool:
         """Return whether the labels that apply are the true ones."""

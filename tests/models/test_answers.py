@@ -103,6 +103,34 @@ def test_answer_set_has_the_best_label_and_all_from_the_threshold_on(
 
 
 @pytest.mark.parametrize(
+    ("kind", "threshold", "least_sure_first"),
+    [
+        # The largest answer set, then the smallest lead of the best label.
+        (
+            SINGLE_LABEL,
+            0.3,
+            [[0.4, 0.35, 0.3], [0.5, 0.45, 0.05], [0.55, 0.35, 0.1], [0.8, 0.2, 0]],
+        ),
+        (SINGLE_LABEL, None, [[0.5, 0.5, 0], [0.4, 0.3, 0.3], [0.7, 0.2, 0.1]]),
+        # The label that is nearest to applying, or to not applying.
+        (MULTI_LABEL, None, [[0, 0.51, 1], [0.45, 0.9, 1], [0.1, 0, 1]]),
+    ],
+)
+def test_sureness_sorts_the_least_sure_first(
+    kind: str, threshold: float | None, least_sure_first: list[list[float]]
+) -> None:
+    answers: Any = answers_of_kind(kind, NAMES, threshold)
+    surest_first = least_sure_first[::-1]
+    surest_first.sort(key=answers.sureness)
+    assert surest_first == least_sure_first
+
+
+def test_sureness_of_one_label_is_its_probability_and_numbers_have_none() -> None:
+    assert answers_of_kind(SINGLE_LABEL, ["only"]).sureness([1.0]) == (0, 1.0)
+    assert NUMBERS.sureness(SCORES) is None
+
+
+@pytest.mark.parametrize(
     ("answers", "true_label", "expected"),
     [
         (SINGLE, "mild", True),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checkpoints import save_kinds
+from checkpoints import save_checkpoint, save_kinds
 from script_files import load_command
 from transformers import pipeline
 
@@ -67,6 +67,36 @@ def test_predict_answers_the_lines_that_have_come_when_the_input_pauses(
     os.close(write)
     assert list(map(len, parts)) == [32, 32, 6]
     os.dup2(usual, 0)
+
+
+def test_predict_prints_the_least_sure_first(
+    checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = tmp_path / "new.txt"
+    lines.write_text("\n".join(TEXTS), "utf-8")
+    words = [str(checkpoints / "classifier"), str(lines)]
+    printed = []
+    for flags in ([], ["--doubtful_first"]):
+        load_command("predict").main([*words, *flags])
+        printed.append(list(csv.DictReader(io.StringIO(capsys.readouterr().out))))
+    as_read, doubtful_first = printed
+
+    def lead(row: dict[str, str]) -> float:
+        scores = sorted(float(value) for name, value in row.items() if name.startswith("scores_"))
+        return scores[-1] - scores[-2]
+
+    assert doubtful_first == sorted(as_read, key=lead) != as_read
+
+
+def test_predict_refuses_doubts_of_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = save_checkpoint(tmp_path / "numbers", problem_type="regression")
+    lines = tmp_path / "new.txt"
+    lines.write_text("good", "utf-8")
+    with pytest.raises(SystemExit, match="--doubtful_first is for labels"):
+        load_command("predict").main([model, str(lines), "--doubtful_first"])
+    assert not capsys.readouterr().out
 
 
 def test_predict_counts_the_tokens_that_it_does_not_read(
