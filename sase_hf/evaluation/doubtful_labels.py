@@ -129,7 +129,7 @@ def doubtful_rows(
         most: Doubts to return.
 
     Rows that are too many for memory are left out, evenly spaced, and a regression learns from
-    evenly spaced rows where these are too many for some ten seconds; the log names the former.
+    evenly spaced rows where these are too many for some ten seconds; the log says so.
     """
     if rows.num_rows < LEAST_ROWS:
         return []
@@ -222,7 +222,13 @@ def parts_of(
         others = np.flatnonzero(part_of_row != number)
         if not len(numbers) or not len(others):
             continue
-        others = _few_enough(others, counts, len(answers_of(config).names))
+        enough = _few_enough(others, counts, len(answers_of(config).names))
+        if len(enough) < len(others) and number == 0:
+            logger.info(
+                f"doubtful labels are judged by {len(enough):,} of {len(others):,} other rows, "
+                "evenly spaced, because all would take too long"
+            )
+        others = enough
         learned = labels[torch.from_numpy(others)]
         regression = regression_of(
             counts[others], learned.numpy(), linear_part, config, strength=STRENGTH

@@ -272,8 +272,11 @@ def test_doubtful_rows_of_very_many_rows_are_a_sample(
     assert doubts[0].row == 299
 
 
-def test_doubtful_rows_are_judged_by_few_enough_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All rows are looked at, although a regression learns from some alone."""
+def test_doubtful_rows_are_judged_by_few_enough_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All rows are looked at, although a regression learns from some alone, as the log says."""
+    caplog.set_level("INFO")
     true = labels_of(300)
     given = [*true[:-1], 0]
     numbers_learned = []
@@ -289,3 +292,5 @@ def test_doubtful_rows_are_judged_by_few_enough_others(monkeypatch: pytest.Monke
     assert doubts[0].row == 299
     assert len(numbers_learned) == doubtful_labels.NUM_PARTS
     assert max(numbers_learned) < 150
+    of_first_part = f"judged by {numbers_learned[0]} of 240 other rows"
+    assert caplog.text.count("other rows") == caplog.text.count(of_first_part) == 1
