@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from .models.checked_model import check_one_per_token
 from .models.configuration_self_attentive import SelfAttentiveConfig
-from .models.packing_self_attentive import Packing
+from .models.packing_self_attentive import packing_of
 from .models.pooling_self_attentive import PackedSelfAttention, init_glorot_uniform
 
 
@@ -57,7 +57,7 @@ class SelfAttention(nn.Module):
         if attention_mask is None:
             attention_mask = states.new_ones(states.shape[:2])
         check_one_per_token("attention_mask", attention_mask, states)
-        packing = Packing(attention_mask != 0, states.dtype)
+        packing = packing_of(attention_mask != 0, states.dtype)
         packed = packing.pack(states)
         matrix, attention, penalty, _ = self.pooling(packing.unpack(packed), packed, packing)
         return matrix, packing.restore(attention.mT).mT, penalty

@@ -28,7 +28,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from .answers import answers_of
-from .packing_self_attentive import Packing, real_tokens, tokens_of_sides
+from .packing_self_attentive import packing_of, real_tokens, tokens_of_sides
 from .words_self_attentive import added_by_words
 
 HALF_PRECISION = (torch.bfloat16, torch.float16)
@@ -146,7 +146,7 @@ def _words(model: Any, inputs: Inputs, levels: Sequence[Tensor], slopes: Tensor)
     shape = slopes.shape[:-1]
     if slopes.shape[-2] == 0:
         return slopes.new_zeros(shape)
-    packing = Packing(_read_tokens(model, inputs))
+    packing = packing_of(_read_tokens(model, inputs))
     vectors, *layers = [packing.pack(level.flatten(0, -3)) for level in levels]
     packed = packing.pack(slopes.flatten(0, -3))
     packed = packed.masked_fill(packing.repeats.unsqueeze(-1), 0)

@@ -53,10 +53,10 @@ class BiLSTMLayer(nn.Module):
 
     def forward(self, x: Tensor, packing: Packing) -> Tensor:
         """Return the states of both directions, (P, H), from packed inputs (P, width)."""
-        mirrored = x.index_select(0, packing.reverse_index)
+        mirrored = packing.mirror(x)
         left_to_right = self._read(self.forward_lstm, x, packing)
         right_to_left = self._read(self.backward_lstm, mirrored, packing)
-        right_to_left = right_to_left.index_select(0, packing.reverse_index)
+        right_to_left = packing.mirror(right_to_left)
         return torch.cat([left_to_right, right_to_left], dim=-1)
 
     def _read(self, lstm: BlockLSTM, x: Tensor, packing: Packing) -> Tensor:

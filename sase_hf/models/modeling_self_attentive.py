@@ -28,7 +28,7 @@ from .checked_model import CheckedPreTrainedModel, check_one_per_token
 from .configuration_self_attentive import SelfAttentiveConfig
 from .encoders_self_attentive import ENCODERS
 from .linear_self_attentive import LinearPart
-from .packing_self_attentive import Packing, tokens_of_sides
+from .packing_self_attentive import packing_of, tokens_of_sides
 from .pooling_self_attentive import POOLINGS, init_glorot_uniform
 
 if TYPE_CHECKING:  # transformers copies every file that an import names; only others run these
@@ -594,7 +594,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             embeds = F.pad(embeds, (0, 0, 0, 1))
             mask = F.pad(mask, (0, 1))
             rationale = None if rationale is None else F.pad(rationale, (0, 1))
-        packing = Packing(mask, embeds.dtype)
+        packing = packing_of(mask, embeds.dtype)
         vectors = self.dropout(packing.pack(embeds))
         layers = self.token_encoder(vectors, packing)
         states = packing.unpack(layers[-1])  # (B, S, H)

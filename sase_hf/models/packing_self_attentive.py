@@ -52,6 +52,11 @@ def _spare(positions: int) -> int:
     return -positions % unit
 
 
+def _precision(dtype: torch.dtype) -> torch.dtype:
+    """Return the precision in which a CPU reads tensors of a type: under autocast, that of it."""
+    return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else dtype
+
+
 def real_tokens(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
     """Return True on real tokens, (B, T); without a mask every token is real."""
     if attention_mask is None:
@@ -102,8 +107,6 @@ class Packing:
         lengths: Tokens of each sentence by rank, or None where reading them would cost too much.
         rank: The rank of each position's sentence, shape (P,).
         step: Which token of its sentence each position holds, shape (P,).
-        reverse_index: For every position, the position of the same sentence read backwards: the
-            first token maps to the last, shape (P,).
         real: True on the real tokens of left-aligned rows, shape (B, S).
     """
 
@@ -121,10 +124,8 @@ class Packing:
             sorted_lengths, self.order = lengths.sort(descending=True, stable=True)
             self.lengths = sorted_lengths.tolist()
             self.blocks = dense_blocks(self.lengths)
-        if torch.is_autocast_enabled("cpu"):
-            dtype = torch.get_autocast_dtype("cpu")
         self.spare = spare_steps = 0
-        if self.lengths is not None and dtype in COMPILED:
+        if self.lengths is not None and _precision(dtype) in COMPILED:
             self.spare = _spare(sum(steps * rows for steps, rows in self.blocks))
             spare_steps = _spare(sum(steps for steps, _ in self.blocks))
         first, step, self.rank = self._positions()
@@ -135,7 +136,7 @@ class Packing:
         self.step = step.minimum(self._last)
         self._step_of_position = step
         self._tokens = sentence * length + columns_of_tokens(mask, lengths)[sentence, self.step]
-        self.reverse_index = self._first[(self._last - step).clamp(min=0)] + self.rank
+        self._reverse_index = self._first[(self._last - step).clamp(min=0)] + self.rank
 
         steps = self._first.shape[0]
         self.real = torch.arange(steps, device=mask.device) < lengths.unsqueeze(1)
@@ -180,6 +181,10 @@ class Packing:
         """
         return packed.index_select(0, self._rows).unflatten(0, tuple(self.real.shape))
 
+    def mirror(self, packed: Tensor) -> Tensor:
+        """Read every sentence backwards, the last token first: (P, width) -> (P, width)."""
+        return packed.index_select(0, self._reverse_index)
+
     def pack_rows(self, rows: Tensor) -> Tensor:
         """Put left-aligned rows into the packed sequence: (B, S, width) -> (P, width)."""
         positions = self.order[self.rank] * rows.shape[1] + self.step
@@ -213,3 +218,61 @@ class Packing:
         with_zeros = F.pad(packed, (0, 0, 1, 0))  # row 0 is for neighbours outside the sentence
         chosen = with_zeros.index_select(0, torch.stack(positions, 1).flatten())
         return chosen.unflatten(0, (-1, len(offsets)))
+
+
+class DensePacking(Packing):
+    """The packing of a batch without padding, T > 0: each step has all sentences in their order.
+
+    Its results are those of `Packing`. Where no position needs an index, a single text is read
+    without the many small operations that find them.
+    """
+
+    def __init__(self, mask: Tensor) -> None:
+        batch, length = mask.shape
+        self.mask = mask
+        self.real = mask
+        self.order = torch.arange(batch, device=mask.device)
+        self.lengths = [length] * batch
+        self.blocks = [(length, batch)]
+        self.spare = 0
+        self._first = torch.arange(0, length * batch, batch, device=mask.device)
+        self._last = torch.tensor(length - 1, device=mask.device)
+        self.rank = self.order.repeat(length)
+        self.step = torch.arange(length, device=mask.device).repeat_interleave(batch)
+        self._step_of_position = self.step
+
+    def pack(self, x: Tensor) -> Tensor:
+        """As `Packing.pack`."""
+        return x.transpose(0, 1).flatten(0, 1)
+
+    def unpack(self, packed: Tensor) -> Tensor:
+        """As `Packing.unpack`; S is T."""
+        return packed.unflatten(0, self.blocks[0]).transpose(0, 1)
+
+    def mirror(self, packed: Tensor) -> Tensor:
+        """As `Packing.mirror`."""
+        return packed.unflatten(0, self.blocks[0]).flip(0).flatten(0, 1)
+
+    def pack_rows(self, rows: Tensor) -> Tensor:
+        """As `Packing.pack_rows`."""
+        return self.pack(rows)
+
+    def restore(self, rows: Tensor) -> Tensor:
+        """As `Packing.restore`."""
+        return rows
+
+    def restore_pairs(self, weights: Tensor) -> Tensor:
+        """As `Packing.restore_pairs`."""
+        return weights
+
+
+def packing_of(mask: Tensor, dtype: torch.dtype = torch.float32) -> Packing:
+    """Return the packing of a batch; the arguments are those of `Packing`.
+
+    Whether there is padding is asked only where the answer costs nothing: on a CPU, in no graph.
+    """
+    has_values = mask.device.type == "cpu" and not is_tracing(mask)
+    is_half = _precision(dtype) in COMPILED
+    if has_values and not is_half and mask.numel() > 0 and mask.all():
+        return DensePacking(mask)
+    return Packing(mask, dtype)

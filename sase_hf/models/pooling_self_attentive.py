@@ -17,7 +17,7 @@ from transformers import initialization as init
 from transformers.utils.import_utils import is_tracing
 
 from .configuration_self_attentive import SelfAttentiveConfig
-from .packing_self_attentive import Packing
+from .packing_self_attentive import DensePacking, Packing
 
 # M, A, penalty, cost of the marks
 Pooled = tuple[Tensor, Tensor | None, Tensor, Tensor | None]
@@ -221,7 +221,8 @@ def _attend(scores: Tensor, function: str) -> Tensor:
         return scores.softmax(1)
     alpha = ALPHAS[function]
     shifted = (scores - scores.detach().amax(1, keepdim=True)).mT  # (B, r, S)
-    weigh = _sparse_weights if is_tracing(scores) else _SparseWeights.apply
+    has_gradient = torch.is_grad_enabled() and scores.requires_grad
+    weigh = _SparseWeights.apply if has_gradient and not is_tracing(scores) else _sparse_weights
     return weigh(shifted, alpha).mT
 
 
@@ -238,6 +239,8 @@ def _rows_of_scores(scores: Tensor, packing: Packing) -> Tensor:
 
 def _zero_if_empty(matrix: Tensor, packing: Packing) -> Tensor:
     """Return M with zeros for sentences without tokens; their states are those of padding."""
+    if isinstance(packing, DensePacking):  # each sentence has tokens
+        return matrix
     return matrix.masked_fill(~packing.real.any(1).view(-1, 1, 1), 0)
 
 

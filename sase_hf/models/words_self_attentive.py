@@ -97,7 +97,7 @@ def _through_layer(
     """Return what the biases of a layer add at each token (P,), and the slopes of x (P, w)."""
 
     def mirror(values: Tensor) -> Tensor:
-        mirrored = values.index_select(0, packing.reverse_index)
+        mirrored = packing.mirror(values)
         return mirrored.masked_fill(packing.repeats.unsqueeze(-1), 0)
 
     forward_states, backward_states = states.chunk(2, -1)
