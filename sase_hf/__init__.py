@@ -1,67 +1,37 @@
 """Two papers at home in Hugging Face Transformers: sentence matrices, and aligned translation.
 
-Importing this package registers its classes, so that the Auto classes and `pipeline` load its
-checkpoints without `trust_remote_code`. Saved checkpoints carry the code for everyone else.
+Once this package is imported, the Auto classes and `pipeline` of transformers load its checkpoints
+without `trust_remote_code`. Saved checkpoints carry the code for everyone else.
+
+The import takes no time: a name brings its module, and torch, when it is used. The classes are
+registered (`registration`) right after transformers is imported, by whoever imports it.
 """
 
-from transformers import AutoConfig, AutoModel, AutoTokenizer
-from transformers.pipelines import PIPELINE_REGISTRY
+import importlib
+from typing import TYPE_CHECKING
 
-from .data.own_vectors import own_word_vectors
-from .data.tokenizer import LenientTokenizer, build_tokenizer, build_translation_tokenizer
-from .data.word_vectors import load_word_vectors
-from .evaluation.linear_part import fit_linear_part
-from .layers import SelfAttention
-from .models import FAMILIES, Family
-from .models.configuration_rnnsearch import RNNSearchConfig
-from .models.configuration_self_attentive import SelfAttentiveConfig
-from .models.modeling_rnnsearch import RNNSearchForConditionalGeneration, RNNSearchModel
-from .models.modeling_self_attentive import (
-    SelfAttentiveForNLI,
-    SelfAttentiveForRetrieval,
-    SelfAttentiveForSequenceClassification,
-    SelfAttentiveModel,
-)
-from .models.pipeline_rnnsearch import AlignedTranslationPipeline
-from .models.pipeline_self_attentive import (
-    LimitedTextClassificationPipeline,
-    SelfAttentionPipeline,
-)
-from .utils.loading import build_on_encoder
+from .utils.after_import import after_import
+
+if TYPE_CHECKING:
+    from .data.own_vectors import own_word_vectors
+    from .data.tokenizer import build_tokenizer, build_translation_tokenizer
+    from .data.word_vectors import load_word_vectors
+    from .evaluation.linear_part import fit_linear_part
+    from .layers import SelfAttention
+    from .models.configuration_rnnsearch import RNNSearchConfig
+    from .models.configuration_self_attentive import SelfAttentiveConfig
+    from .models.modeling_rnnsearch import RNNSearchForConditionalGeneration, RNNSearchModel
+    from .models.modeling_self_attentive import (
+        SelfAttentiveForNLI,
+        SelfAttentiveForRetrieval,
+        SelfAttentiveForSequenceClassification,
+        SelfAttentiveModel,
+    )
+    from .models.pipeline_rnnsearch import AlignedTranslationPipeline
+    from .models.pipeline_self_attentive import SelfAttentionPipeline
+    from .utils.loading import build_on_encoder
 
 __version__ = "0.1.0"
-
-
-STOCK_TASKS = ("text-classification", "sentiment-analysis")  # one task under two names
-
-
-def _register(family: Family) -> None:
-    """Let the Auto classes and `pipeline` know a family."""
-    config = family.config
-    heads = tuple(family.heads.values())
-    config.register_for_auto_class()
-    family.base_model.register_for_auto_class("AutoModel")
-    for head in heads:
-        head.register_for_auto_class(family.auto_class.__name__)
-    AutoConfig.register(config.model_type, config, exist_ok=True)
-    AutoModel.register(config, family.base_model, exist_ok=True)
-    # If a family has several heads, `architectures` in the config selects the head.
-    family.auto_class.register(config, heads if len(heads) > 1 else heads[0], exist_ok=True)
-    AutoTokenizer.register(config, fast_tokenizer_class=LenientTokenizer, exist_ok=True)
-    PIPELINE_REGISTRY.register_pipeline(
-        family.pipeline_task,
-        pipeline_class=family.pipeline_class,
-        pt_model=family.auto_class,
-        type="text",
-    )
-    stock_tasks = STOCK_TASKS if family.hub_task in STOCK_TASKS else ()
-    config.local_pipelines = (family.pipeline_task, *stock_tasks)
-
-
-for _family in FAMILIES.values():
-    _register(_family)
-# The stock pipeline of labels, which reads of a long text what the others read.
-PIPELINE_REGISTRY.supported_tasks["text-classification"]["impl"] = LimitedTextClassificationPipeline
 
 __all__ = [
     "AlignedTranslationPipeline",
@@ -82,3 +52,46 @@ __all__ = [
     "load_word_vectors",
     "own_word_vectors",
 ]
+
+# The module of each public name; type checkers read the imports above.
+_MODULES = {
+    "AlignedTranslationPipeline": ".models.pipeline_rnnsearch",
+    "RNNSearchConfig": ".models.configuration_rnnsearch",
+    "RNNSearchForConditionalGeneration": ".models.modeling_rnnsearch",
+    "RNNSearchModel": ".models.modeling_rnnsearch",
+    "SelfAttention": ".layers",
+    "SelfAttentionPipeline": ".models.pipeline_self_attentive",
+    "SelfAttentiveConfig": ".models.configuration_self_attentive",
+    "SelfAttentiveForNLI": ".models.modeling_self_attentive",
+    "SelfAttentiveForRetrieval": ".models.modeling_self_attentive",
+    "SelfAttentiveForSequenceClassification": ".models.modeling_self_attentive",
+    "SelfAttentiveModel": ".models.modeling_self_attentive",
+    "build_on_encoder": ".utils.loading",
+    "build_tokenizer": ".data.tokenizer",
+    "build_translation_tokenizer": ".data.tokenizer",
+    "fit_linear_part": ".evaluation.linear_part",
+    "load_word_vectors": ".data.word_vectors",
+    "own_word_vectors": ".data.own_vectors",
+}
+
+if not TYPE_CHECKING:  # a type checker would take it for a promise of any name
+
+    def __getattr__(name: str) -> object:
+        """Import the module of a public name, when the name is first used."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(_MODULES[name], __name__), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    """Return also the names that are not imported yet."""
+    return sorted({*globals(), *__all__})
+
+
+def _register() -> None:
+    importlib.import_module(".registration", __name__)
+
+
+after_import("transformers", _register)

@@ -2,3 +2,5 @@
 
 May import `models` and `utils`.
 """
+
+import transformers as _transformers  # noqa: F401 (before a file here: its import registers one)

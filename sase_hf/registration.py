@@ -1,0 +1,42 @@
+"""Let the Auto classes and `pipeline` of transformers know the families of this package.
+
+Importing this file registers them. `sase_hf/__init__.py` does so once transformers is imported.
+"""
+
+from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers.pipelines import PIPELINE_REGISTRY
+
+from .data.tokenizer import LenientTokenizer
+from .models.families import FAMILIES, Family
+from .models.pipeline_self_attentive import LimitedTextClassificationPipeline
+
+STOCK_TASKS = ("text-classification", "sentiment-analysis")  # one task under two names
+
+
+def register(family: Family) -> None:
+    """Let the Auto classes and `pipeline` know a family."""
+    config = family.config
+    heads = tuple(family.heads.values())
+    config.register_for_auto_class()
+    family.base_model.register_for_auto_class("AutoModel")
+    for head in heads:
+        head.register_for_auto_class(family.auto_class.__name__)
+    AutoConfig.register(config.model_type, config, exist_ok=True)
+    AutoModel.register(config, family.base_model, exist_ok=True)
+    # If a family has several heads, `architectures` in the config selects the head.
+    family.auto_class.register(config, heads if len(heads) > 1 else heads[0], exist_ok=True)
+    AutoTokenizer.register(config, fast_tokenizer_class=LenientTokenizer, exist_ok=True)
+    PIPELINE_REGISTRY.register_pipeline(
+        family.pipeline_task,
+        pipeline_class=family.pipeline_class,
+        pt_model=family.auto_class,
+        type="text",
+    )
+    stock_tasks = STOCK_TASKS if family.hub_task in STOCK_TASKS else ()
+    config.local_pipelines = (family.pipeline_task, *stock_tasks)
+
+
+for _family in FAMILIES.values():
+    register(_family)
+# The stock pipeline of labels, which reads of a long text what the others read.
+PIPELINE_REGISTRY.supported_tasks["text-classification"]["impl"] = LimitedTextClassificationPipeline

@@ -1,0 +1,78 @@
+"""What `import sase_hf` brings, when, and what transformers knows afterwards."""
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sase_hf
+
+# Imports after which transformers must know both families; whoever only imports the first module of
+# each line pays for nothing else, so that the order of all others differs.
+ORDERS = (
+    "import sase_hf; from transformers import BertModel",
+    "from transformers import AutoConfig; import sase_hf",
+    "from sase_hf.data.tokenizer import build_tokenizer",
+    "from sase_hf.utils.loading import load_pipeline",
+)
+KNOWS_FAMILIES = """
+from transformers import CONFIG_MAPPING, MODEL_MAPPING, TOKENIZER_MAPPING
+from transformers.pipelines import PIPELINE_REGISTRY
+for name, task in (("self_attentive", "self-attention"), ("rnnsearch", "aligned-translation")):
+    config = CONFIG_MAPPING[name]
+    assert config.__module__.startswith("sase_hf."), config
+    assert MODEL_MAPPING[config].__module__.startswith("sase_hf."), MODEL_MAPPING[config]
+    assert config in TOKENIZER_MAPPING
+    PIPELINE_REGISTRY.check_task(task)
+reader = PIPELINE_REGISTRY.supported_tasks["text-classification"]["impl"]
+assert reader.__module__.startswith("sase_hf."), reader
+"""
+
+
+def run_python(code: str) -> None:
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_package_imports_neither_torch_nor_transformers_before_a_name_is_used() -> None:
+    run_python(
+        "import sys, sase_hf\n"
+        "assert sase_hf.__version__\n"
+        "assert not {'torch', 'transformers', 'numpy', 'datasets'} & {*sys.modules}\n"
+        "assert sase_hf.SelfAttentiveConfig().model_type == 'self_attentive'\n"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ORDERS)
+def test_auto_classes_know_both_families_after_any_order_of_imports(order: str) -> None:
+    run_python(f"{order}\n{KNOWS_FAMILIES}")
+
+
+def test_public_names_are_those_that_type_checkers_read() -> None:
+    tree = ast.parse(Path(sase_hf.__file__).read_text(encoding="utf-8"))
+    [typed] = [node for node in tree.body if isinstance(node, ast.If) and not node.orelse][:1]
+    homes = {
+        alias.name: f".{node.module}"
+        for node in typed.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert homes == sase_hf._MODULES
+    assert sorted(homes) == sase_hf.__all__
+
+
+@pytest.mark.parametrize("name", sase_hf.__all__)
+def test_public_name_is_of_its_module(name: str) -> None:
+    module = importlib.import_module(sase_hf._MODULES[name], "sase_hf")
+    assert getattr(sase_hf, name) is getattr(module, name)
+    assert name in dir(sase_hf)
+
+
+def test_unknown_name_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match="SelfAttentiveForEverything"):
+        getattr(sase_hf, "SelfAttentiveForEverything")  # noqa: B009
