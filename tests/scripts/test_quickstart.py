@@ -39,10 +39,10 @@ def test_quickstart_prints_accuracies_an_example_and_a_page_of_test_rows(
     )
     assert done.returncode == 0, done.stderr[-4000:]
     output = done.stdout
-    baselines = re.search(r"label +(0\.\d+).*\nlinear model +(0\.\d+).*\nthis model +\d", output)
+    baselines = re.search(r"label +(\S+)%.*\nlinear model +(\S+)%.*\nthis model +\d", output)
     assert baselines, output
-    assert baselines[1] == {"reviews": "0.200", "pairs": "0.333"}[task]
-    assert 0 < float(baselines[2]) < 1
+    assert baselines[1] == {"reviews": "20.0", "pairs": "33.3"}[task]
+    assert 0 < float(baselines[2]) < 100
     assert re.search(r'"[A-Z].*\."\n  (\S+ \d+%,|\(reads all words)', output)
     assert re.search(r"  predicted: .+ \(\d+%\); true: ", output)
     files = dict(re.findall(r"^(checkpoint|heatmap)  +(.+)$", output, flags=re.MULTILINE))

@@ -8,7 +8,14 @@ from datasets import Dataset
 
 from sase_hf.evaluation.metrics import load_metrics, metrics_function
 from sase_hf.models.answers import answers_of_kind
-from sase_hf.tasks.labels.report import Report, measure_report, remarks, report_tables
+from sase_hf.tasks.labels.report import (
+    ClassScore,
+    Report,
+    headline,
+    measure_report,
+    remarks,
+    report_tables,
+)
 from sase_hf.utils.text import table_lines
 
 NAMES = ("cold", "mild", "hot")
@@ -26,7 +33,7 @@ def make_report(logits: list[list[float]], labels: list[Any], problem: str, name
         answers=answers_of_kind(problem, names),
         vocab_size=4,
         compute_metrics=metrics,
-        facts={"temperature": 2.0},
+        facts={"temperature": "2.000"},
     )
 
 
@@ -44,6 +51,34 @@ def test_report_counts_the_confusions_of_labels() -> None:
     assert report.systems["this model"]["accuracy"] == 0.4
     assert report.systems["most frequent label"]["accuracy"] == 0.6
     assert "linear model" in report.systems
+
+
+def test_headline_says_the_accuracy_and_the_worst_confusion() -> None:
+    few = make_report(LOGITS, LABELS, "single_label_classification", NAMES)
+    assert (headline(few) or "").startswith("right for 2 of 5 validation rows, the linear model ")
+    assert (headline(few) or "").endswith("; most often it confuses cold and mild")
+    many = make_report(LOGITS * 60, LABELS * 60, "single_label_classification", NAMES)
+    assert (headline(many) or "").startswith("right for 40 of 100 validation rows, ")
+
+
+@pytest.mark.parametrize(
+    ("systems", "expected"),
+    [
+        ({"this model": {"accuracy": 1.0}}, "right for 9 of 9 validation rows"),
+        (
+            {"linear model": {"mse": 4.0}, "this model": {"mse": 0.25}},
+            "off by 0.5 (root of the mean squared error), the linear model by 2",
+        ),
+        ({"this model": {"rouge": 0.4}}, None),
+    ],
+)
+def test_headline_says_what_is_known(
+    systems: dict[str, dict[str, float]], expected: str | None
+) -> None:
+    """Without a mistake nothing is confused."""
+    classes = [ClassScore("a", 1, 1, 1, 9), ClassScore("b", 0, 0, 0, 0)]
+    report = Report(9, systems, classes, np.diag([9, 0]), {}, [], [])
+    assert headline(report) == expected
 
 
 def test_remarks_name_few_rows_better_simple_models_and_labels_never_predicted() -> None:
@@ -158,7 +193,7 @@ def test_report_of_sets_of_one_label_scores_that_label() -> None:
 
 def test_report_counts_the_rows_of_labels_where_no_row_is_right() -> None:
     report = make_report([[0, 3, 0]] * 2, [0, 2], "single_label_classification", NAMES)
-    table = next(table for table in report_tables(report) if table.title == "label")
+    table = next(table for table in report_tables(report) if table.title == "Label by label")
     assert [row[-1] for row in table.rows] == ["1", "0", "1"]
 
 
@@ -193,4 +228,4 @@ def test_table_lines_keep_columns_apart_whatever_the_labels_are() -> None:
     assert all(len(line) <= 100 for line in lines)
     assert any(line.startswith("b[U+000D][U+001B][2J c ") for line in lines)
     assert all(min(line, default=" ") >= " " for line in lines)
-    assert sum("1.000" in line for line in lines) >= 3
+    assert sum("100.0%" in line for line in lines) >= 3

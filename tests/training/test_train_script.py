@@ -78,7 +78,7 @@ def test_train_file_alone_trains_evaluates_reports_and_says_what_to_do_next(
     assert state["best_metric"] is not None
     page = (run / "report.html").read_text()
     assert "linear model" in page
-    parts = ("most frequent label", ">What the model learned<", "recall", "true label, by predict")
+    parts = ("most frequent label", ">What the model learned<", "recall", "True label, by predict")
     places = [page.index(part) for part in parts]
     assert places == sorted(places)
     assert "<script>" not in page
@@ -266,7 +266,7 @@ def test_train_learns_targets_far_from_zero(tmp_path: Path) -> None:
     main(flags(**options, **files, **dropout))
     results = results_of(tmp_path / "run")
     assert results["eval_mse"] < 300  # of 6,667 for their mean
-    [simple] = re.findall(r"linear model.*?([\d,.]+)", (tmp_path / "run/report.html").read_text())
+    [simple] = re.findall(r">linear model<.*?([\d,.]+)", (tmp_path / "run/report.html").read_text())
     assert float(simple.replace(",", "")) < 6000
 
 

@@ -21,6 +21,7 @@ from ...utils.text import Table
 
 logger = logging.getLogger(__name__)
 
+PER_HUNDRED = 100  # rows from which a share is said as so many of a hundred
 MAX_MATRIX = 8  # labels of a confusion matrix that fits a terminal
 MAX_CONFUSED = 10
 FEW_ROWS = 100
@@ -48,7 +49,7 @@ class Report(NamedTuple):
     systems: the metrics of the simple models, and of `this model`.
     classes: the scores of each label; none for numbers.
     confusion: the number of rows by true and predicted label (C, C), for one label per row.
-    facts: further numbers, such as the loss without the penalty.
+    facts: further numbers by name, as they are shown.
     wrong: the wrong rows, the worst first; for numbers, the worse half.
     right: the other rows, in random order.
     """
@@ -57,7 +58,7 @@ class Report(NamedTuple):
     systems: Mapping[str, Mapping[str, float]]
     classes: Sequence[ClassScore]
     confusion: np.ndarray | None
-    facts: Mapping[str, float]
+    facts: Mapping[str, str]
     wrong: Sequence[int]
     right: Sequence[int]
 
@@ -70,7 +71,7 @@ def measure_report(
     answers: Answers,
     vocab_size: int,
     compute_metrics: Callable[[EvalPrediction], dict[str, float]],
-    facts: Mapping[str, float],
+    facts: Mapping[str, str],
 ) -> Report:
     """Measure the logits (B, C) of a model on rows, beside simple models that learn from `train`.
 
@@ -110,6 +111,47 @@ def _simple_outputs(
     return outputs
 
 
+def headline(report: Report) -> str | None:
+    """Return what a report says in one sentence; None if it has neither accuracy nor mse."""
+    own = report.systems[THIS_MODEL]
+    linear = report.systems.get(LINEAR_MODEL)
+    if "accuracy" in own:
+        num_right = _num_right(own["accuracy"], report.num_rows)
+        num_rows = min(report.num_rows, PER_HUNDRED)
+        sentence = f"right for {num_right} of {num_rows} validation rows"
+        if linear is not None:
+            sentence += (
+                f", the {LINEAR_MODEL} for {_num_right(linear['accuracy'], report.num_rows)}"
+            )
+    elif "mse" in own:
+        sentence = f"off by {math.sqrt(own['mse']):.3g} (root of the mean squared error)"
+        if linear is not None:
+            sentence += f", the {LINEAR_MODEL} by {math.sqrt(linear['mse']):.3g}"
+    else:
+        return None
+    confused = _most_confused(report)
+    if confused is not None:
+        first, second = confused
+        sentence += f"; most often it confuses {first} and {second}"
+    return sentence
+
+
+def _num_right(accuracy: float, num_rows: int) -> int:
+    """Return how many rows are right, of a hundred or of all if they are fewer."""
+    return round(accuracy * min(num_rows, PER_HUNDRED))
+
+
+def _most_confused(report: Report) -> tuple[str, str] | None:
+    """Return the two labels that are taken for one another most often; None if none are."""
+    if report.confusion is None:
+        return None
+    mistakes = np.triu(report.confusion + report.confusion.T, 1)
+    if not mistakes.any():
+        return None
+    first, second = np.unravel_index(mistakes.argmax(), mistakes.shape)
+    return report.classes[first].name, report.classes[second].name
+
+
 def report_tables(
     report: Report, max_matrix: int = MAX_MATRIX, max_labels: int | None = None
 ) -> Iterator[Table]:
@@ -121,12 +163,13 @@ def report_tables(
     noun = "row" if report.num_rows == 1 else "rows"
     metrics = list(report.systems[THIS_MODEL])
     rows = [
-        [system, *map(_three_digits, values.values())] for system, values in report.systems.items()
+        [system, *(_shown(name, value) for name, value in values.items())]
+        for system, values in report.systems.items()
     ]
-    yield Table(f"{report.num_rows:,} validation {noun}", ["", *metrics], rows)
+    heads = ["", *(SHARES.get(name, name) for name in metrics)]
+    yield Table(f"Results on {report.num_rows:,} validation {noun}", heads, rows)
     if report.facts:
-        facts = [[name, _three_digits(value)] for name, value in report.facts.items()]
-        yield Table(THIS_MODEL, ["", ""], facts)
+        yield Table("About this model", ["", ""], [list(fact) for fact in report.facts.items()])
     if report.classes:
         yield _score_table(report.classes, max_labels)
     if report.confusion is None:
@@ -138,8 +181,9 @@ def report_tables(
         yield _confusion_matrix(names, report.confusion)
 
 
-def _three_digits(value: float) -> str:
-    return f"{value:.3f}"
+def _shown(metric: str, value: float) -> str:
+    """Return a metric as a person reads it: a share in percent."""
+    return f"{value:.1%}" if metric in SHARES else f"{value:.3f}"
 
 
 def _score_table(classes: Sequence[ClassScore], max_labels: int | None) -> Table:
@@ -148,9 +192,9 @@ def _score_table(classes: Sequence[ClassScore], max_labels: int | None) -> Table
         classes = sorted(classes, key=lambda score: -score.rows)[:max_labels]
     rows = []
     for name, precision, recall, f1, num_rows in classes:
-        shares = map(_three_digits, (precision, recall, f1))
+        shares = (f"{share:.1%}" for share in (precision, recall, f1))
         rows.append([name, *shares, f"{num_rows:,}"])
-    return Table("label", ["", "precision", "recall", "F1", "rows"], rows)
+    return Table("Label by label", ["", "precision", "recall", "F1", "rows"], rows)
 
 
 def _confusion_matrix(names: Sequence[str], confusion: np.ndarray) -> Table:
@@ -161,7 +205,7 @@ def _confusion_matrix(names: Sequence[str], confusion: np.ndarray) -> Table:
         num_rows = max(sum(counts), 1)
         rows.append([name, *(f"{count:,}" for count in counts)])
         shares.append([count / num_rows for count in counts])
-    return Table("true label, by predicted", ["", *names], rows, shares)
+    return Table("True label, by predicted", ["", *names], rows, shares)
 
 
 def _worst_confusions(names: Sequence[str], confusion: np.ndarray) -> Table:
@@ -174,7 +218,7 @@ def _worst_confusions(names: Sequence[str], confusion: np.ndarray) -> Table:
         count = mistakes[true, predicted]
         if count:
             rows.append([names[true], names[predicted], f"{count:,}"])
-    return Table("most confused, true label", ["", "predicted", "rows"], rows)
+    return Table("Most confused: true label", ["", "predicted", "rows"], rows)
 
 
 def remarks(

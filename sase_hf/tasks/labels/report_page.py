@@ -23,7 +23,7 @@ from ...visualization.learned_words import LearnedWords, read_learned_words
 from ...visualization.page import tables_html
 from .calibration import LEAST, MOST, UNCHANGED
 from .doubtful import opinions_of, write_doubtful
-from .report import Report, measure_report, remarks, report_tables
+from .report import Report, headline, measure_report, remarks, report_tables
 
 logger = logging.getLogger(__name__)
 
@@ -64,11 +64,15 @@ def write_report(
     report = _measured(trainer, setup, output, known)
     chosen_by = (trainer.args.metric_for_best_model or "").removeprefix("eval_")
     notes = list(remarks(report, way_out, rare_way_out, chosen_by))
+    in_short = headline(report)
     folder = Path(str(trainer.args.output_dir))
     doubtful = None
     if trainer.args.do_train and "train" in setup.tokens:
         doubtful = write_doubtful(folder, setup, opinions_of(trainer))
-    _write_page(folder, setup, report, logits, notes, doubtful)
+    lines = notes if in_short is None else [in_short, *notes]
+    _write_page(folder, setup, report, logits, lines, doubtful)
+    if in_short is not None:
+        logger.info(one_line(f"report: {in_short}"))
     for note in notes:
         logger.warning(one_line(note))
     return metrics, list(report_tables(report, max_labels=MAX_LABELS))
@@ -96,23 +100,25 @@ def _measured(
 
 def _facts(
     trainer: SelfAttentiveTrainer, output: PredictionOutput, known: Mapping[str, float]
-) -> Iterator[tuple[str, float]]:
-    """Yield further numbers of the report, by name."""
+) -> Iterator[tuple[str, str]]:
+    """Yield further numbers of the report by name, as they are shown."""
     if trainer.family.loss is not None:
         logged = trainer.family.logged_outputs
         loss = trainer.family_loss(output, dict.fromkeys(logged, 0.0))
-        yield f"loss without the {' and '.join(logged)}", loss
+        yield f"loss without the {' and '.join(logged)}", f"{loss:.3f}"
     if "scale_of_words" in known:
-        yield "factor of the hops", known["scale_of_hops"]
-        yield "factor of the words themselves", known["scale_of_words"]
+        yield "factor of the hops", f"{known['scale_of_hops']:.3f}"
+        yield "factor of the words themselves", f"{known['scale_of_words']:.3f}"
     elif "temperature" in known:
         temperature = known["temperature"]
-        yield f"temperature{NOTES_ON_TEMPERATURE.get(temperature, '')}", temperature
-        yield "calibration error before scaling", known["eval_calibration_error_before"]
+        note = NOTES_ON_TEMPERATURE.get(temperature, "")
+        yield f"temperature{note}", f"{temperature:.3f}"
+        before = known["eval_calibration_error_before"]
+        yield "calibration error before scaling", f"{before:.1%}"
     if "eval_calibration_error" in known:
-        yield "calibration error, same rows", known["eval_calibration_error"]
+        yield "calibration error, same rows", f"{known['eval_calibration_error']:.1%}"
     if "answer_set_size" in known:
-        yield "labels in an answer set, mean", known["answer_set_size"]
+        yield "labels in an answer set, mean", f"{known['answer_set_size']:.2f}"
 
 
 def _write_page(
@@ -120,13 +126,13 @@ def _write_page(
     setup: TrainingSetup,
     report: Report,
     logits: Predictions,
-    notes: list[str],
+    lines: list[str],
     doubtful: Table | None,
 ) -> None:
-    """Write the page: the notes, the tables, what was learned, right and wrong predictions."""
+    """Write the page: the lines, the tables, what was learned, right and wrong predictions."""
     tables = []
-    if notes:
-        tables.append(Table("before you read on", [""], [[note] for note in notes]))
+    if lines:
+        tables.append(Table("In short", [""], [[line] for line in lines]))
     behind_metrics = len(tables) + 1
     tables.extend(report_tables(report, MAX_PAGE_MATRIX))
     validation = setup.rows.splits["validation"]
