@@ -1,4 +1,8 @@
-"""Run a command by its name: `sase_hf train --help`."""
+"""Run a command by its name: `sase_hf train --help`.
+
+`--help` prints a file of `commands/help`, because the flags of a training are those of classes of
+transformers, whose import takes seconds. A test compares each file with the flags of its command.
+"""
 
 import ast
 import difflib
@@ -23,6 +27,10 @@ COMMANDS = (
     "visualize",
 )
 
+HELP = Path(__file__).with_name("commands") / "help"
+# These say what they do if they are called without a word.
+TRAINING = ("train", "train_retrieval", "train_translation")
+
 
 def main() -> None:
     """Run the command that the first word of the command line names; list all without a word."""
@@ -37,6 +45,17 @@ def main() -> None:
         sys.exit(f"sase_hf: there is no command {name!r}{hint}\n{usage()}")
     else:
         sys.argv = [f"sase_hf {name}", *words]
+        run_command(name)
+
+
+def run_command(name: str) -> None:
+    """Run a command with the words of this process; only what truly runs imports torch."""
+    words = sys.argv[1:]
+    if "--help" in words or "-h" in words or (name in TRAINING and not words):
+        sys.stdout.write((HELP / f"{name}.txt").read_text(encoding="utf-8"))
+    elif "--version" in words:
+        sys.stdout.write(f"sase_hf {__version__}\n")
+    else:
         importlib.import_module(f"sase_hf.commands.{name}").main()
 
 

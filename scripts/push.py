@@ -1,6 +1,6 @@
 """The command `sase_hf push`, for a clone of the repository."""
 
-from sase_hf.commands.push import main
+from sase_hf.__main__ import run_command
 
 if __name__ == "__main__":
-    main()
+    run_command("push")

@@ -1,6 +1,6 @@
 """The command `sase_hf train_retrieval`, for a clone of the repository."""
 
-from sase_hf.commands.train_retrieval import main
+from sase_hf.__main__ import run_command
 
 if __name__ == "__main__":
-    main()
+    run_command("train_retrieval")

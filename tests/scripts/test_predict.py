@@ -177,10 +177,10 @@ def test_command_runs_the_script_that_it_names(
         (("predict", model, str(lines), "--format=jsonl", "--per_device_eval_batch_size=1"), "tab"),
         (("predict", model, "new.csv"), r"new\.csv has columns; .* train --test_file"),
         (("nothing",), r"no command 'nothing'\n.*\n\n  app "),
-        (("predict", "--help"), "0"),
     ):
         with pytest.raises(SystemExit, match=message):
             run(*words)
+    run("predict", "--help")
     line, shown = capsys.readouterr().out.split("\n", maxsplit=1)
     found = json.loads(line)
     assert (found["text"], found["text_pair"]) == ("Two dogs sleep.", "No dog.")
