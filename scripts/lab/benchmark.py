@@ -8,7 +8,8 @@ takes hours, because the plain implementation is slow on documents; --quick take
     lengths     time and memory of encoder and attention against the length of the texts
     inference   the forward pass, also with bfloat16 weights
     embedding   short texts to vectors
-    commands    imports, a first label and page, embed.py and train.py on a file of --rows rows
+    start       imports, help texts, a first label and a first page
+    commands    embed.py and train.py on a file of --rows rows
     pages       one text in an HTML page that holds the model, in a pipeline and ONNX Runtime
     why         explanations of models with more and more labels
 

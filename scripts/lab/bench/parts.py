@@ -39,6 +39,7 @@ OUTPUT = "OUTPUT"  # in a command, a path that is new in each call
 TEXT = "the staff was friendly but the soup arrived cold"
 LABEL = f"from transformers import pipeline; pipeline('text-classification', {{!r}})({TEXT!r})"
 BARE = "from transformers import PreTrainedModel"  # whoever loads any model pays this much
+OUR_MODEL = "from sase_hf import SelfAttentiveModel"
 # Small, so that the time is that of reading, tokens, batches and results.
 SIZES: dict[str, Any] = {"embedding_size": 50, "lstm_hidden_size": 50, "num_hops": 2}
 # Tokens, label, attention and contributions of a text; returns the mean seconds.
@@ -120,13 +121,32 @@ def embedding(flags: Namespace, batch_size: int = 64) -> Iterator[Result]:
     yield {"texts": len(texts), "batch_size": batch_size, **result}
 
 
+def start(flags: Namespace) -> Iterator[Result]:
+    """Compare what starts a process with `BARE`: imports, help texts, a first label and page."""
+    with tempfile.TemporaryDirectory() as folder:
+        save_model(folder, flags.seed, **SIZES)
+        page = [f"{SCRIPTS}/visualize.py", folder, "--text", TEXT, "--output", OUTPUT]
+        words = {
+            "import transformers": ["-c", "import transformers"],
+            "import torch": ["-c", "import torch"],
+            BARE: ["-c", BARE],
+            "import sase_hf": ["-c", "import sase_hf"],
+            OUR_MODEL: ["-c", OUR_MODEL],
+            "sase_hf --help": ["-m", "sase_hf", "--help"],
+            "train.py --help": [f"{SCRIPTS}/train.py", "--help"],
+            "embed.py --help": [f"{SCRIPTS}/embed.py", "--help"],
+            "first label": ["-c", "import sase_hf; " + LABEL.format(folder)],
+            "first page": page,
+        }
+        yield _compared_with_bare(words, flags)
+
+
 def commands(flags: Namespace) -> Iterator[Result]:
-    """Compare imports, first results, and commands on a file of `--rows` rows with `BARE`."""
+    """Compare commands on a file of `--rows` rows with `BARE`."""
     with tempfile.TemporaryDirectory() as folder:
         save_model(folder, flags.seed, **SIZES)
         rows = f"{folder}/rows.csv"
         write_rows(rows, flags.rows)
-        output = ["--output", OUTPUT]
         options = {
             "train_file": rows,
             "output_dir": OUTPUT,
@@ -136,21 +156,19 @@ def commands(flags: Namespace) -> Iterator[Result]:
             "save_strategy": "no",
             "use_cpu": flags.device == "cpu",
         }
+        embed = [f"{SCRIPTS}/embed.py", folder, rows, "--device", flags.device]
         words = {
-            "import transformers": ["-c", "import transformers"],
-            "import torch": ["-c", "import torch"],
             BARE: ["-c", BARE],
-            "import sase_hf": ["-c", "import sase_hf"],
-            "train.py --help": [f"{SCRIPTS}/train.py", "--help"],
-            "embed.py --help": [f"{SCRIPTS}/embed.py", "--help"],
-            "first label": ["-c", "import sase_hf; " + LABEL.format(folder)],
-            "first page": [f"{SCRIPTS}/visualize.py", folder, "--text", TEXT, *output],
-            "embed.py": [f"{SCRIPTS}/embed.py", folder, rows, "--device", flags.device, *output],
+            "embed.py": [*embed, "--output", OUTPUT],
             "train.py": [f"{SCRIPTS}/train.py", *flag_words(options)],
         }
-        cases = {name: partial(seconds_of_command, command) for name, command in words.items()}
-        result = compared(cases, flags, BARE, "times_bare")
-    yield {"rows": flags.rows, **result}
+        yield {"rows": flags.rows, **_compared_with_bare(words, flags)}
+
+
+def _compared_with_bare(words: dict[str, list[str]], flags: Namespace) -> Result:
+    """Return the seconds of commands of Python, beside those of `BARE`."""
+    cases = {name: partial(seconds_of_command, command) for name, command in words.items()}
+    return compared(cases, flags, BARE, "times_bare")
 
 
 def write_rows(file: str, count: int) -> None:
@@ -244,6 +262,7 @@ PARTS = {
     "lengths": lengths,
     "inference": inference,
     "embedding": embedding,
+    "start": start,
     "commands": commands,
     "pages": pages,
     "why": why,
