@@ -8,7 +8,7 @@ import html
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,13 @@ HIDDEN = ("disable_tqdm", "logging_", "output_dir", "overwrite_", "push_to_", "h
 
 # Numbers that tell nothing about the answers of the model: the Hub lists the others as its results.
 NO_RESULTS = ("penalty", "rationale_cost", "calibration_error_before")
+SHARES = {  # results from 0 to 1, in the words of a table
+    "accuracy": "accuracy",
+    "macro_f1": "macro F1",
+    "calibration_error": "calibration error",
+    "recall_at_1": "recall at 1",
+    "recall_at_10": "recall at 10",
+}
 NOT_NAMED = ("loss", "penalty")  # among the results of a card, to a reader
 
 _TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent))  # Markdown, not HTML
@@ -103,7 +110,8 @@ def model_card(
         labels=_labels(config, about.get("labels", {})),
         num_parameters=num_parameters,
         checksums=checksums.strip(),
-        record=_escape({**record, "metrics": _finite_metrics(record)}),
+        record=_escape(record),
+        results=_escape(dict(_shown_results(record))),
         settings=_escape(settings),
     )
 
@@ -305,6 +313,21 @@ def _results(task: str, record: JsonObject) -> list[EvalResult]:
         for metric, value in _finite_metrics(record).items()
         if metric not in NO_RESULTS
     ]
+
+
+def _shown_results(record: JsonObject) -> Iterator[tuple[str, str]]:
+    """Yield the measurements of a record as a person reads them: shares in percent."""
+    are_fitted = record.get("scale_of_words") is not None
+    is_scaled = (record.get("temperature") or 1) != 1
+    for metric, value in _finite_metrics(record).items():
+        if metric in NO_RESULTS:
+            continue
+        name = SHARES.get(metric, metric)
+        if metric == "calibration_error" and are_fitted:
+            name += " (on the rows that set the scales)"
+        elif metric == "calibration_error" and is_scaled:
+            name += " (on the rows that set the temperature)"
+        yield name, f"{value:.1%}" if metric in SHARES else f"{value:.4g}"
 
 
 def _datasets(sources: JsonObject, listed: str | Sequence[str]) -> list[str]:

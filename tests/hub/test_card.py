@@ -110,6 +110,13 @@ def test_card_of_a_resumed_run_says_nothing_of_its_time() -> None:
     assert "## Training\n\nThese settings" in text
 
 
+def test_card_shows_shares_in_percent_and_nothing_that_says_nothing() -> None:
+    measured = {"accuracy": 0.71234, "macro_f1": 0.5, "mse": 0.25, "penalty": 0.3}
+    section = card_of({**RECORD, "metrics": measured}).text.partition("## Results")[2]
+    assert "| accuracy | 71.2% |\n| macro F1 | 50.0% |\n| mse | 0.25 |\n" in section
+    assert "penalty" not in section.partition("## ")[0]
+
+
 def test_card_of_a_regression_has_no_labels() -> None:
     regression = card_of(num_labels=1, problem_type="regression").text
     assert "LABEL_0" not in regression
@@ -121,11 +128,11 @@ def test_card_says_whether_the_probabilities_were_scaled_and_on_which_rows() -> 
     card = card_of({**asked, "temperature": 1.5}).text
     assert "probabilities were scaled on the validation rows (temperature" in card
     assert "answer_set" not in card
-    assert "calibration_error (on the rows that set the temperature) | 0.01 |" in card
+    assert "| calibration error (on the rows that set the temperature) | 1.0% |" in card
     for temperature in (1.0, None):
         card = card_of({**asked, "temperature": temperature}).text
         assert "* The probabilities are not calibrated." in card
-        assert "calibration_error | 0.01 |" in card
+        assert "| calibration error | 1.0% |" in card
 
 
 def test_card_says_how_much_the_hops_and_the_words_count() -> None:
@@ -133,7 +140,7 @@ def test_card_says_how_much_the_hops_and_the_words_count() -> None:
     record = {**RECORD, **scales, "metrics": {"calibration_error": 0.01}}
     card = card_of(record, linear_part="words_and_pairs").text
     assert "scaled on the validation rows (factors 0.31 and 0.60)" in card
-    assert "calibration_error (on the rows that set the scales) | 0.01 |" in card
+    assert "| calibration error (on the rows that set the scales) | 1.0% |" in card
     assert "| linear part beside the hops | words and pairs of words |" in card
 
 
