@@ -12,6 +12,7 @@ MAX_SAMPLES = {  # the flag that limits the rows of each split
     "test": "max_predict_samples",
 }
 RATIONALE = "rationale"
+RATIONALE_AGAINST = "rationale_against"
 
 
 @dataclass
@@ -97,6 +98,11 @@ class DataArguments(PredictionArguments):
         "[[start, end], ...]. For the second text of a pair, _pair is added to the name. The "
         'default may be missing; "" ignores marks.',
         RATIONALE,
+    )
+    rationale_against_column_name: str = flag(
+        "The column of marks on the parts of the text that are not the reasons for its label, in "
+        "the same form. Training leaves them out, and everywhere if several rows have the mark.",
+        RATIONALE_AGAINST,
     )
     problem_type: str | None = flag(
         "Kind of the labels; by default inferred from the column.",

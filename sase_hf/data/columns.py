@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import regex
 
+from ..utils.errors import refusal
 from ..utils.text import one_line
-from .arguments import RATIONALE, DataArguments
+from .arguments import RATIONALE, RATIONALE_AGAINST, DataArguments
 from .label_values import given_labels, is_number, truth_of
 from .rows import NAMES_ABOVE, is_sheet
 from .sources import Batch, Columns, usual_form
@@ -88,6 +89,15 @@ KINDS: dict[str, Callable[[object], bool]] = {
     OTHER: lambda value: True,
 }
 
+# The names of marks on the texts, and of those on what is no reason.
+SPAN_COLUMNS = ("spans", "spans_pair")
+AGAINST_COLUMNS = ("spans_against", "spans_against_pair")
+# The flags of their columns, and the defaults of these.
+MARKS = (
+    ("rationale_column_name", RATIONALE, SPAN_COLUMNS),
+    ("rationale_against_column_name", RATIONALE_AGAINST, AGAINST_COLUMNS),
+)
+
 # A name with more is rather a text.
 LONG_NAME = 80  # characters
 MANY_WORDS = 4
@@ -156,15 +166,35 @@ def _find_marks(
     spans = arguments.rationale_column_name
     if against:
         wanted = {"spans": spans, "against": "against"}
-    elif spans:
-        wanted = {"spans": spans, "spans_pair": f"{spans}_pair"}
-    else:
-        return {}
+        return _marks_apart(names, wanted, "rationale_column_name", spans, others)
+    marks: dict[str, str] = {}
+    for flag, default, kinds in MARKS:
+        name = getattr(arguments, flag)
+        if name:
+            first, second = kinds
+            wanted = {first: name, second: f"{name}_pair"}
+            asked = None if name == default else name
+            marks |= _marks_apart(names, wanted, flag, asked, others)
+    if len({*marks.values()}) < len(marks):
+        raise refusal(
+            f"--rationale_column_name and --rationale_against_column_name are both {spans}",
+            "give one of them another column",
+        )
+    return marks
+
+
+def _marks_apart(
+    names: Names, wanted: Mapping[str, str], flag: str, asked: str | None, others: Collection[str]
+) -> dict[str, str]:
+    """Return columns of marks by kind, none if one is among the `others`.
+
+    ValueError if the flag, by which they are `asked` for, names one of these.
+    """
     marks = {kind: names.get(name, name) for kind, name in wanted.items()}
     if {*marks.values()}.isdisjoint(others):
         return marks
-    if spans != RATIONALE or against:
-        raise ValueError(f"--rationale_column_name is {spans}, which holds texts or labels")
+    if asked is not None:
+        raise ValueError(f"--{flag} is {asked}, which holds texts or labels")
     return {}
 
 

@@ -24,8 +24,8 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 from ..models.answers import MULTI_LABEL, REGRESSION, Answers
 from ..utils.errors import refusal
 from ..utils.text import one_line
-from .arguments import MAX_SAMPLES, RATIONALE, DataArguments, PairArguments, SourceArguments
-from .columns import FLAGS, find_columns, find_pair
+from .arguments import MAX_SAMPLES, DataArguments, PairArguments, SourceArguments
+from .columns import FLAGS, MARKS, SPAN_COLUMNS, find_columns, find_pair
 from .held_out import hold_out
 from .label_cells import CellFault
 from .label_values import is_unlabelled, truth_of
@@ -50,7 +50,6 @@ from .unlabelled import load_unlabelled
 logger = logging.getLogger(__name__)
 
 TRANSLATION = "translation"
-SPAN_COLUMNS = ("spans", "spans_pair")  # the marks on each text
 
 
 @dataclass(frozen=True)
@@ -62,8 +61,9 @@ class Rows:
     number or list of numbers. Where labels are soft, the class id is that of the most probable
     class, and the train split has the `probabilities` to learn. Only a test split may come without
     `label`. Where texts are marked, `spans` holds the marks, `spans_pair` those of the second text,
-    and `against`, where it was asked for, those of one text that speak against the label. A train
-    split with labels says in `sources.PLACE_COLUMNS` where its rows stand in their file.
+    and `spans_against` and `spans_against_pair` the marks on what is no reason for the label;
+    `against`, where it was asked for, holds the words of one text that speak against the label. A
+    train split with labels says in `sources.PLACE_COLUMNS` where its rows stand in their file.
 
     sources: the origin of each split's rows, and their number.
     text_columns: the names in the source, one, or two for pairs.
@@ -158,10 +158,11 @@ def _require_columns(
         if split.name != "test":
             split.require(columns.labels, FLAGS)
     first = stored[0]
-    are_marks_named = arguments.rationale_column_name != RATIONALE and first.name != "test"
-    if columns.marks and (against or are_marks_named):
-        first_marks = next(iter(columns.marks.values()))
-        first.require([first_marks], "--rationale_column_name")
+    for flag, default, kinds in MARKS:
+        column = columns.marks.get(kinds[0])
+        is_named = getattr(arguments, flag) != default and first.name != "test"
+        if column is not None and (against or is_named):
+            first.require([column], f"--{flag}")
 
 
 def load_pairs(
@@ -419,7 +420,7 @@ def _with_spans(
         return rows
     feature = List(List(Value("int64")))
     for name, column in columns.marks.items():
-        text_name = "text_pair" if name == "spans_pair" else "text"
+        text_name = "text_pair" if name.endswith("_pair") else "text"
         if column not in split.column_names or text_name not in rows.column_names:
             continue
         spans: list[list[Span]] = []
@@ -430,10 +431,15 @@ def _with_spans(
             except ValueError as reason:
                 message = str(reason)
                 if not is_measured:
-                    message += "; to ignore the column, give --rationale_column_name ''"
+                    message += f"; to ignore the column, give --{_flag_of_marks(name)} ''"
                 raise split.cell_error(row, column, message) from None
         rows = rows.add_column(name, spans, feature=feature, new_fingerprint=uuid4().hex)
     return rows
+
+
+def _flag_of_marks(kind: str) -> str:
+    """Return the flag that names the column of marks of a kind."""
+    return next(flag for flag, _, kinds in MARKS if kind in kinds)
 
 
 def encode_rows(

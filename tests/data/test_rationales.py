@@ -182,3 +182,42 @@ def test_mark_on_a_part_of_a_composed_character_marks_its_token(text: str, level
     marks = marked_tokens(offsets, parse_spans([[len(text) - 1, len(text)]], text))
     assert sum(marks) == 1
     assert parse_spans([[0, 1]], text) == [(0, 1)], "other marks stay"
+
+
+def test_marks_against_are_read_beside_those_for_the_label(tmp_path: Path) -> None:
+    """Each text of a pair has a column of its own; a row may lack every one of them."""
+    rows = [{**row, "label": row["gold"]} for row in PAIRS]
+    rows[0]["rationale_against"] = [[0, 2]]
+    rows[1] |= {"rationale": [[2, 5]], "rationale_against_pair": [[0, 1]]}
+    path = write_jsonl(tmp_path / "rows.jsonl", rows)
+    train = load_rows(DataArguments(train_file=str(path))).splits["train"]
+    assert train["spans"][:2] == [[], [[2, 5]]]
+    assert train["spans_against"][:2] == [[[0, 2]], []]
+    assert train["spans_against_pair"][:2] == [[], [[0, 1]]]
+    ignored = DataArguments(train_file=str(path), rationale_against_column_name="")
+    assert "spans_against" not in load_rows(ignored).splits["train"].column_names
+
+
+def test_load_rows_names_the_mark_against_that_is_none(tmp_path: Path) -> None:
+    rows = [*ROWS[:3], {**ROWS[3], "rationale_against": [[0, 9]]}]
+    path = str(write_jsonl(tmp_path / "rows.jsonl", rows))
+    message = r"'rationale_against': \[0, 9\] is no mark .*--rationale_against_column_name ''$"
+    with pytest.raises(ValueError, match=message):
+        load_rows(DataArguments(train_file=path))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("rationale", "--rationale_against_column_name are both rationale; give one of them"),
+        ("x", r"has no column 'x'; .*Choose with --rationale_against_column_name"),
+        ("text", "--rationale_against_column_name is text, which holds texts or labels"),
+    ],
+)
+def test_load_rows_refuses_a_column_that_holds_no_marks_against(
+    name: str, message: str, tmp_path: Path
+) -> None:
+    path = str(write_jsonl(tmp_path / "rows.jsonl", ROWS))
+    asked = {"text_column_names": ["text"], "rationale_against_column_name": name}
+    with pytest.raises(ValueError, match=message):
+        load_rows(DataArguments(train_file=path, **asked))

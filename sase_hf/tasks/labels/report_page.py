@@ -11,7 +11,7 @@ from datasets import Dataset
 from transformers import EvalPrediction, Pipeline, pipeline
 from transformers.trainer_utils import PredictionOutput
 
-from ...data.splits import SPAN_COLUMNS
+from ...data.columns import AGAINST_COLUMNS, SPAN_COLUMNS
 from ...data.tokenizer import truncation
 from ...models import FAMILIES
 from ...training.task import Predictions, TrainingSetup
@@ -160,7 +160,8 @@ def _write_page(
 
 
 def _without_marks(rows: Dataset) -> Dataset:
-    return rows.remove_columns([name for name in rows.column_names if name in SPAN_COLUMNS])
+    marks = (*SPAN_COLUMNS, *AGAINST_COLUMNS)
+    return rows.remove_columns([name for name in rows.column_names if name in marks])
 
 
 def _learned(reader: Pipeline, setup: TrainingSetup, rows: Dataset) -> LearnedWords:

@@ -240,6 +240,7 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
         return {
             **super().what_is_read(rows),
             "rationale_column_name": self.arguments.data.rationale_column_name,
+            "rationale_against_column_name": self.arguments.data.rationale_against_column_name,
             "unlabelled": unlabelled,
         }
 
