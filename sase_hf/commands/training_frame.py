@@ -21,6 +21,7 @@ from ..utils.text import one_line, table_lines
 LOGGED = (
     "data.level",
     "data.own_vectors",
+    "data.phrases",
     "evaluation.linear_part",
     "tasks.labels.doubtful",
     "training.run",

@@ -100,8 +100,9 @@ class DataArguments(PredictionArguments):
         RATIONALE,
     )
     rationale_against_column_name: str = flag(
-        "The column of marks on the parts of the text that are not the reasons for its label, in "
-        "the same form. Training leaves them out, and everywhere if several rows have the mark.",
+        "The column of marks on the parts of the text that are no reasons for its label, in the "
+        "same form. Training leaves them out, and wherever else the words stand if two rows have "
+        "them marked.",
         RATIONALE_AGAINST,
     )
     problem_type: str | None = flag(

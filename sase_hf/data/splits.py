@@ -30,6 +30,7 @@ from .held_out import hold_out
 from .label_cells import CellFault
 from .label_values import is_unlabelled, truth_of
 from .labels import EncodedLabel, LabelColumn
+from .phrases import without_wrong_reasons
 from .rationales import Span, marked_tokens, parse_spans
 from .repeats import warn_of_repeats
 from .sources import (
@@ -61,9 +62,9 @@ class Rows:
     number or list of numbers. Where labels are soft, the class id is that of the most probable
     class, and the train split has the `probabilities` to learn. Only a test split may come without
     `label`. Where texts are marked, `spans` holds the marks, `spans_pair` those of the second text,
-    and `spans_against` and `spans_against_pair` the marks on what is no reason for the label;
-    `against`, where it was asked for, holds the words of one text that speak against the label. A
-    train split with labels says in `sources.PLACE_COLUMNS` where its rows stand in their file.
+    and `against`, where it was asked for, those of one text that speak against the label. A train
+    split with labels says in `sources.PLACE_COLUMNS` where its rows stand in their file, and lacks
+    the words that are no reason for a label (`phrases`).
 
     sources: the origin of each split's rows, and their number.
     text_columns: the names in the source, one, or two for pairs.
@@ -238,6 +239,7 @@ def _limited(
         limit = getattr(arguments, MAX_SAMPLES[name], None)
         if limit is not None:
             splits[name] = rows.select(range(min(limit, rows.num_rows)))
+    splits = without_wrong_reasons(splits, labels)
     warn_of_repeats(splits, TEXT_COLUMNS)
     used = {name: {**sources[name], "rows": rows.num_rows} for name, rows in splits.items()}
     return Rows(DatasetDict(splits), labels, used, columns.texts, columns.labels)

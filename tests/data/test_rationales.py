@@ -185,17 +185,18 @@ def test_mark_on_a_part_of_a_composed_character_marks_its_token(text: str, level
 
 
 def test_marks_against_are_read_beside_those_for_the_label(tmp_path: Path) -> None:
-    """Each text of a pair has a column of its own; a row may lack every one of them."""
+    """Each text of a pair has a column of its own. Training rows lack the words that are marked."""
     rows = [{**row, "label": row["gold"]} for row in PAIRS]
     rows[0]["rationale_against"] = [[0, 2]]
     rows[1] |= {"rationale": [[2, 5]], "rationale_against_pair": [[0, 1]]}
     path = write_jsonl(tmp_path / "rows.jsonl", rows)
     train = load_rows(DataArguments(train_file=str(path))).splits["train"]
     assert train["spans"][:2] == [[], [[2, 5]]]
-    assert train["spans_against"][:2] == [[[0, 2]], []]
-    assert train["spans_against_pair"][:2] == [[], [[0, 1]]]
+    assert train["spans"][:2] == [[], [[2, 5]]]
+    assert train["text"][:2] == ["dogs sleep.", "A man sings."]
+    assert train["text_pair"][:2] == ["No dog is awake.", "sings."]
     ignored = DataArguments(train_file=str(path), rationale_against_column_name="")
-    assert "spans_against" not in load_rows(ignored).splits["train"].column_names
+    assert load_rows(ignored).splits["train"]["text"][0] == rows[0]["premise"]
 
 
 def test_load_rows_names_the_mark_against_that_is_none(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from datasets import Dataset
 from transformers import EvalPrediction, Pipeline, pipeline
 from transformers.trainer_utils import PredictionOutput
 
-from ...data.columns import AGAINST_COLUMNS, SPAN_COLUMNS
+from ...data.columns import SPAN_COLUMNS
 from ...data.tokenizer import truncation
 from ...models import FAMILIES
 from ...training.task import Predictions, TrainingSetup
@@ -160,8 +160,7 @@ def _write_page(
 
 
 def _without_marks(rows: Dataset) -> Dataset:
-    marks = (*SPAN_COLUMNS, *AGAINST_COLUMNS)
-    return rows.remove_columns([name for name in rows.column_names if name in marks])
+    return rows.remove_columns([name for name in rows.column_names if name in SPAN_COLUMNS])
 
 
 def _learned(reader: Pipeline, setup: TrainingSetup, rows: Dataset) -> LearnedWords:

@@ -1,0 +1,331 @@
+"""Phrases that are no reason for a label, and training rows without them.
+
+Whoever marks the words of ten rows as no reason means all rows with these words. A model that reads
+the words even in a few rows takes them for a reason, and one that is told to attend to other words
+takes them in through its states. So they are left out wherever they stand in the training rows.
+
+Marks on the right words say as much of some of the other words: what stands in many marked rows,
+nearly tells their label and is marked in none of them is no reason to the people who marked.
+
+A phrase is a sequence of words, in any case of letters and with any blanks between them. A mark on
+a part of a word is one on the word.
+"""
+
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import regex
+from datasets import Dataset
+
+from ..models.answers import MULTI_LABEL, SINGLE_LABEL
+from ..models.pipeline_self_attentive import UNSPACED
+from ..utils.errors import refusal
+from ..utils.text import one_line
+from .columns import AGAINST_COLUMNS, SPAN_COLUMNS
+from .labels import LabelColumn
+from .rationales import Span
+from .sources import TEXT_COLUMNS, scratch_file, writing_rows
+
+logger = logging.getLogger(__name__)
+
+# From how many rows on a mark against speaks of the words, and not of one row alone.
+LEAST_MARKED = 2
+# Words are passed over if they stand in so many rows with marks, are marked in at most this share
+# of them, and raise the odds of a label so many times.
+LEAST_ROWS = 50
+MOST_MARKED = 0.01
+LEAST_ODDS = 20.0
+
+# A word, or a single character of punctuation or of a script without blanks between words.
+_WORD = regex.compile(rf"[[\p{{L}}\p{{M}}\p{{N}}]--{UNSPACED}]+|\S", regex.VERSION1)
+
+Phrase = tuple[str, ...]  # words in lower case
+Key = TypeVar("Key", str, Phrase)
+Place = Sequence[int]  # a span, also one that a dataset holds
+Row = Mapping[str, Any]
+
+
+class Word(NamedTuple):
+    """A word of a text, in lower case, and its span."""
+
+    text: str
+    start: int
+    end: int
+
+
+def words_in(text: str) -> list[Word]:
+    """Return the words of a text, each character of punctuation one of its own."""
+    return [Word(found[0].casefold(), *found.span()) for found in _WORD.finditer(text)]
+
+
+class Phrases:
+    """Phrases that are looked for in texts."""
+
+    def __init__(self, phrases: Iterable[Phrase]) -> None:
+        self._by_first_word: dict[str, list[Phrase]] = defaultdict(list)
+        for phrase in phrases:
+            self._by_first_word[phrase[0]].append(phrase)
+
+    def found_in(self, text: str) -> Iterator[tuple[Phrase, Span]]:
+        """Yield each phrase and its span, for all places where it stands."""
+        # Most texts end here, before the slower search for places.
+        if self._by_first_word.keys().isdisjoint(_WORD.findall(text.casefold())):
+            return
+        words = words_in(text)
+        for place, word in enumerate(words):
+            for phrase in self._by_first_word.get(word.text, ()):
+                stretch = words[place : place + len(phrase)]
+                if tuple(other.text for other in stretch) == phrase:
+                    yield phrase, (word.start, stretch[-1].end)
+
+
+def without_wrong_reasons(splits: Mapping[str, Dataset], labels: LabelColumn) -> dict[str, Dataset]:
+    """Return splits whose training rows lack the words that are no reason for a label.
+
+    These are the marks against; their phrases wherever else they stand, if `LEAST_MARKED` rows have
+    such marks, validation rows included; and the phrases of `passed_over`. What is marked as a
+    reason in a row stays in it, and a row of which no text is left goes. The log lists the phrases.
+    Other rows do not change; no split keeps its marks against.
+    """
+    changed = dict(splits)
+    if "train" in splits:
+        marked = marked_against(splits.values())
+        notes = {}
+        for phrase, count in marked.items():
+            if count >= LEAST_MARKED:
+                notes[phrase] = f"marked against in {count:,} rows"
+        for phrase, telling in passed_over(splits["train"], labels).items():
+            name = labels.names[telling.label]
+            notes.setdefault(
+                phrase,
+                f"marked in none of {telling.num_rows:,} rows with marks, but {telling.share:.0%} "
+                f"of these are {name}",
+            )
+        if marked or notes:
+            changed["train"] = _without_phrases(splits["train"], notes)
+    for name, rows in changed.items():
+        changed[name] = rows.remove_columns(_present(AGAINST_COLUMNS, rows))
+    return changed
+
+
+def _present(names: Sequence[str], rows: Dataset) -> list[str]:
+    return [name for name in names if name in rows.column_names]
+
+
+def _texts_and_marks(row: Row, names: Sequence[str]) -> Iterator[tuple[str, Sequence[Place]]]:
+    """Yield each text of a row, and the marks on it that one of the columns `names` holds."""
+    for text, name in zip(TEXT_COLUMNS, names, strict=True):
+        if text in row:
+            yield row[text], row.get(name, ())
+
+
+def marked_against(splits: Iterable[Dataset]) -> Counter[Phrase]:
+    """Count the rows in which each phrase is marked against."""
+    num_rows: Counter[Phrase] = Counter()
+    for rows in splits:
+        names = _present(AGAINST_COLUMNS, rows)
+        if not names:
+            continue
+        for row in rows.select_columns([*_present(TEXT_COLUMNS, rows), *names]):
+            phrases = set()
+            for text, spans in _texts_and_marks(row, AGAINST_COLUMNS):
+                phrases |= {_words_of(text[start:end]) for start, end in _whole(text, spans)}
+            num_rows.update(phrases)
+    return num_rows
+
+
+def _words_of(text: str) -> Phrase:
+    return tuple(word.text for word in words_in(text))
+
+
+def _whole(text: str, spans: Iterable[Place]) -> Iterator[Span]:
+    """Yield the spans of the words that each of some spans touches; none for blanks."""
+    words = words_in(text) if spans else []
+    for span in spans:
+        touched = [word for word in words if _is_touched((word.start, word.end), [span])]
+        if touched:
+            yield touched[0].start, touched[-1].end
+
+
+# ---- what people passed over ---------------------------------------------------------------------
+
+
+class Telling(NamedTuple):
+    """A label that words nearly tell.
+
+    label: its number.
+    share: of the rows with the words, from 0 to 1.
+    num_rows: the rows with marks in which the words stand.
+    """
+
+    label: int
+    share: float
+    num_rows: int
+
+
+def passed_over(rows: Dataset, labels: LabelColumn) -> dict[Phrase, Telling]:
+    """Return phrases that no one marked as a reason although they nearly tell a label.
+
+    Each of their words, and the phrase, stands in `LEAST_ROWS` or more of the rows that have marks,
+    is marked in `MOST_MARKED` of these at most, and raises the odds of a label `LEAST_ODDS` times.
+    Numbers have no such phrases.
+    """
+    names = _present(SPAN_COLUMNS, rows)
+    if labels.kind not in (SINGLE_LABEL, MULTI_LABEL) or not names:
+        return {}
+    columns = [*_present(TEXT_COLUMNS, rows), *names, "label"]
+    marked = [row for row in rows.select_columns(columns) if any(row[name] for name in names)]
+    if len(marked) < LEAST_ROWS:
+        return {}
+    truths = np.array([_truths(row["label"], len(labels.names)) for row in marked])
+    words = _telling([_marked_words(row) for row in marked], truths)
+    return _telling([_runs_of(words, row) for row in marked], truths) if words else {}
+
+
+def _truths(label: Any, num_labels: int) -> list[bool]:
+    """Return whether each label applies to a row: a class id, or 0.0 or 1.0 for each class."""
+    if isinstance(label, list):
+        return [value > 0 for value in label]
+    return [number == label for number in range(num_labels)]
+
+
+def _marked_words(row: Row) -> dict[str, bool]:
+    """Return for each word of a row whether it is marked as a reason in some place."""
+    words: dict[str, bool] = {}
+    for text, spans in _texts_and_marks(row, SPAN_COLUMNS):
+        for word in words_in(text):
+            is_marked = _is_touched((word.start, word.end), spans)
+            words[word.text] = words.get(word.text, False) or is_marked
+    return words
+
+
+def _is_touched(place: Place, spans: Iterable[Place]) -> bool:
+    """Return whether a span shares a character with one of the others."""
+    first, last = place
+    return any(max(first, start) < min(last, end) for start, end in spans)
+
+
+def _runs_of(words: Collection[str], row: Row) -> dict[Phrase, bool]:
+    """Return the longest phrases of a row that are made of some words."""
+    runs: dict[Phrase, bool] = {}
+    for text, _ in _texts_and_marks(row, SPAN_COLUMNS):
+        all_words = _words_of(text)
+        for is_run, run in groupby(all_words, key=words.__contains__):
+            if is_run:
+                runs[tuple(run)] = False
+    return runs
+
+
+def _telling(rows: Sequence[Mapping[Key, bool]], truths: np.ndarray) -> dict[Key, Telling]:
+    """Return the label that each word or phrase of N rows nearly tells, if it does.
+
+    A row says of its words whether they are marked. `truths` (N, L) says which labels apply.
+    """
+    rows_of: dict[Key, list[int]] = defaultdict(list)
+    num_marked: Counter[Key] = Counter()
+    for number, row in enumerate(rows):
+        for key, is_marked in row.items():
+            rows_of[key].append(number)
+            num_marked[key] += is_marked
+    telling = {}
+    applies = truths.sum(0)
+    for key, numbers in rows_of.items():
+        num_rows = len(numbers)
+        if num_rows < LEAST_ROWS or num_marked[key] > MOST_MARKED * num_rows:
+            continue
+        with_key = truths[numbers].sum(0)
+        odds = _odds(with_key, num_rows) / _odds(applies - with_key, len(rows) - num_rows)
+        label = int(odds.argmax())
+        if odds[label] >= LEAST_ODDS:
+            telling[key] = Telling(label, with_key[label] / num_rows, num_rows)
+    return telling
+
+
+def _odds(counts: np.ndarray, num_rows: int) -> np.ndarray:
+    """Return the odds of labels with these counts among rows, half a row added to both sides."""
+    return (counts + 0.5) / (num_rows - counts + 0.5)
+
+
+# ---- leaving out ---------------------------------------------------------------------------------
+
+
+def _without_phrases(rows: Dataset, notes: Mapping[Phrase, str]) -> Dataset:
+    """Return rows without what is marked against, and without phrases; `notes` are for the log."""
+    phrases = Phrases(notes)
+    num_rows: Counter[Phrase] = Counter()
+    texts = _present(TEXT_COLUMNS, rows)
+    have_text = []
+
+    def leave_out(row: dict[str, Any]) -> dict[str, Any]:
+        changed, standing = _row_without(row, phrases)
+        num_rows.update(standing)
+        have_text.append(all(changed[name].strip() for name in texts))
+        return changed
+
+    with writing_rows():
+        rows = rows.map(
+            leave_out,
+            features=rows.features,
+            cache_file_name=scratch_file() if rows.cache_files else None,
+            load_from_cache_file=False,
+            desc="Leaving out phrases",
+        )
+    for phrase, note in notes.items():
+        words = " ".join(phrase)
+        message = f'left out of {num_rows[phrase]:,} training rows: "{words}", {note}'
+        logger.info(one_line(message))
+    if not any(have_text):
+        raise refusal(
+            "the training rows hold nothing but what is marked against",
+            "mark fewer words, or give --rationale_against_column_name ''",
+        )
+    return rows if all(have_text) else rows.select(np.flatnonzero(have_text))
+
+
+def _row_without(row: Row, phrases: Phrases) -> tuple[dict[str, Any], set[Phrase]]:
+    """Return a row without what is marked against and without phrases, and which of these it had.
+
+    What is marked as a reason stays.
+    """
+    changed = dict(row)
+    standing = set()
+    for text, spans, against in zip(TEXT_COLUMNS, SPAN_COLUMNS, AGAINST_COLUMNS, strict=True):
+        if text not in row:
+            continue
+        cuts = list(_whole(row[text], row.get(against, ())))
+        for phrase, span in phrases.found_in(row[text]):
+            standing.add(phrase)
+            cuts.append(span)
+        marks = row.get(spans, ())
+        cuts = [cut for cut in cuts if not _is_touched(cut, marks)]
+        if cuts:
+            changed[text], moved = cut_out(row[text], cuts, marks)
+            if spans in row:
+                changed[spans] = moved
+    return changed, standing
+
+
+def cut_out(text: str, cuts: Iterable[Place], marks: Iterable[Place]) -> tuple[str, list[Span]]:
+    """Return a text without some spans, and where the marks on it are then.
+
+    Blanks behind a span go with it; where none is before it, one takes its place.
+    """
+    is_cut = [False] * len(text)
+    for start, end in cuts:
+        while end < len(text) and text[end].isspace():
+            end += 1
+        is_cut[start:end] = [True] * (end - start)
+    kept: list[str] = []
+    places = []  # of each character in the new text
+    for character, is_left_out in zip(text, is_cut, strict=True):
+        places.append(len(kept))
+        if not is_left_out:
+            kept.append(character)
+        elif kept and not kept[-1].isspace():
+            kept.append(" ")
+    places.append(len(kept))
+    return "".join(kept), [(places[start], places[end]) for start, end in marks]
