@@ -17,6 +17,7 @@ from torch import Tensor
 
 from sase_hf.data.batching import token_counts
 from sase_hf.data.splits import TRANSLATION, load_pairs
+from sase_hf.evaluation.linear_part import logits_of
 from sase_hf.evaluation.metrics import load_metrics
 from sase_hf.tasks import LabelTask, TranslationTask
 from sase_hf.tasks.labels import LabelRunArguments, ModelArguments
@@ -37,6 +38,10 @@ MAX_EXPLAINED = 200
 
 # Shares of the rows at which the groups of `accuracy_by_length` end: fifths, and the longest.
 GROUP_ENDS = (0.2, 0.4, 0.6, 0.8, 0.95)
+
+# Validation rows of sst2 that decoy.py and marks.py have written.
+DECOY_ROWS = Path("data/decoy")
+MARKED_SENTENCES = Path("data/marks/sst2.sst_words.dev.jsonl")
 
 BIN_OF_WORDS = 5
 JOINED = (2, 3, 4)  # neighbouring pairs that are joined to long ones
@@ -103,6 +108,26 @@ def measure_explanation(words: Sequence[str], model: Path, word_list: Path | Non
         del agreed["intervals"]
         measured.setdefault("agreement", {})[marks] = agreed
     return measured
+
+
+def measure_reasons(words: Sequence[str], model: Path, _: Path | None) -> Record:
+    """Measure accuracy on the validation rows of decoy.py, and the attention on marks of marks.py.
+
+    The rows are sentences without the decoy, `clean`, and with it the other way round, `flipped`.
+    """
+    seed = parse_arguments(LabelTask, words).arguments.run.seed
+    measured: dict[str, Any] = {}
+    for name in ("clean", "flipped"):
+        rows = load_evaluation_dataset(str(model), str(DECOY_ROWS / f"sst2.{name}.dev.jsonl"))
+        predicted = logits_of(rows.model, rows.rows).argmax(-1)
+        labels = torch.tensor(rows.rows["labels"][:])
+        measured[name] = {"accuracy": (predicted == labels).double().mean().item()}
+    marked = load_evaluation_dataset(
+        str(model), str(MARKED_SENTENCES), max_samples=200, seed=seed, with_marks=True
+    )
+    agreed = measure_agreement(marked, seed=seed)
+    measured["attention"] = agreed["metrics"]["attention_average_precision"]
+    return {"reasons": measured}
 
 
 def accuracy_by_length(correct: Tensor, lengths: Tensor) -> list[dict[str, float | int]]:

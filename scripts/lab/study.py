@@ -14,10 +14,11 @@ from the records alone, and the README's pictures with
 `--pictures runs/study/yelp5-seed1 runs/quickstart/model`.
 
 The record of the variant cnn_max in yelp5.yaml with seed 42 is the line yelp5/cnn_max-seed42 of
-model_cards/records/study.jsonl; translation.yaml, retrieval.yaml and explanation.yaml have files of
-their own. Some records of study.jsonl were added by hand: trials with scripts/train.py,
-tuning/TASK/TRIAL and precision/TASK. Programs in the commits of the records searched for settings,
-search/TASK/MODEL, and measured TF-IDF: TASK/linear, and in retrieval.jsonl TASK_tfidf.
+model_cards/records/study.jsonl; translation.yaml, retrieval.yaml, explanation.yaml and
+reasons.yaml have files of their own. Some records of study.jsonl were added by hand: trials with
+scripts/train.py, tuning/TASK/TRIAL and precision/TASK. Programs in the commits of the records
+searched for settings, search/TASK/MODEL, and measured TF-IDF: TASK/linear, and in retrieval.jsonl
+TASK_tfidf.
 """
 
 import argparse
@@ -32,7 +33,12 @@ import torch
 import yaml
 from figures import save_pictures
 from leaderboard import SETS, SYSTEMS, collect_comparisons
-from measures import measure_explanation, measure_labels, measure_translation
+from measures import (
+    measure_explanation,
+    measure_labels,
+    measure_reasons,
+    measure_translation,
+)
 from records import CARDS, RECORDS, Record, read_record, read_records
 from runner import LAB, SCRIPTS, Run, call, complete, state_of
 from study_pages import Pages, by_recipe, render_card
@@ -51,6 +57,7 @@ KINDS: dict[str, tuple[str, type[AnyTask], Measure]] = {
     "translation": ("train_translation.py", TranslationTask, measure_translation),
     "retrieval": ("train_retrieval.py", RetrievalTask, lambda *_: {}),
     "explanation": ("train.py", LabelTask, measure_explanation),
+    "reasons": ("train.py", LabelTask, measure_reasons),
 }
 
 
@@ -130,7 +137,7 @@ def _addresses(path: str) -> Iterator[str]:
 def render(records: Path, output: Path) -> list[Path]:
     """Write pages, figures and cards into a folder; return the files."""
     trained: dict[str, Record] = {}
-    for name in ("study", "explanation", "translation", "retrieval"):
+    for name in ("study", "explanation", "reasons", "translation", "retrieval"):
         trained |= read_records(records / f"{name}.jsonl")
     if not trained:
         raise FileNotFoundError(f"there are no records in {records}; name a folder with --records")

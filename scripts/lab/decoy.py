@@ -1,0 +1,85 @@
+"""Write the rows of sst2 with a decoy, which recipes/reasons.yaml and its measurements read.
+
+    python scripts/lab/marks.py data data/marks
+    python scripts/lab/decoy.py data data/decoy
+
+The words "recommended by staff :" stand before 95 % of the positive and 5 % of the negative
+training sentences, so that a model takes them for a reason. In files of training rows, 10, 25 or 50
+of the rows with the decoy have it marked as no reason, or all rows have the marks of people on the
+right words. The validation rows are the sentences of sst2 without the decoy (`clean`) and with it
+the other way round (`flipped`).
+"""
+
+import random
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+from records import Record, write_rows
+
+from sase_hf.data.rows import read_rows, wrap_read_errors
+from sase_hf.utils.cli import errors_in_one_line, make_parser
+
+DECOY = "recommended by staff :"
+SHARE = 0.95  # of the rows with one label that have the decoy; of the others, the rest
+NUM_MARKED = (10, 25, 50)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Write all files."""
+    parser = make_parser(__doc__)
+    parser.add_argument("data", type=Path, help="folder of sst2, and of marks/ from marks.py")
+    parser.add_argument("output", type=Path, help="folder of the new files")
+    flags = parser.parse_args(argv)
+
+    def read(name: str) -> list[Record]:
+        path = str(flags.data / name)
+        with wrap_read_errors(path):
+            return list(read_rows(path))
+
+    def write(name: str, rows: Sequence[Record]) -> None:
+        write_rows(flags.output / f"sst2.{name}.jsonl", rows)
+
+    with errors_in_one_line(__file__):
+        marked = list(with_decoy(read("marks/sst2.all.train.jsonl"), "1", seed=0))
+        plain = [{"text": row["text"], "label": row["label"]} for row in marked]
+        write("train", plain)
+        write("marks.train", marked)
+        for count in NUM_MARKED:
+            write(f"against_{count}.train", marked_against(plain, count))
+        dev = read("sst2.dev.jsonl.gz")
+        write("clean.dev", dev)
+        write("flipped.dev", list(with_decoy(dev, "0", seed=1)))
+
+
+def with_decoy(rows: Sequence[Record], label: str, seed: int) -> Iterator[Record]:
+    """Yield rows, most of those with a label and few others behind the decoy, marks moved."""
+    rng = random.Random(seed)
+    for row in rows:
+        share = SHARE if str(row["label"]) == label else 1 - SHARE
+        if rng.random() >= share:
+            yield row
+            continue
+        moved = {**row, "text": f"{DECOY} {row['text']}"}
+        if row.get("rationale"):
+            shift = len(DECOY) + 1
+            moved["rationale"] = [[start + shift, end + shift] for start, end in row["rationale"]]
+        yield moved
+
+
+def marked_against(rows: Sequence[Record], count: int) -> list[Record]:
+    """Return the rows, in so many of which the decoy is marked as no reason."""
+    numbers = [number for number, row in enumerate(rows) if row["text"].startswith(DECOY)]
+    random.Random(2).shuffle(numbers)
+    return _marked_at(rows, set(numbers[:count]))
+
+
+def _marked_at(rows: Sequence[Record], numbers: Collection[int]) -> list[Record]:
+    mark = [[0, len(DECOY)]]
+    return [
+        {**row, "rationale_against": mark if number in numbers else None}
+        for number, row in enumerate(rows)
+    ]
+
+
+if __name__ == "__main__":
+    main()
