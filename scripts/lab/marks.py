@@ -6,7 +6,8 @@
 not 2, and speaks against the sentence if its polarity is the opposite. Neutral sentences are left
 out. `yelp_hat` are reviews with the number of people, of three, who marked each word: two mark it.
 In files of training rows, a number of the rows that could have marks have them: up to all of sst2,
-and none to all of the 500 reviews that are added to yelp5.
+and none to all of the 500 reviews that are added to yelp5. These rows are drawn at random. With
+`--chosen_by runs/study/sst2-seed1` further files of sst2 have marks where this model is least sure.
 """
 
 import random
@@ -15,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from records import Record, write_rows
+from transformers import pipeline
 
 from sase_hf.data.rows import read_rows, wrap_read_errors
+from sase_hf.models.answers import answers_of
 from sase_hf.utils.cli import errors_in_one_line, make_parser
 
 # The labels of each set for reviews of `yelp_hat`, 0 and 1, and for sentences of `sst_words`.
@@ -29,6 +32,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = make_parser(__doc__)
     parser.add_argument("data", type=Path, help="folder of sst_words, yelp_hat, sst2 and yelp5")
     parser.add_argument("output", type=Path, help="folder of the new files")
+    chosen_by = "a model of sst2, which chooses the sentences that are marked in further files"
+    parser.add_argument("--chosen_by", metavar="CHECKPOINT", help=chosen_by)
     flags = parser.parse_args(argv)
 
     def read(name: str) -> list[Record]:
@@ -45,6 +50,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         known = {row["text"].lower(): row for row in sentences}
         sst2 = [{**known.get(row["text"], {}), **row} for row in read("sst2.train")]
         write_training_rows(flags.output, "sst2", sst2, (50, 200, 500))
+        if flags.chosen_by:
+            write_doubtful_rows(flags.output, "sst2", sst2, (50, 200), flags.chosen_by)
         yelp5 = read("yelp5.train")
         yelp5.extend(marked_rows(read("yelp_hat.train"), REVIEWS["yelp5"]))
         write_training_rows(flags.output, "yelp5", yelp5, (0,))
@@ -60,6 +67,24 @@ def write_training_rows(
     for count in counts:
         few = _marked_only_at(marked[:count], rows)
         write_rows(folder / f"{name}.{count}.train.jsonl", few)
+
+
+def write_doubtful_rows(
+    folder: Path, name: str, rows: Sequence[Record], counts: Sequence[int], checkpoint: str
+) -> None:
+    """Write the rows for each number of marked ones, those of which a model is least sure."""
+    numbers = [number for number, row in enumerate(rows) if row.get("rationale")]
+    classify: Any = pipeline("text-classification", model=checkpoint, top_k=None)
+    answers = answers_of(classify.model.config)
+    found = classify([rows[number]["text"] for number in numbers], batch_size=32)
+    keys = []
+    for scores in found:
+        score_of = {score["label"]: score["score"] for score in scores}
+        keys.append(answers.sureness([score_of[label] for label in answers.names]))
+    least_sure_first = [number for _, number in sorted(zip(keys, numbers, strict=True))]
+    for count in counts:
+        marked = _marked_only_at(least_sure_first[:count], rows)
+        write_rows(folder / f"{name}.doubtful_{count}.train.jsonl", marked)
 
 
 def _marked_only_at(numbers: Sequence[int], rows: Sequence[Record]) -> Iterator[Record]:
