@@ -18,6 +18,7 @@ from decimal import Decimal
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -302,6 +303,14 @@ class DatasetSplit(StoredSplit):
         super().__init__(name, f"the {split} split of {source['dataset']}", source, rows.features)
         self._rows = rows.with_format("arrow")
 
+    @classmethod
+    def in_memory(cls, name: str, rows: Dataset) -> "DatasetSplit":
+        """Return the split that is rows of the caller, who has no name for them."""
+        source: Origin = {"dataset": "rows in memory", "fingerprint": rows._fingerprint}
+        split = cls(name, name, source, rows)
+        split.title = f"the {name} rows"
+        return split
+
     def _batches(self, wanted: Collection[str]) -> Iterator[Batch]:
         names = wanted or list(self.column_names)
         columns = [name for name in names if name in self.column_names]
@@ -406,8 +415,18 @@ def writing_rows() -> Iterator[None]:
 
 
 @contextmanager
-def open_sources(arguments: SourceArguments) -> Iterator[list[StoredSplit]]:
-    """Give the splits that the flags name, to be read, in the order of `SPLITS`."""
+def open_sources(
+    arguments: SourceArguments, in_memory: Mapping[str, Dataset] = MappingProxyType({})
+) -> Iterator[list[StoredSplit]]:
+    """Give the splits that the flags name, to be read, in the order of `SPLITS`.
+
+    Splits `in_memory` take the place of all flags.
+    """
+    if in_memory:
+        yield [
+            DatasetSplit.in_memory(name, in_memory[name]) for name in SPLITS if name in in_memory
+        ]
+        return
     files = {}
     for name in SPLITS:
         path = arguments.file_of(name)

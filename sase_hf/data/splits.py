@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, compress
+from types import MappingProxyType
 from uuid import uuid4
 
 import numpy as np
@@ -110,7 +111,11 @@ class Rows:
 
 
 def load_rows(
-    arguments: DataArguments, *, against: bool = False, checkpoint: str | None = None
+    arguments: DataArguments,
+    *,
+    against: bool = False,
+    checkpoint: str | None = None,
+    in_memory: Mapping[str, Dataset] = MappingProxyType({}),
 ) -> Rows:
     """Load the splits of a task and give its columns their standard names.
 
@@ -120,8 +125,9 @@ def load_rows(
     that contradict one another, a line that breaks its format, a missing column, a bad cell.
     Marks of test rows are read only with `against`. Without a train split the
     columns are those that the model in the folder `checkpoint` was trained on, if they are there.
+    Splits `in_memory`, by the names of `SPLITS`, take the place of files and are read as these are.
     """
-    with open_sources(arguments) as stored:
+    with open_sources(arguments, in_memory) as stored:
         first = stored[0]
         is_test = first.name == "test"
         sample = next(first.batches(), {})

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 import yaml
 from transformers import HfArgumentParser, TrainingArguments
@@ -30,8 +30,11 @@ from .task import AnyTask
 
 logger = logging.getLogger(__name__)
 
+TaskT = TypeVar("TaskT", bound=AnyTask)
+
 HELP_ALL_FLAG = "--help_all"
 STEPS = ("do_train", "do_eval", "do_predict")
+IN_MEMORY = "rows"  # in place of the name of a file
 PRESETS = Path(__file__).with_name("presets")  # recipes for commands that name no step
 
 # Flags whose values are files or folders, or can be.
@@ -59,6 +62,20 @@ COMMON_FLAGS = {
 }
 
 
+def arguments_of_program(
+    task: type[TaskT], entries: Mapping[str, Any], in_memory: Collection[str] = ()
+) -> TaskT:
+    """Return a task with the arguments that a program gives, by the names of flags.
+
+    Defaults are those of the same flags on a command line; None is a flag that is not given. The
+    splits `in_memory` are rows of the program, and count as if flags named files of them. Raises
+    ValueError for what a command line refuses.
+    """
+    parser = _build_parser(None, task.argument_groups, shows_all=False)
+    parser.is_of_program = True
+    return _parse(task, parser, flag_words(entries), in_memory)
+
+
 def parse_arguments(
     task: type[AnyTask], argv: Sequence[str] | None = None, description: str | None = None
 ) -> AnyTask:
@@ -72,6 +89,27 @@ def parse_arguments(
     if HELP_ALL_FLAG in words or not words:
         parser.print_help()
         parser.exit()
+    return _parse(task, parser, words)
+
+
+class _Parser(HfArgumentParser):
+    """A parser that raises ValueError where a program gives the flags.
+
+    A command line ends with its usage and the error.
+    """
+
+    is_of_program = False
+
+    def error(self, message: str) -> NoReturn:
+        if self.is_of_program:
+            raise ValueError(message)
+        super().error(message)
+
+
+def _parse(
+    task: type[TaskT], parser: _Parser, words: list[str], in_memory: Collection[str] = ()
+) -> TaskT:
+    """Return a task with the arguments of words that may begin with a recipe file."""
     recipe = None
     typed = flag_names(words)
     note_given_twice(typed)
@@ -81,6 +119,8 @@ def parse_arguments(
     given, unknown = parser.parse_known_args(words)
     if unknown:
         raise ValueError(_unknown_message(unknown[0], {action.dest for action in parser._actions}))
+    for split in in_memory:
+        setattr(given, f"{split}_file", IN_MEMORY)
     names = task.presets(given)
     is_stepwise = any(getattr(given, step, False) for step in STEPS)
     presets = [] if is_stepwise else [PRESETS / f"{name}.yaml" for name in names]
@@ -215,8 +255,8 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 def _build_parser(
     description: str | None, groups: tuple[type[Any], ...], shows_all: bool
-) -> HfArgumentParser:
-    parser = HfArgumentParser(
+) -> _Parser:
+    parser = _Parser(
         groups,  # type: ignore[arg-type]
         usage="%(prog)s [RECIPE] [--flag value ...]",
         description=description,

@@ -520,3 +520,20 @@ def test_encode_rows_makes_no_tokens_that_are_cut(
     monkeypatch.setattr(splits, "cut_texts", lambda _, columns, *__: list(map(list, columns)))
     assert encoded() == bounded
     assert max(sizes) > 4_000, "the premise: the other way makes all tokens"
+
+
+def test_load_rows_reads_rows_in_memory_as_those_of_a_file(tmp_path: Path) -> None:
+    rows = [*REVIEWS, *REVIEWS]
+    file = write_jsonl(tmp_path / "rows.jsonl", rows)
+    of_file = load_rows(DataArguments(train_file=str(file)))
+    in_memory = {"train": Dataset.from_list(rows)}
+    of_memory = load_rows(DataArguments(), in_memory=in_memory)
+    assert of_memory.splits["train"].to_list() == of_file.splits["train"].to_list()
+    assert of_memory.labels.names == of_file.labels.names
+    source = of_memory.sources["train"]
+    assert (source["dataset"], source["rows"]) == ("rows in memory", 8)
+    again = load_rows(DataArguments(), in_memory={"train": Dataset.from_list(rows)})
+    assert again.sources == of_memory.sources
+    rows[2] = {"text": None, "label": "bad"}
+    with pytest.raises(ValueError, match=r"row 2 \(counted from 0\) of the train rows, column 'te"):
+        load_rows(DataArguments(), in_memory={"train": Dataset.from_list(rows)})

@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,12 @@ from sase_hf.tasks import LabelTask
 from sase_hf.tasks.labels import ModelArguments
 from sase_hf.training import arguments
 from sase_hf.training.arguments import RunArguments, changed_arguments
-from sase_hf.training.command_line import PRESETS, parse_arguments, read_recipe
+from sase_hf.training.command_line import (
+    PRESETS,
+    arguments_of_program,
+    parse_arguments,
+    read_recipe,
+)
 
 FOLDER = Path(__file__).parents[2] / "scripts/recipes"
 WITHOUT_ROWS = FOLDER / "paper.yaml"
@@ -150,6 +155,18 @@ def test_command_without_validation_rows_trains_on_all_rows_and_evaluates_nothin
     assert (validated.do_eval, validated.eval_strategy) == (True, "epoch")
 
 
+def test_arguments_of_a_program_are_those_of_the_command_with_a_file() -> None:
+    entries = {"seed": 3, "num_hops": None, "validation_fraction": 0, "output_dir": "mine"}
+    made = arguments_of_program(LabelTask, entries, in_memory=["train"]).arguments
+    words = ["--train_file=rows.csv", "--seed=3", "--validation_fraction=0", "--output_dir=mine"]
+    of_command = parse_arguments(LabelTask, words).arguments
+    assert made.model == of_command.model
+    assert made.data == replace(of_command.data, train_file=None)
+    assert changed_arguments(made.run) == changed_arguments(of_command.run)
+    with pytest.raises(ValueError, match=r"--seed.*invalid int value: 'three'"):
+        arguments_of_program(LabelTask, {"seed": "three"})
+
+
 def test_parse_arguments_refuses_unknown_flag_and_names_the_closest() -> None:
     with pytest.raises(ValueError, match="no flag --nm_hops; did you mean --num_hops"):
         parse_arguments(LabelTask, ["--nm_hops", "3"])
@@ -168,7 +185,7 @@ def test_parse_arguments_help_all_lists_more_flags_than_help(
         shown[word] = set(re.findall(r"^  --(\w+)", capsys.readouterr().out, re.M))
     of_config = SelfAttentiveConfig.__annotations__.keys() - PreTrainedConfig.__annotations__.keys()
     of_config -= {"vocab_size", "pad_token_id", "target_mean", "target_deviation", "encoder_config"}
-    of_config -= {"answer_threshold"}
+    of_config -= {"answer_threshold", "label_type"}
     of_data = {entry.name for entry in fields(DataArguments)}
     assert of_config | of_data <= shown["--help"]
     assert {"output_dir", "learning_rate", "record", "seed"} <= shown["--help"]

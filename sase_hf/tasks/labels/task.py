@@ -4,10 +4,12 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import torch
+from datasets import Dataset
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from ...data.arguments import DataArguments
@@ -87,8 +89,12 @@ class LabelRunArguments(RunArguments):
 
 
 class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
-    """Classification of one or several labels, or regression."""
+    """Classification of one or several labels, or regression.
 
+    in_memory: splits that are given as rows, in place of files.
+    """
+
+    in_memory: Mapping[str, Dataset] = MappingProxyType({})
     argument_groups = (DataArguments, ModelArguments, LabelRunArguments)
 
     @classmethod
@@ -106,7 +112,7 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
         self._check_unlabelled()
         data = self.arguments.data
         if config is None:
-            return load_rows(data)
+            return load_rows(data, in_memory=self.in_memory)
         _saved_task(config)  # refuses one that cannot learn labels
         if not self.arguments.model.ignore_mismatched_sizes:
             saved_names = list(answers_of(config).names)
@@ -118,7 +124,7 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
                 )
             problem_type = data.problem_type or config.problem_type
             data = replace(data, problem_type=problem_type, label_names=saved_names)
-        return load_rows(data, checkpoint=config.name_or_path)
+        return load_rows(data, checkpoint=config.name_or_path, in_memory=self.in_memory)
 
     def _check_answer_error(self) -> None:
         asked = self.arguments.model.given(["answer_error"])
