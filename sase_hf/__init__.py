@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from .models.pipeline_rnnsearch import AlignedTranslationPipeline
     from .models.pipeline_self_attentive import SelfAttentionPipeline
+    from .tasks.labels.estimators import TextClassifier, TextRegressor
     from .utils.loading import build_on_encoder
 
 __version__ = "0.1.0"
@@ -45,6 +46,8 @@ __all__ = [
     "SelfAttentiveForRetrieval",
     "SelfAttentiveForSequenceClassification",
     "SelfAttentiveModel",
+    "TextClassifier",
+    "TextRegressor",
     "build_on_encoder",
     "build_tokenizer",
     "build_translation_tokenizer",
@@ -66,6 +69,8 @@ _MODULES = {
     "SelfAttentiveForRetrieval": ".models.modeling_self_attentive",
     "SelfAttentiveForSequenceClassification": ".models.modeling_self_attentive",
     "SelfAttentiveModel": ".models.modeling_self_attentive",
+    "TextClassifier": ".tasks.labels.estimators",
+    "TextRegressor": ".tasks.labels.estimators",
     "build_on_encoder": ".utils.loading",
     "build_tokenizer": ".data.tokenizer",
     "build_translation_tokenizer": ".data.tokenizer",

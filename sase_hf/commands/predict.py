@@ -28,7 +28,7 @@ from ..models.answers import answers_of
 from ..models.checked_model import CheckedPreTrainedModel
 from ..models.pipeline_self_attentive import warn_of_truncation
 from ..models.text_limit import encode_within_limit
-from ..tasks.labels.predictions import predicted_labels
+from ..tasks.labels.predictions import batch_logits, predicted_labels
 from ..training.predictions import flat_row, json_line, write_csv
 from ..utils.cli import errors_in_one_line, make_parser, positive_int
 from ..utils.errors import refusal
@@ -206,7 +206,4 @@ def classify(
     model: CheckedPreTrainedModel, tokenizer: TokenizersBackend, encodings: list[BatchEncoding]
 ) -> list[dict[str, object]]:
     """Return the columns of the prediction for each tokenized row."""
-    padded = tokenizer.pad([dict(encoding) for encoding in encodings], return_tensors="pt")
-    # Rows without a token come back as floats.
-    batch = {name: tensor.long() for name, tensor in padded.items()}
-    return predicted_labels(model(**batch).logits, answers_of(model.config))
+    return predicted_labels(batch_logits(model, tokenizer, encodings), answers_of(model.config))

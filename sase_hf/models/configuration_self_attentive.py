@@ -218,6 +218,8 @@ class SelfAttentiveConfig(CheckedConfig):
     answer_threshold: float | int | None = None
     # The weight of each class in the task loss, in id order; single-label problems only.
     class_weights: Numbers | None = None
+    # What the labels were where the model was trained: `sase_hf.TextClassifier` returns them so.
+    label_type: Literal["str", "int", "float", "bool"] = "str"
     # For each target of a regression, the model multiplies its output by the deviation and adds the
     # mean; the loss divides errors by the deviation.
     target_mean: Numbers | None = None

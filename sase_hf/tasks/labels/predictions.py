@@ -1,10 +1,18 @@
-"""The columns that predictions of labels add to a file of rows."""
+"""The logits of texts, and the columns that predictions of labels add to a file of rows."""
 
+from collections.abc import Sequence
 from typing import Any
 
+import torch
+from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
 from torch import Tensor
+from transformers import BatchEncoding, TokenizersBackend
 
-from ...models.answers import Answers
+from ...models.answers import Answers, answers_of
+from ...models.checked_model import CheckedPreTrainedModel
+from ...models.text_limit import encode_within_limit
+
+SECONDS_WITHOUT_BAR = 2
 
 
 def predicted_labels(logits: Tensor, answers: Answers) -> list[dict[str, Any]]:
@@ -15,3 +23,43 @@ def predicted_labels(logits: Tensor, answers: Answers) -> list[dict[str, Any]]:
     `predicted_labels` and `scores`. Numbers: `predicted_` and the name of each.
     """
     return [answers.columns(scores) for scores in answers.scores(logits.float()).tolist()]
+
+
+def batch_logits(
+    model: CheckedPreTrainedModel, tokenizer: TokenizersBackend, encodings: Sequence[BatchEncoding]
+) -> Tensor:
+    """Return the logits (B, C) of tokenized rows, on the device of the model."""
+    padded = tokenizer.pad([dict(encoding) for encoding in encodings], return_tensors="pt")
+    # Rows without a token come back as floats.
+    batch = {name: tensor.long().to(model.device) for name, tensor in padded.items()}
+    logits: Tensor = model(**batch).logits
+    return logits
+
+
+@torch.inference_mode()
+def logits_of(
+    model: CheckedPreTrainedModel,
+    tokenizer: TokenizersBackend,
+    rows: Sequence[Sequence[str]],
+    batch_size: int,
+    *,
+    shows_bar: bool = True,
+) -> Tensor:
+    """Return the logits (N, C) of N rows, each a text or the two texts of a pair.
+
+    Of a long text the model reads what it read in training. A bar appears where it takes longer
+    than `SECONDS_WITHOUT_BAR`.
+    """
+    # Like lengths share a batch; the longest first: memory runs out in this batch or never.
+    lengths = [sum(map(len, texts)) for texts in rows]
+    order = sorted(range(len(rows)), key=lambda row: -lengths[row])
+    logits = torch.zeros(len(rows), len(answers_of(model.config).names))
+    starts = range(0, len(rows), batch_size)
+    for start in tqdm(starts, "Predicting", disable=not shows_bar, delay=SECONDS_WITHOUT_BAR):
+        places = order[start : start + batch_size]
+        encodings = []
+        for row in places:
+            encoding, _ = encode_within_limit(tokenizer, rows[row], truncation=True)
+            encodings.append(encoding)
+        logits[places] = batch_logits(model, tokenizer, encodings).float().cpu()
+    return logits

@@ -1,0 +1,442 @@
+"""Models that learn from lists, by scikit-learn's conventions: a classifier and a regressor.
+
+A fit is a run of `sase_hf train` with rows in memory in place of files.
+
+Shapes: N texts, C classes, K numbers for each text.
+"""
+
+import random
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
+
+import datasets
+import numpy as np
+import torch
+from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+from transformers import PreTrainedConfig, TokenizersBackend
+from transformers.utils import logging as transformers_logging
+
+from ...data.sources import TEXT_COLUMNS
+from ...data.splits import Rows
+from ...evaluation.metrics import METRICS
+from ...evaluation.records import results_of
+from ...hub import Push, push, write_model_card
+from ...models.answers import REGRESSION, Answers, answers_of
+from ...models.checked_files import record_tokenizer
+from ...models.checked_model import CheckedPreTrainedModel
+from ...training.command_line import STEPS, arguments_of_program
+from ...training.progress import EpochLines
+from ...training.run import run
+from ...training.task import TrainingSetup
+from ...training.trainer import SelfAttentiveTrainer
+from ...utils.errors import refusal
+from ...utils.files import FilePath
+from ...utils.loading import attention_pipeline, load_checkpoint
+from ...visualization import Attention
+from .given_rows import (
+    FitRows,
+    as_array,
+    in_order,
+    labels_by_type,
+    name_of,
+    names_and_values,
+    rows_to_fit,
+    rows_to_read,
+    several_labels,
+    type_of_labels,
+)
+from .predictions import logits_of
+from .task import LabelTask
+
+# Flags of `sase_hf train` that are no settings: what a fit does, and with which rows.
+NOT_SETTINGS = (
+    *(*STEPS, "push_to_hub", "dataset_name"),
+    *("train_file", "validation_file", "test_file"),
+)
+BATCH_SIZE = 64  # texts that are predicted at once
+
+
+class _FitTask(LabelTask):
+    """The task of one fit: rows in memory or files, and a bar that no line interrupts.
+
+    learns_labels: whether the labels are classes, and not numbers.
+    values: the labels as they were given, by the names that the model has for them.
+    """
+
+    learns_labels: bool = True
+    values: Mapping[str, Any] = MappingProxyType({})
+
+    def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
+        """Load the rows; ValueError if a classifier would learn numbers."""
+        rows = super().load_rows(config)
+        if self.learns_labels and rows.kind == REGRESSION:
+            raise refusal(
+                f"the labels in {','.join(rows.label_columns)!r} are numbers, not all whole",
+                "use TextRegressor",
+            )
+        return rows
+
+    def assemble(self, checkpoint: Path | None = None) -> TrainingSetup:
+        """Return rows and model; the config of the model says what the labels were."""
+        setup = super().assemble(checkpoint)
+        if self.learns_labels and not self.values:
+            columns = []
+            if self.in_memory:
+                columns = [self.in_memory["train"][name][:] for name in setup.rows.label_columns]
+            self.values = names_and_values(columns, setup.rows.label_names)
+        setup.model.config.label_type = type_of_labels(self.values.values())
+        return setup
+
+    def make_trainer(self, setup: TrainingSetup) -> SelfAttentiveTrainer:
+        """Return a trainer that shows its bar alone."""
+        trainer = super().make_trainer(setup)
+        trainer.remove_callback(EpochLines)
+        return trainer
+
+
+class _TextEstimator(BaseEstimator):  # type: ignore[misc]
+    """What a classifier and a regressor of texts share."""
+
+    learns_labels: ClassVar[bool]
+    other_estimator: ClassVar[str]
+
+    def __init__(
+        self,
+        *,
+        num_train_epochs: float | None = None,
+        learning_rate: float | None = None,
+        per_device_train_batch_size: int | None = None,
+        validation_fraction: float | None = None,
+        max_seq_length: int | None = None,
+        word_vectors: str | Sequence[str] | None = None,
+        encoder_name_or_path: str | None = None,
+        model_name_or_path: str | None = None,
+        pooling: str | None = None,
+        num_hops: int | None = None,
+        seed: int | None = None,
+        use_cpu: bool | None = None,
+        output_dir: FilePath | None = None,
+        report: bool | None = None,
+        disable_tqdm: bool | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.num_train_epochs = num_train_epochs
+        self.learning_rate = learning_rate
+        self.per_device_train_batch_size = per_device_train_batch_size
+        self.validation_fraction = validation_fraction
+        self.max_seq_length = max_seq_length
+        self.word_vectors = word_vectors
+        self.encoder_name_or_path = encoder_name_or_path
+        self.model_name_or_path = model_name_or_path
+        self.pooling = pooling
+        self.num_hops = num_hops
+        self.seed = seed
+        self.use_cpu = use_cpu
+        self.output_dir = output_dir
+        self.report = report
+        self.disable_tqdm = disable_tqdm
+        self.settings = settings
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.one_d_array = True
+        tags.input_tags.string = True
+        return tags
+
+    def fit(self, texts: Any, labels: Any = None, *, validation: Any = None) -> Self:
+        """Train a new model, as `sase_hf train` does; return this estimator.
+
+        Args:
+            texts: N texts, or pairs (text, text_pair): a list, an array or a series. Or rows with
+                their labels: a `datasets.Dataset`, also a `DatasetDict` with the splits train and
+                validation, a DataFrame, or the path of a file. Their columns are found as
+                `--train_file` finds them, or named by `settings`. Beside `labels`, a Dataset or
+                DataFrame holds the texts.
+            labels: N labels, or None where `texts` holds them.
+            validation: Rows to validate with: (texts, labels), or rows with their labels. By
+                default `validation_fraction` of the rows are held out, a tenth.
+
+        ValueError names the row that cannot be read, or the parameter that is refused, as the
+        commands name it: --learning_rate.
+        """
+        entries = self._entries()
+        rows = rows_to_fit(texts, labels, validation, entries, learns_labels=self.learns_labels)
+        entries |= rows.entries
+        with _kept_random_state(), _only_bar(), tempfile.TemporaryDirectory() as scratch:
+            entries.setdefault("output_dir", Path(scratch, "model"))
+            task = arguments_of_program(_FitTask, entries, rows.in_memory)
+            task.learns_labels = self.learns_labels
+            task.in_memory = rows.in_memory
+            task.values = rows.values
+            outcome = run(task)
+            model, tokenizer = load_checkpoint(outcome["output_dir"])
+        self._adopt(model, tokenizer, outcome["text_columns"])
+        self._adopt_labels(task.values, rows)
+        model.to(task.arguments.run.device)  # type: ignore[arg-type]  # of torch, and wrapped
+        self.record_ = outcome["record"]
+        self.metrics_ = results_of(outcome["metrics"], "eval_")
+        if not self.disable_tqdm:
+            tqdm.write(self._line(), file=sys.stderr)
+        return self
+
+    def _entries(self) -> dict[str, Any]:
+        """Return the flags that are given, by their names."""
+        entries = self.get_params(deep=False)
+        settings = entries.pop("settings") or {}
+        for name in settings:
+            if entries.get(name) is not None:
+                raise refusal(f"{name} is a parameter and in the settings", "give it once")
+            if name in NOT_SETTINGS:
+                raise refusal(f"settings hold {name!r}", "leave it out; fit says what is done")
+        if entries["report"] is None and entries["output_dir"] is None:
+            entries["report"] = False  # nobody would see it
+        given = {name: value for name, value in entries.items() if value is not None}
+        return {**given, **settings}
+
+    def _adopt(
+        self,
+        model: CheckedPreTrainedModel,
+        tokenizer: TokenizersBackend,
+        text_columns: Sequence[str],
+    ) -> None:
+        self.model_ = model
+        self.tokenizer_ = tokenizer
+        self.text_columns_ = tuple(text_columns)
+
+    def _adopt_labels(self, values: Mapping[str, Any], rows: FitRows | None = None) -> None:
+        """Keep what the labels of a model were; `rows` are those of a fit."""
+
+    def _line(self) -> str:
+        """Return what the rows that were held out say."""
+        validation = self.record_["sources"].get("validation")
+        if validation is None:
+            return f"trained on {self.record_['sources']['train']['rows']:,} rows, none held out"
+        numbers = [f"{name} {self.metrics_[name]:.3f}" for name in METRICS if name in self.metrics_]
+        return f"{validation['rows']:,} held-out rows: {', '.join(numbers)}"
+
+    @property
+    def _answers(self) -> Answers:
+        check_is_fitted(self, "model_")
+        return answers_of(self.model_.config)
+
+    def _logits(self, texts: Any) -> Tensor:
+        """Return the logits of N texts, (N, C) or (N, K) in float64."""
+        check_is_fitted(self, "model_")
+        rows = rows_to_read(texts, self.text_columns_)
+        shows_bar = not self.disable_tqdm
+        logits = logits_of(self.model_, self.tokenizer_, rows, BATCH_SIZE, shows_bar=shows_bar)
+        return logits.double()
+
+    def explain(self, texts: Any, target: Any = None) -> Attention:
+        """Return what the model reads in a text, or in each of several, and why it answers so.
+
+        A notebook shows the result as a heatmap; its `results` are those of the pipeline
+        `self-attention`. A pair is the tuple (text, text_pair). `target` is the label to explain,
+        by default the predicted one. ValueError: a model without attention, or an unknown label.
+        """
+        check_is_fitted(self, "model_")
+        is_pair = isinstance(texts, tuple) and len(self.text_columns_) == 2
+        is_one = isinstance(texts, str) or is_pair
+        rows = rows_to_read([texts] if is_one else texts, self.text_columns_)
+        inputs = [dict(zip(TEXT_COLUMNS, row, strict=False)) for row in rows]
+        options = {} if target is None else {"target": name_of(target)}
+        read = attention_pipeline(self.model_, self.tokenizer_)
+        results = read(inputs, batch_size=BATCH_SIZE, **options)
+        return Attention(results[0] if is_one else results)
+
+    def save_pretrained(self, folder: FilePath) -> None:
+        """Write the model, its tokenizer, its code and its card to a folder.
+
+        `AutoModelForSequenceClassification`, `pipeline` and `from_pretrained` load it.
+        """
+        check_is_fitted(self, "model_")
+        with _only_bar():
+            self.model_.save_pretrained(folder)
+            self.tokenizer_.save_pretrained(folder)
+            record_tokenizer(folder)
+            write_model_card(Path(folder), self.record_, loaded=(self.model_, self.tokenizer_))
+
+    @classmethod
+    def from_pretrained(cls, checkpoint: FilePath) -> Self:
+        """Return an estimator with the model of a folder or a name on the Hub; its code is not run.
+
+        Texts and numbers come back as labels; labels of other types come back as their names.
+        """
+        with _only_bar():
+            model, tokenizer = load_checkpoint(str(checkpoint))
+        if not hasattr(model, "classify"):
+            raise refusal(
+                f"{checkpoint} holds a {type(model).__name__}, which has no labels",
+                "name a checkpoint of sase_hf train or of save_pretrained",
+            )
+        if answers_of(model.config).has_labels != cls.learns_labels:
+            raise refusal(f"{checkpoint} is no {cls.__name__}", f"load it by {cls.other_estimator}")
+        estimator = cls()
+        estimator._adopt(model, tokenizer, TEXT_COLUMNS[: 2 if model.reads_pairs else 1])
+        names = estimator._answers.names
+        values = labels_by_type(names, model.config.label_type)
+        estimator._adopt_labels(dict(zip(names, values, strict=True)))
+        estimator.record_ = None
+        estimator.metrics_ = {}
+        return estimator
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        license: str | None = None,
+        language: str | None = None,
+        **options: Any,
+    ) -> Push:
+        """Check the model and put it on the Hub, as `sase_hf.hub.push` does, with its `options`.
+
+        Only the files of a model go up. `license` and `language` are entries of the card, such as
+        "apache-2.0" and "en". Raises as `push` does.
+        """
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch, repo_id.rpartition("/")[2])
+            self.save_pretrained(folder)
+            about = {"license": license, "language": language}
+            return push(folder, repo_id, about=about, **options)
+
+
+class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
+    """A classifier of texts, or of pairs of texts, that is fitted to lists.
+
+        model = sase_hf.TextClassifier().fit(texts, labels)
+        model.predict(["The room was small."])
+
+    It follows the conventions of scikit-learn: `clone`, `cross_val_score` and `GridSearchCV` take
+    it. Labels are texts, numbers or other hashable values, one for each text; lists of them where a
+    text has several or none; or a matrix (N, C) of 0 and 1. `predict` returns them as they came.
+
+    Parameters are flags of `sase_hf train`, under their names; None leaves the choice to that
+    command. Every other flag goes into `settings`.
+
+    num_train_epochs: passes over the rows; by default 2 to 30, fewer for more rows.
+    learning_rate: the largest of the schedule.
+    per_device_train_batch_size: rows of an update.
+    validation_fraction: share of the rows that is held out to stop early, to choose the best epoch
+        and to calibrate; 0 trains on all rows.
+    max_seq_length: tokens after which a text is cut.
+    word_vectors: files or names of word vectors to start from, or "own".
+    encoder_name_or_path: a pretrained encoder of transformers under the attention, such as BERT.
+    model_name_or_path: a checkpoint of this package to start from.
+    pooling, num_hops: of the config.
+    seed: of the model and the order of the rows. Equal seeds give equal models on one machine.
+    use_cpu: compute on the CPU even if there is a GPU.
+    output_dir: a new folder for the model, its checkpoints and `report.html`. By default there is
+        no report, and the files are removed.
+    report: whether to write the report.
+    disable_tqdm: show neither bars nor the line with the result on the held-out rows.
+    settings: other flags by name, such as {"class_weights": "balanced", "lstm_hidden_size": 64}.
+
+    Attributes of a fitted classifier:
+        classes_: the labels (C,), in order.
+        model_, tokenizer_: as `load_checkpoint` returns them.
+        metrics_: what the held-out rows measured, such as `accuracy`; empty without such rows.
+        record_: the record of the run.
+        text_columns_: the names of the columns of texts.
+    """
+
+    learns_labels = True
+    other_estimator = "TextRegressor"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def _adopt_labels(self, values: Mapping[str, Any], rows: FitRows | None = None) -> None:
+        of_ids = [values.get(name, name) for name in self._answers.names]
+        # The order of the classes is that of scikit-learn; a checkpoint may have another one.
+        self.class_ids_ = np.array(in_order(of_ids))
+        dtype = None if rows is None else rows.dtype
+        self.classes_ = as_array([of_ids[label_id] for label_id in self.class_ids_], dtype)
+        self.is_matrix_ = rows is not None and rows.is_matrix
+
+    def predict(self, texts: Any) -> Any:
+        """Return the label of each of N texts, (N,), in the type of the labels of `fit`.
+
+        With several labels for each text these are N lists, or a matrix (N, C) if `fit` had one.
+        """
+        logits = self._logits(texts)
+        chosen = self._answers.chosen(logits).numpy()
+        if self._answers.has_one_label:
+            return self.classes_[np.argsort(self.class_ids_)[chosen]]
+        applies = chosen[:, self.class_ids_]
+        if self.is_matrix_:
+            return applies
+        return [self.classes_[row.astype(bool)].tolist() for row in applies]
+
+    def predict_proba(self, texts: Any) -> np.ndarray:
+        """Return the probability of each of the `classes_` for N texts, (N, C).
+
+        With one label for each text, those of a text sum to 1.
+        """
+        scores = self._answers.scores(self._logits(texts)).numpy()
+        return scores[:, self.class_ids_]
+
+    def score(self, texts: Any, labels: Any, sample_weight: Any = None) -> float:
+        """Return the share of N texts whose label, or labels, are predicted right."""
+        predicted = self.predict(texts)
+        if not isinstance(predicted, list):
+            return float(super().score(texts, labels, sample_weight))
+        true = several_labels(labels, len(predicted))
+        are_right = [set(row) == set(known) for row, known in zip(predicted, true, strict=True)]
+        return float(np.average(are_right, weights=sample_weight))
+
+
+class TextRegressor(RegressorMixin, _TextEstimator):  # type: ignore[misc]
+    """A regressor of numbers for texts, or for pairs of texts, that is fitted to lists.
+
+        model = sase_hf.TextRegressor().fit(texts, numbers)
+
+    Parameters and attributes are those of `TextClassifier`, without classes. `score` is R².
+    """
+
+    learns_labels = False
+    other_estimator = "TextClassifier"
+
+    def predict(self, texts: Any) -> np.ndarray:
+        """Return the number of each of N texts, (N,); the numbers, (N, K), if `fit` had K."""
+        numbers = self._answers.scores(self._logits(texts)).numpy()
+        return numbers[:, 0] if numbers.shape[1] == 1 else numbers
+
+
+@contextmanager
+def _kept_random_state() -> Iterator[None]:
+    """Leave the random numbers of the caller as they were: a run sets the seed of all sources."""
+    of_python = random.getstate()
+    of_numpy = np.random.get_state()
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        random.setstate(of_python)
+        np.random.set_state(of_numpy)
+
+
+@contextmanager
+def _only_bar() -> Iterator[None]:
+    """Show no bars for the steps that take a moment: tokens, weights."""
+    are_of_datasets = not datasets.are_progress_bars_disabled()
+    are_of_transformers = transformers_logging.is_progress_bar_enabled()
+    datasets.disable_progress_bars()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if are_of_datasets:
+            datasets.enable_progress_bars()
+        if are_of_transformers:
+            transformers_logging.enable_progress_bar()

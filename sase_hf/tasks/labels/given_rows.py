@@ -1,0 +1,378 @@
+"""Rows that a program holds: texts and labels in lists, arrays, series, tables and datasets.
+
+The task reads them as a `datasets.Dataset` in which a label is the id of its class. So no label
+becomes another one on the way, and each is returned as it was given.
+
+Shapes: N rows, C classes.
+"""
+
+import os
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
+
+from ...data.label_values import class_name
+from ...data.sources import TEXT_COLUMNS
+from ...models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL
+from ...utils.errors import refusal
+
+LABEL = "label"  # the column of labels that are given beside the texts
+WAYS_TO_GIVE_TEXTS = "give a list of texts, or of pairs (text, text_pair)"
+MISSING = ("None", "nan", "<NA>", "NaT")  # how Python, numpy and pandas print no value
+SEVERAL = (list, tuple, set, frozenset)  # labels of one text
+TYPES: dict[type, str] = {bool: "bool", int: "int", float: "float"}
+MAX_LISTED = 10
+
+
+class FitRows(NamedTuple):
+    """The rows of a fit.
+
+    entries: flags of `sase_hf train` that name the rows and their columns.
+    in_memory: the splits that are no files.
+    values: each label as it was given, by the name that the model has for it; empty if the labels
+        are numbers, or in a column that is found later.
+    dtype: the type of an array of labels.
+    is_matrix: whether the labels were a matrix (N, C) with a 0 or 1 for each class.
+    """
+
+    entries: dict[str, Any]
+    in_memory: dict[str, Dataset]
+    values: dict[str, Any]
+    dtype: np.dtype | None = None
+    is_matrix: bool = False
+
+
+class _Known(NamedTuple):
+    """The labels that a model learns: (C,) as they were given, in order, and their names."""
+
+    values: list[Any]
+    names: list[str]
+    is_matrix: bool
+
+
+def rows_to_fit(
+    texts: Any,
+    labels: Any,
+    validation: Any,
+    entries: Mapping[str, Any],
+    *,
+    learns_labels: bool,
+) -> FitRows:
+    """Return the rows that `fit` is given; `entries` are its flags so far.
+
+    ValueError: something is neither texts, labels nor rows, or the labels are not those of the
+    texts.
+    """
+    if labels is None:
+        return _rows_with_labels(texts, validation, learns_labels)
+    columns, values = _labelled(texts, labels, _asked_columns(entries))
+    named = {"label_column_name": LABEL, "problem_type": REGRESSION}
+    if len(columns) <= len(TEXT_COLUMNS):
+        named["text_column_names"] = ",".join(columns)
+    known = None
+    if learns_labels:
+        known = _known_labels(labels, values)
+        are_several = known.is_matrix or _are_several(values)
+        named["problem_type"] = MULTI_LABEL if are_several else SINGLE_LABEL
+    in_memory = {"train": _dataset(columns, values, known)}
+    if validation is not None:
+        if not isinstance(validation, tuple) or len(validation) != 2:
+            kind = type(validation).__name__
+            raise refusal(f"validation is a {kind}", "give it as (texts, labels)")
+        columns, values = _labelled(*validation, list(columns))
+        in_memory["validation"] = _dataset(columns, values, known)
+    if known is None:
+        return FitRows(named, in_memory, {})
+    by_name = dict(zip(known.names, known.values, strict=True))
+    dtype = None if known.is_matrix else getattr(labels, "dtype", None)
+    return FitRows(named, in_memory, by_name, dtype, known.is_matrix)
+
+
+def _labelled(
+    texts: Any, labels: Any, names: Sequence[str]
+) -> tuple[dict[str, list[Any]], list[Any]]:
+    """Return the columns of N texts, of a table those of `names`, and N labels."""
+    columns = _text_columns(texts, names)
+    return columns, _label_values(labels, len(next(iter(columns.values()), [])))
+
+
+def _rows_with_labels(rows: Any, validation: Any, learns_labels: bool) -> FitRows:
+    """Return rows that hold their labels: files, tables, or a dataset with splits."""
+    entries = {} if learns_labels else {"problem_type": REGRESSION}
+    given = {"train": rows}
+    if isinstance(rows, DatasetDict):
+        given = {name: rows[name] for name in ("train", "validation") if name in rows}
+        if "train" not in given:
+            raise refusal(f"the splits are {', '.join(rows)}", "name the rows to learn 'train'")
+    if validation is not None:
+        given["validation"] = validation
+    files = {f"{name}_file": os.fspath(x) for name, x in given.items() if _is_path(x)}
+    if len(files) == len(given):
+        return FitRows({**entries, **files}, {}, {})
+    return FitRows(entries, {name: _table(split) for name, split in given.items()}, {})
+
+
+def _table(rows: Any) -> Dataset:
+    """Return a table as a dataset; ValueError if it is none."""
+    if isinstance(rows, Dataset):
+        return rows
+    if _is_table(rows):
+        return Dataset.from_pandas(rows, preserve_index=False)
+    if _is_path(rows):
+        raise refusal(f"{rows} is a file, but other rows are in memory", "give files only, or none")
+    raise refusal(
+        f"there are no labels, and the rows are a {type(rows).__name__}",
+        "give texts and labels, or a Dataset, a DataFrame or a file that holds both",
+    )
+
+
+def rows_to_read(texts: Any, names: Sequence[str]) -> list[list[str]]:
+    """Return N texts, each alone in a list, or N pairs, of which a model read columns of `names`.
+
+    Of a table these columns are read, or all if it has other ones. ValueError: a row is neither a
+    text nor a pair, or of both the one that the model does not read.
+    """
+    present = _column_names(texts) if _is_table(texts) else []
+    columns = _text_columns(texts, list(names) if {*names} <= {*present} else present)
+    if columns and len(columns) != len(names):
+        what = "pairs of texts" if len(names) > 1 else "single texts"
+        raise refusal(f"the model reads {what}, but a row has {len(columns)}", f"give {what}")
+    rows = [list(row) for row in zip(*columns.values(), strict=True)]
+    for number, row in enumerate(rows):
+        for text in row:
+            if not isinstance(text, str):
+                raise _no_text(number, text)
+    return rows
+
+
+def several_labels(labels: Any, num_rows: int) -> list[list[Any]]:
+    """Return the labels of N texts that have several, or none."""
+    rows = _label_values(labels, num_rows)
+    if rows and not _are_several(rows):
+        raise refusal(f"the label of text 0 is {rows[0]!r:.80}", "give a list of labels a text")
+    return rows
+
+
+def _is_table(given: object) -> bool:
+    """Return whether something holds named columns: a DataFrame or a `Dataset`."""
+    return isinstance(given, Dataset) or (hasattr(given, "columns") and hasattr(given, "iloc"))
+
+
+def _is_path(given: object) -> bool:
+    return isinstance(given, str | os.PathLike)
+
+
+def _column_names(table: Any) -> list[Any]:
+    return table.column_names if isinstance(table, Dataset) else list(table.columns)
+
+
+def _asked_columns(entries: Mapping[str, Any]) -> list[str]:
+    """Return the columns of texts that a setting names."""
+    asked = entries.get("text_column_names") or []
+    return asked.split(",") if isinstance(asked, str) else list(asked)
+
+
+def _text_columns(given: Any, names: Sequence[Any]) -> dict[str, list[Any]]:
+    """Return the columns of texts by name: of a table those of `names`, or all if there are none.
+
+    Those of other rows have the names in `TEXT_COLUMNS`.
+    """
+    if _is_table(given):
+        present = _column_names(given)
+        columns = {}
+        for name in names or present:
+            if name not in present:
+                listed = ", ".join(map(repr, present))
+                raise refusal(f"there is no column {name!r}", f"the rows have {listed}")
+            columns[str(name)] = _plain(given[name][:])
+    else:
+        columns = _columns_of_list(given)
+    return columns
+
+
+def _columns_of_list(given: Any) -> dict[str, list[Any]]:
+    if _is_path(given) or isinstance(given, bytes | Mapping) or not isinstance(given, Iterable):
+        raise refusal(f"the texts are {given!r:.80}, a {type(given).__name__}", WAYS_TO_GIVE_TEXTS)
+    rows: list[list[str]] = []
+    for number, value in enumerate(_plain(given)):
+        row = list(value) if isinstance(value, list | tuple) else [value]
+        if not 1 <= len(row) <= len(TEXT_COLUMNS):
+            raise _no_text(number, value)
+        for text in row:
+            if not isinstance(text, str):
+                raise _no_text(number, text)
+        if rows and len(row) != len(rows[0]):
+            raise refusal(
+                f"text {number} (counted from 0) is {value!r:.80}, the first is {rows[0]!r:.80}",
+                "give single texts only, or pairs only",
+            )
+        rows.append(row)
+    columns = zip(*rows, strict=True)
+    return {name: list(texts) for name, texts in zip(TEXT_COLUMNS, columns, strict=False)}
+
+
+def _no_text(number: int, value: object) -> Exception:
+    return refusal(
+        f"text {number} (counted from 0) is {value!r:.80}, a {type(value).__name__}",
+        WAYS_TO_GIVE_TEXTS,
+    )
+
+
+def _plain(values: Any) -> list[Any]:
+    """Return the values of an array, a series, a tensor or a column as those of Python."""
+    if hasattr(values, "tolist"):
+        values = values.tolist()
+    return [value.item() if isinstance(value, np.generic) else value for value in values]
+
+
+def _label_values(labels: Any, num_rows: int) -> list[Any]:
+    """Return N labels; ValueError if one is missing, or their number is not that of the texts."""
+    if isinstance(labels, str | bytes | Mapping) or not isinstance(labels, Iterable):
+        raise refusal(f"the labels are {labels!r:.80}", "give a list with a label for each text")
+    values = _plain(labels.to_numpy() if hasattr(labels, "to_numpy") else labels)
+    if not values or not num_rows:
+        raise refusal(f"there are {num_rows} texts", "give at least two, with different labels")
+    if len(values) != num_rows:
+        raise refusal(
+            f"there are {num_rows:,} texts, but {len(values):,} labels",
+            "give a label for each text",
+        )
+    for number, value in enumerate(values):
+        if repr(value) in MISSING or not str(value).strip():
+            raise refusal(
+                f"label {number} (counted from 0) is {value!r}",
+                "give the text a label, or leave it out",
+            )
+    return values
+
+
+def _are_several(values: Iterable[object]) -> bool:
+    """Return whether labels are several for each text."""
+    return any(isinstance(value, SEVERAL) for value in values)
+
+
+def _known_labels(labels: Any, values: Sequence[Any]) -> _Known:
+    """Return the classes of labels; ValueError if two of them would have one name."""
+    num_columns = _num_columns(labels)
+    is_matrix = num_columns > 1 and bool(np.isin(values, (0, 1)).all())
+    if is_matrix:
+        found: list[Any] = list(range(num_columns))
+    else:
+        found = _distinct(chain.from_iterable(values) if _are_several(values) else values)
+    found = [found[place] for place in in_order(found)]
+    first: dict[str, Any] = {}
+    for value in found:
+        name = name_of(value)
+        if name in first:
+            raise refusal(
+                f"the labels {first[name]!r} and {value!r} have one name, {name!r}",
+                "write one of them in another way",
+            )
+        first[name] = value
+    return _Known(found, list(first), is_matrix)
+
+
+def _num_columns(labels: Any) -> int:
+    """Return the columns of labels that are a matrix, 0 for others."""
+    shape: tuple[int, ...] = getattr(labels, "shape", ())
+    return shape[1] if len(shape) == 2 else 0
+
+
+def _distinct(items: Iterable[Any]) -> list[Any]:
+    distinct: dict[Hashable, None] = {}
+    for item in items:
+        if not isinstance(item, Hashable):
+            raise refusal(
+                f"a label is {item!r:.80}, a {type(item).__name__}",
+                "give texts, numbers or other hashable values, or a list of them for each text",
+            )
+        distinct[item] = None
+    return list(distinct)
+
+
+def _dataset(columns: Mapping[str, list[Any]], values: list[Any], known: _Known | None) -> Dataset:
+    """Return texts and labels as a dataset; ValueError for a label that is not `known`.
+
+    None is known where the labels are numbers.
+    """
+    if LABEL in columns:
+        raise refusal(
+            f"the texts have a column {LABEL!r}, and there are labels beside them",
+            "leave one of the two out",
+        )
+    features: dict[str, Any] = {name: Value("string") for name in columns}
+    if known is None:
+        return Dataset.from_dict({**columns, LABEL: values})
+    feature = ClassLabel(names=known.names)
+    ids = {value: label_id for label_id, value in enumerate(known.values)}
+    if known.is_matrix:
+        cells: list[Any] = [np.flatnonzero(row).tolist() for row in values]
+        features[LABEL] = List(feature)
+    elif _are_several(values):
+        cells = [[_id_of(value, ids) for value in row] for row in values]
+        features[LABEL] = List(feature)
+    else:
+        cells = [_id_of(value, ids) for value in values]
+        features[LABEL] = feature
+    return Dataset.from_dict({**columns, LABEL: cells}, features=Features(features))
+
+
+def _id_of(value: Any, ids: Mapping[Any, int]) -> int:
+    if value not in ids:
+        known = ", ".join(map(repr, list(ids)[:MAX_LISTED]))
+        raise refusal(f"a row to validate has the label {value!r}", f"those to learn have {known}")
+    return ids[value]
+
+
+def name_of(value: Any) -> str:
+    """Return the name that a model has for a label."""
+    return class_name(value) if isinstance(value, str | int | float) else str(value)
+
+
+def names_and_values(columns: Iterable[Sequence[Any]], names: Sequence[str]) -> dict[str, Any]:
+    """Return the labels in columns of rows by their `names`; the name for one that is not there."""
+    values: dict[str, Any] = {name: name for name in names}
+    for cell in chain.from_iterable(columns):
+        for value in cell if isinstance(cell, list) else [cell]:
+            if isinstance(value, str | int | float) and name_of(value) in values:
+                values[name_of(value)] = value
+    return values
+
+
+def in_order(values: Sequence[Any]) -> list[int]:
+    """Return the places of labels in their order; those of several types are ordered by name."""
+    places = range(len(values))
+    try:
+        return sorted(places, key=lambda place: values[place])
+    except TypeError:
+        return sorted(places, key=lambda place: name_of(values[place]))
+
+
+def as_array(values: list[Any], dtype: Any = None) -> np.ndarray:
+    """Return labels as an array (C,), of objects unless all are of one type that numpy has."""
+    types = {type(value) for value in values}
+    if types in ({str}, {bool}, {int}, {float}):
+        return np.array(values, dtype=dtype if isinstance(dtype, np.dtype) else None)
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def type_of_labels(values: Iterable[Any]) -> str:
+    """Return the type of labels for `config.label_type`, "str" for all that are no numbers."""
+    types = {type(value) for value in values}
+    return TYPES.get(types.pop(), "str") if len(types) == 1 else "str"
+
+
+def labels_by_type(names: Sequence[str], label_type: str) -> list[Any]:
+    """Return the labels of the names of a model with this `config.label_type`."""
+    if label_type == "bool" and {*names} <= {"true", "false"}:
+        return [name == "true" for name in names]
+    read: Any = {"int": int, "float": float}.get(label_type, str)
+    try:
+        return [read(name) for name in names]
+    except ValueError:  # the labels were renamed
+        return list(names)

@@ -1,0 +1,289 @@
+"""`TextClassifier` and `TextRegressor`: a fit is a run of the command, by scikit-learn's rules."""
+
+import copy
+import pickle
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from datasets import Dataset
+from loopback_hub import OWNER, Hub
+from runs import TINY_MODEL, flags, pair_rows, review_rows, write_rows
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.utils import estimator_checks
+from transformers import AutoModelForSequenceClassification, pipeline
+
+from sase_hf import TextClassifier, TextRegressor
+from sase_hf.tasks import LabelTask
+from sase_hf.training import run
+from sase_hf.training.command_line import parse_arguments
+
+ROWS = review_rows(60)
+TEXTS = [row["text"] for row in ROWS]
+STARS = [{"poor": 1, "fine": 3, "great": 5}[row["label"]] for row in ROWS]
+NEW = TEXTS[:7]
+SETTINGS = {**TINY_MODEL, "bf16": False, "report_to": "none"}
+OPTIONS: dict[str, Any] = {"use_cpu": True, "disable_tqdm": True, "validation_fraction": 0.2}
+
+
+def tiny(made: Any = TextClassifier, **options: Any) -> Any:
+    settings = SETTINGS | options.pop("settings", {})
+    return made(**{**OPTIONS, "num_train_epochs": 1, **options}, settings=settings)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> TextClassifier:
+    """Return a classifier that has learnt which number of stars a text tells."""
+    return tiny(num_train_epochs=2, learning_rate=0.02).fit(TEXTS, STARS)
+
+
+def test_classifier_returns_the_labels_as_they_came(fitted: TextClassifier) -> None:
+    assert fitted.classes_.tolist() == [1, 3, 5]
+    predicted = fitted.predict(NEW)
+    assert predicted.tolist() == STARS[:7]
+    assert predicted.dtype == np.asarray(STARS).dtype
+    assert fitted.score(TEXTS, STARS) > 0.9
+    probabilities = fitted.predict_proba(NEW)
+    assert probabilities.shape == (7, 3)
+    np.testing.assert_allclose(probabilities.sum(1), 1)
+    assert (fitted.classes_[probabilities.argmax(1)] == predicted).all()
+
+
+def test_classifier_gives_each_text_the_answer_it_has_alone(fitted: TextClassifier) -> None:
+    together = fitted.predict_proba([*NEW, "", "unknown words only"])
+    alone = np.concatenate([fitted.predict_proba([text]) for text in [*NEW, ""]])
+    np.testing.assert_allclose(together[:-1], alone, atol=1e-5)
+    assert fitted.predict([]).shape == (0,)
+
+
+def test_classifier_is_the_model_of_the_command(tmp_path: Path) -> None:
+    rows = [{"text": text, "label": label} for text, label in zip(TEXTS, STARS, strict=True)]
+    options = {**SETTINGS, **OPTIONS, "num_train_epochs": 2, "report": False}
+    options |= {"train_file": write_rows(tmp_path / "rows.jsonl", rows)}
+    outcome = run(parse_arguments(LabelTask, flags(**options, output_dir=tmp_path / "model")))
+    model = tiny(num_train_epochs=2).fit(TEXTS, STARS)
+    of_command = AutoModelForSequenceClassification.from_pretrained(tmp_path / "model")
+    weights = model.model_.state_dict()
+    for name, weight in of_command.state_dict().items():
+        assert torch.equal(weight, weights[name]), name
+    assert model.metrics_["accuracy"] == outcome["metrics"]["eval_accuracy"]
+
+
+def test_classifier_reads_tables_and_files_as_the_command_does(tmp_path: Path) -> None:
+    columns = {"review": TEXTS, "stars": STARS}
+    table: Any = Dataset.from_dict(columns).to_pandas()
+    model = tiny().fit(table)
+    assert model.classes_.tolist() == [1, 3, 5]
+    assert model.text_columns_ == ("review",)
+    of_dataset = tiny().fit(Dataset.from_dict(columns))
+    expected = model.predict_proba(table)
+    np.testing.assert_array_equal(of_dataset.predict_proba(NEW), expected[:7])
+    path = tmp_path / "reviews.csv"
+    table.to_csv(path, index=False)
+    of_file = tiny().fit(path)
+    assert of_file.classes_.tolist() == ["1", "3", "5"]  # the text of a CSV file
+    np.testing.assert_array_equal(of_file.predict_proba(NEW), expected[:7])
+
+
+def test_classifier_validates_with_the_rows_it_is_given() -> None:
+    model = tiny().fit(TEXTS[:40], STARS[:40], validation=(TEXTS[40:], STARS[40:]))
+    assert model.record_["sources"]["train"]["rows"] == 40
+    assert model.record_["sources"]["validation"]["rows"] == 20
+    none = tiny(validation_fraction=0).fit(TEXTS, STARS)
+    assert none.metrics_ == {}
+    assert none.record_["sources"]["train"]["rows"] == 60
+
+
+def test_classifier_learns_several_labels_for_each_text() -> None:
+    several = [["good"] if stars > 1 else [] for stars in STARS]
+    several[0] = ["bad", "good"]
+    model = tiny().fit(TEXTS, several)
+    assert model.classes_.tolist() == ["bad", "good"]
+    predicted = model.predict(NEW)
+    assert [set(row) <= {"bad", "good"} for row in predicted] == [True] * 7
+    assert model.score(NEW, predicted) == 1
+    matrix = np.array([["bad" in row, "good" in row] for row in several]).astype(int)
+    of_matrix = tiny().fit(TEXTS, matrix)
+    assert of_matrix.predict(NEW).shape == (7, 2)
+    np.testing.assert_allclose(of_matrix.predict_proba(NEW), model.predict_proba(NEW), atol=1e-6)
+    assert of_matrix.score(NEW, of_matrix.predict(NEW)) == 1
+
+
+def test_classifier_reads_pairs() -> None:
+    rows = pair_rows(40)
+    pairs = [(row["premise"], row["hypothesis"]) for row in rows]
+    labels = [row["label"] for row in rows]
+    model = tiny().fit(pairs, labels)
+    assert type(model.model_).__name__ == "SelfAttentiveForNLI"
+    assert set(model.predict(pairs[:5])) <= set(labels)
+    assert model.explain(pairs[0]).results["text"] == list(pairs[0])
+    with pytest.raises(ValueError, match="the model reads pairs of texts, but a row has 1"):
+        model.predict(NEW)
+
+
+def test_regressor_learns_numbers() -> None:
+    model = tiny(TextRegressor).fit(TEXTS, [stars / 2 for stars in STARS])
+    assert model.predict(NEW).shape == (7,)
+    assert -10 < model.score(TEXTS, STARS) <= 1
+    both = [[stars / 2, -stars] for stars in STARS]
+    assert tiny(TextRegressor).fit(TEXTS, both).predict(NEW).shape == (7, 2)
+
+
+def test_classifier_refuses_a_table_of_numbers() -> None:
+    table = Dataset.from_dict({"text": TEXTS, "label": [stars / 2 for stars in STARS]})
+    with pytest.raises(ValueError, match="'label' are numbers, not all whole; use TextReg"):
+        tiny().fit(table)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"learning_rate": -1}, "--learning_rate is -1.0; it must be above 0"),
+        ({"num_train_epochs": "many"}, "--num_train_epochs"),
+        ({"settings": {"num_hop": 3}}, "there is no flag --num_hop; did you mean --num_hops"),
+        ({"seed": 3, "settings": {"seed": 3}}, "seed is a parameter and in the settings; give it"),
+        ({"settings": {"do_train": True}}, "settings hold 'do_train'; leave it out"),
+    ],
+    ids=str,
+)
+def test_classifier_names_the_parameter_it_refuses(options: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tiny(**options).fit(TEXTS, STARS)
+
+
+def test_classifier_needs_two_classes_and_texts_to_read() -> None:
+    with pytest.raises(ValueError, match="at least 2"):
+        tiny().fit(TEXTS, [1] * 60)
+    with pytest.raises(ValueError, match=r"row 3 \(counted from 0\) of the train rows, column 'te"):
+        tiny().fit([*TEXTS[:3], " ", *TEXTS[4:]], STARS)
+
+
+@pytest.mark.parametrize("use", ["predict", "predict_proba", "explain", "save_pretrained"])
+def test_estimator_must_be_fitted_first(use: str) -> None:
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        getattr(TextClassifier(), use)(NEW)
+
+
+def test_explanation_shows_itself(fitted: TextClassifier) -> None:
+    text = f"<script>{TEXTS[0]}</script>"
+    shown = fitted.explain(text)
+    page = shown._repr_html_()
+    assert "&lt;" in page
+    assert "<script" not in page
+    assert repr(shown).startswith("1: ")
+    results: Any = fitted.explain(NEW[:2], target=5).results
+    assert [result["target"] for result in results] == ["5", "5"]
+    with pytest.raises(ValueError, match="target is '7'; the labels are 1, 3, 5"):
+        fitted.explain(text, target=7)
+
+
+def test_saved_classifier_loads_everywhere(fitted: TextClassifier, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    fitted.save_pretrained(folder)
+    expected = fitted.predict_proba(NEW)
+    loaded = TextClassifier.from_pretrained(folder)
+    assert loaded.predict(NEW).tolist() == fitted.predict(NEW).tolist()
+    np.testing.assert_array_equal(loaded.predict_proba(NEW), expected)
+    classify = pipeline("text-classification", str(folder))
+    labels = [answer["label"] for answer in classify(NEW)]
+    assert labels == list(map(str, fitted.predict(NEW)))
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "rows in memory: 48 rows" in card
+    with pytest.raises(ValueError, match="is no TextRegressor; load it by TextClassifier"):
+        TextRegressor.from_pretrained(folder)
+    loaded.save_pretrained(tmp_path / "again")
+    assert TextClassifier.from_pretrained(tmp_path / "again").classes_.tolist() == [1, 3, 5]
+
+
+def test_push_sends_the_files_of_a_model_only(fitted: TextClassifier, hub: Hub) -> None:
+    done = fitted.push_to_hub(f"{OWNER}/stars", license="apache-2.0", language="en")
+    assert done.commit is not None
+    assert done.left_out == []
+    loaded = TextClassifier.from_pretrained(f"{OWNER}/stars")
+    assert loaded.predict(NEW).tolist() == fitted.predict(NEW).tolist()
+
+
+def test_fit_leaves_no_files_unless_it_is_given_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.chdir(tmp_path)
+    tiny().fit(TEXTS, STARS)
+    assert [path.name for path in tmp_path.iterdir()] == ["scratch"]
+    assert not list((tmp_path / "scratch").rglob("*.safetensors"))
+    model = tiny(output_dir="mine").fit(TEXTS, STARS)
+    assert Path("mine/report.html").is_file()
+    with pytest.raises(ValueError, match="--output_dir mine is not empty"):
+        model.fit(TEXTS, STARS)
+
+
+def test_fit_is_repeatable_and_leaves_random_numbers_alone() -> None:
+    states = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state()  # type: ignore[index, union-attr]
+    first = tiny(seed=3).fit(TEXTS, STARS).predict_proba(NEW)
+    second = tiny(seed=3).fit(TEXTS, STARS).predict_proba(NEW)
+    other = tiny(seed=4).fit(TEXTS, STARS).predict_proba(NEW)
+    np.testing.assert_array_equal(first, second)
+    assert not np.array_equal(first, other)
+    assert random.getstate() == states[0]
+    assert np.random.get_state()[1].tolist() == states[1]  # type: ignore[index, union-attr]
+    assert torch.equal(torch.get_rng_state(), states[2])
+
+
+def test_fit_says_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    tiny(disable_tqdm=False).fit(TEXTS, STARS)
+    *_, last = capfd.readouterr().err.strip().splitlines()
+    assert last.startswith("12 held-out rows: accuracy ")
+    tiny().fit(TEXTS, STARS)
+    output = capfd.readouterr()
+    assert (output.out, "held-out" in output.err) == ("", False)
+
+
+@pytest.mark.parametrize("made", [TextClassifier, TextRegressor])
+def test_estimator_keeps_the_conventions_of_scikit_learn(made: Any) -> None:
+    name = made.__name__
+    for check in (
+        "check_estimator_cloneable",
+        "check_estimator_repr",
+        "check_estimator_tags_renamed",
+        "check_get_params_invariance",
+        "check_mixin_order",
+        "check_no_attributes_set_in_init",
+        "check_parameters_default_constructible",
+        "check_set_params",
+        "check_valid_tag_types",
+    ):
+        getattr(estimator_checks, check)(name, made())
+    assert is_classifier(made()) == (made is TextClassifier)
+    assert is_regressor(made()) == (made is TextRegressor)
+
+
+def test_parameters_are_flags_of_the_command() -> None:
+    """There is no second vocabulary."""
+    flags = set(LabelTask.argument_groups[0].__dataclass_fields__)
+    for group in LabelTask.argument_groups[1:]:
+        flags |= set(group.__dataclass_fields__)
+    assert set(TextClassifier().get_params()) - {"settings"} <= flags
+
+
+def test_copies_of_a_classifier(fitted: TextClassifier) -> None:
+    fresh = clone(fitted)
+    assert fresh.get_params() == fitted.get_params()
+    assert not hasattr(fresh, "model_")
+    for same in (copy.deepcopy(fitted), pickle.loads(pickle.dumps(fitted))):
+        np.testing.assert_array_equal(same.predict_proba(NEW), fitted.predict_proba(NEW))
+
+
+@pytest.mark.slow
+def test_searches_of_scikit_learn_fit_the_classifier() -> None:
+    scores = cross_val_score(tiny(), TEXTS, STARS, cv=2)
+    assert scores.shape == (2,)
+    search = GridSearchCV(tiny(), {"num_train_epochs": [1, 2]}, cv=2, scoring="neg_log_loss")
+    search.fit(np.array(TEXTS), np.array(STARS))
+    assert search.predict(NEW).shape == (7,)

@@ -1,0 +1,204 @@
+"""Rows of a program: which texts and labels a fit takes, and that labels come back unchanged."""
+
+import enum
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from datasets import Dataset, DatasetDict
+
+from sase_hf.tasks.labels.given_rows import (
+    as_array,
+    labels_by_type,
+    name_of,
+    names_and_values,
+    rows_to_fit,
+    rows_to_read,
+    type_of_labels,
+)
+
+TEXTS = ["good meal", "bad room", "good bed"]
+
+
+def frame(columns: dict[str, list[Any]]) -> Any:
+    """Return a DataFrame of pandas."""
+    return Dataset.from_dict(columns).to_pandas()
+
+
+class Mood(enum.Enum):
+    """Labels that are no texts."""
+
+    SAD = 1
+    GLAD = 2
+
+
+def fit_rows(texts: Any, labels: Any = None, validation: Any = None, **entries: Any) -> Any:
+    return rows_to_fit(texts, labels, validation, entries, learns_labels=True)
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (["b", "a", "b"], ["a", "b"]),
+        ([10, 9, 10], ["9", "10"]),
+        (np.array([10, 9, 10], dtype="int8"), ["9", "10"]),
+        ([np.int64(3), np.int64(2), np.int64(3)], ["2", "3"]),
+        (torch.tensor([1, 0, 1]), ["0", "1"]),
+        ([True, False, True], ["false", "true"]),
+        ([0.5, 1.0, 0.5], ["0.5", "1"]),
+        (frame({"label": ["b", "a", "b"]})["label"], ["a", "b"]),
+        ([Mood.SAD, Mood.GLAD, Mood.SAD], ["Mood.GLAD", "Mood.SAD"]),
+        ([("x", "y"), ("y",), ()], ["x", "y"]),
+        ([["x", "y"], ["y"], []], ["x", "y"]),
+        (np.array([[1, 0], [0, 1], [1, 1]]), ["0", "1"]),
+    ],
+    ids=str,
+)
+def test_labels_have_the_ids_of_their_names_in_order(labels: Any, names: list[str]) -> None:
+    rows = fit_rows(TEXTS, labels)
+    assert list(rows.values) == names
+    train = rows.in_memory["train"]
+    feature = train.features["label"]
+    assert getattr(feature, "feature", feature).names == names
+    known = list(rows.values.values())
+    if not rows.is_matrix and not isinstance(train[0]["label"], list):
+        assert [known[row["label"]] for row in train] == list(labels)
+
+
+def test_rows_of_a_matrix_are_the_classes_with_a_one() -> None:
+    rows = fit_rows(TEXTS, np.array([[1, 0], [0, 0], [1, 1]]))
+    assert rows.in_memory["train"]["label"][:] == [[0], [], [0, 1]]
+    assert rows.is_matrix
+    assert rows.entries["problem_type"] == "multi_label_classification"
+
+
+def test_classes_keep_the_type_of_an_array() -> None:
+    labels = np.array([3, 2, 3], dtype="int8")
+    assert as_array([2, 3], labels.dtype).dtype == labels.dtype
+    assert as_array(["a", "b"]).dtype.kind == "U"
+    assert as_array([1, "a"]).dtype == object
+    assert as_array([(1, 2), (1, 3)]).shape == (2,)
+
+
+def test_two_labels_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"the labels 1 and '1' have one name, '1'; write one"):
+        fit_rows(TEXTS, [1, "1", 1])
+
+
+@pytest.mark.parametrize(
+    ("texts", "labels", "message"),
+    [
+        ([], [], "there are 0 texts; give at least two"),
+        (TEXTS, ["a", "b"], "there are 3 texts, but 2 labels; give a label"),
+        (TEXTS, ["a", None, "b"], r"label 1 \(counted from 0\) is None; give the text a label"),
+        (TEXTS, [0.5, float("nan"), 1.5], r"label 1 \(counted from 0\) is nan"),
+        (TEXTS, ["a", " ", "b"], r"label 1 \(counted from 0\) is ' '"),
+        (TEXTS, "aba", "the labels are 'aba'; give a list"),
+        (TEXTS, [{"a": 1}, {"a": 1}, {"b": 1}], "a label is {'a': 1}, a dict; give texts"),
+        ("good meal", ["a"], "the texts are 'good meal', a str; give a list of texts"),
+        (["good", 3, "bad"], ["a", "b", "a"], r"text 1 \(counted from 0\) is 3, a int; give"),
+        (["good", None, "bad"], ["a", "b", "a"], r"text 1 \(counted from 0\) is None"),
+        (["good", ("a", "b"), "bad"], ["a", "b", "a"], "give single texts only, or pairs only"),
+        ([("a", "b", "c")] * 3, ["a", "b", "a"], r"text 0 \(counted from 0\) is \('a', 'b', 'c'\)"),
+        (3, None, "there are no labels, and the rows are a int; give texts and labels"),
+    ],
+    ids=str,
+)
+def test_faults_are_named(texts: Any, labels: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        fit_rows(texts, labels)
+
+
+def test_pairs_are_two_columns() -> None:
+    rows = fit_rows([("a dog", "an animal"), ("a cat", "a dog")], ["yes", "no"])
+    assert rows.in_memory["train"].column_names == ["text", "text_pair", "label"]
+    assert rows.entries["text_column_names"] == "text,text_pair"
+
+
+@pytest.mark.parametrize("make", [frame, Dataset.from_dict])
+def test_table_beside_labels_holds_texts(make: Any) -> None:
+    table = make({"review": TEXTS})
+    rows = fit_rows(table, ["b", "a", "b"])
+    assert rows.in_memory["train"]["review"][:] == TEXTS
+    assert rows.entries["text_column_names"] == "review"
+    with pytest.raises(ValueError, match="the texts have a column 'label', and there are labels"):
+        fit_rows(make({"text": TEXTS, "label": TEXTS}), ["b", "a", "b"])
+    chosen = fit_rows(make({"n": [1, 2, 3], "t": TEXTS}), ["b", "a", "b"], text_column_names="t")
+    assert chosen.in_memory["train"].column_names == ["t", "label"]
+
+
+@pytest.mark.parametrize("make", [frame, Dataset.from_dict])
+def test_table_without_labels_beside_it_is_read_as_a_file_is(make: Any) -> None:
+    columns = {"review": TEXTS, "stars": [3, 2, 3]}
+    rows = fit_rows(make(columns), None, make(columns))
+    assert {name: split.to_dict() for name, split in rows.in_memory.items()} == {
+        "train": columns,
+        "validation": columns,
+    }
+    assert rows.entries == {}
+
+
+def test_splits_of_a_dataset_are_those_of_the_fit() -> None:
+    split = Dataset.from_dict({"text": TEXTS, "label": [1, 0, 1]})
+    given = DatasetDict({"train": split, "validation": split, "test": split})
+    assert list(fit_rows(given).in_memory) == ["train", "validation"]
+    with pytest.raises(ValueError, match="the splits are test; name the rows to learn 'train'"):
+        fit_rows(DatasetDict({"test": split}))
+
+
+def test_file_is_a_flag() -> None:
+    rows = fit_rows("reviews.csv", None, "dev.csv")
+    assert rows.entries == {"train_file": "reviews.csv", "validation_file": "dev.csv"}
+    with pytest.raises(ValueError, match=r"dev\.csv is a file, but other rows are in memory"):
+        fit_rows(frame({"text": TEXTS, "label": TEXTS}), None, "dev.csv")
+
+
+def test_rows_to_validate_have_the_ids_of_the_rows_to_learn() -> None:
+    rows = fit_rows(TEXTS, ["c", "a", "b"], (["fine"], ["c"]))
+    assert rows.in_memory["validation"]["label"][:] == [2]
+    with pytest.raises(ValueError, match="a row to validate has the label 'x'; those to learn"):
+        fit_rows(TEXTS, ["c", "a", "b"], (["fine"], ["x"]))
+    with pytest.raises(ValueError, match=r"validation is a list; give it as \(texts, labels\)"):
+        fit_rows(TEXTS, ["c", "a", "b"], ["fine"])
+
+
+def test_numbers_to_learn_stay_numbers() -> None:
+    rows = rows_to_fit(TEXTS, [1, 2.5, 3], None, {}, learns_labels=False)
+    assert rows.in_memory["train"]["label"][:] == [1.0, 2.5, 3.0]
+    assert rows.entries["problem_type"] == "regression"
+
+
+def test_rows_to_read_are_texts_or_pairs() -> None:
+    assert rows_to_read(TEXTS, ["text"]) == [[text] for text in TEXTS]
+    assert rows_to_read(np.array(TEXTS), ["text"]) == [[text] for text in TEXTS]
+    assert rows_to_read([("a", "b")], ["premise", "hypothesis"]) == [["a", "b"]]
+    table = frame({"stars": [1], "review": ["good"]})
+    assert rows_to_read(table, ["review"]) == [["good"]]
+    assert rows_to_read(table[["review"]], ["text"]) == [["good"]]
+    assert rows_to_read([], ["text"]) == []
+    with pytest.raises(ValueError, match=r"the model reads single texts, but a row has 2"):
+        rows_to_read([("a", "b")], ["text"])
+    with pytest.raises(ValueError, match=r"text 0 \(counted from 0\) is 1, a int"):
+        rows_to_read(table[["stars"]], ["text"])
+
+
+def test_labels_of_a_column_come_back_by_their_names() -> None:
+    assert names_and_values([[3, None, 2]], ["2", "3", "4"]) == {"2": 2, "3": 3, "4": "4"}
+    assert names_and_values([[["x"], []]], ["x"]) == {"x": "x"}
+
+
+@pytest.mark.parametrize(
+    "labels", [["a", "b"], [1, -2], [True, False], [0.5, 2.0], [Mood.SAD, Mood.GLAD]], ids=str
+)
+def test_type_of_labels_reads_their_names(labels: list[Any]) -> None:
+    names = list(map(name_of, labels))
+    read = labels_by_type(names, type_of_labels(labels))
+    assert read == (names if isinstance(labels[0], Mood) else labels)
+    assert list(map(type, read)) == [str if x in names else type(x) for x in read]
+
+
+def test_renamed_labels_are_texts() -> None:
+    assert labels_by_type(["good", "bad"], "int") == ["good", "bad"]
+    assert labels_by_type(["good", "bad"], "bool") == ["good", "bad"]
+    assert type_of_labels([1, "a"]) == "str"
