@@ -341,7 +341,7 @@ def test_examples_of_the_texts_run(name: str, reader: Path) -> None:
             exec(code, {})
 
 
-def test_notebook_is_made_of_the_blocks_of_the_readme_and_shows_a_heatmap(reader: Path) -> None:
+def test_notebook_is_made_of_blocks_of_the_texts_and_shows_a_heatmap(reader: Path) -> None:
     write_reviews(reader)
     text = NOTEBOOK.read_text(encoding="utf-8")
     assert text == notebook_text(), "run tests/helpers/notebook.py"

@@ -1,4 +1,4 @@
-"""The notebook of the guide, made of the blocks of the README: run this file to write it."""
+"""The notebook of the guide, made of blocks of the texts: run this file to write it."""
 
 import json
 import re
@@ -21,9 +21,11 @@ Attention([result])  # the heatmap"""
 
 
 def notebook_text() -> str:
-    """Return the notebook as JSON: installation, the README's first Python blocks, a heatmap."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)\n```", readme, flags=re.DOTALL | re.MULTILINE)[:2]
+    """Return the notebook as JSON: installation, a prediction, embeddings, a heatmap."""
+    texts = (ROOT / "README.md", ROOT / "scripts/guide/embed.md")
+    text_of_blocks = "\n".join(text.read_text(encoding="utf-8") for text in texts)
+    found = re.findall(r"^```python\n(.*?)\n```", text_of_blocks, flags=re.DOTALL | re.MULTILINE)
+    blocks = [block for block in found if "runs/quickstart/model" in block][:2]
     text = {"cell_type": "markdown", "metadata": {}}
     code = {**text, "cell_type": "code", "outputs": [], "execution_count": None}
     sources = [source.splitlines(keepends=True) for source in (TEXT, START, *blocks, END)]
