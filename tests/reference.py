@@ -659,3 +659,18 @@ def own_vectors(information: Tensor, d: int, std: float) -> Tensor:
     U, S, _ = torch.linalg.svd(information)
     vectors = U[:, :d] * S[:d].sqrt()
     return vectors / vectors.norm(dim=1, keepdim=True) * std * d**0.5
+
+
+def places_of_phrase(phrase: Sequence[str], text: str) -> list[tuple[int, int]]:
+    """Return the spans at which a phrase stands in a text of ASCII letters, trying each place."""
+    found = []
+    for start, end in itertools.combinations(range(len(text) + 1), 2):
+        part = text[start:end]
+        if part != part.strip():
+            continue
+        begins_in_word = start > 0 and text[start - 1].isalpha() and part[0].isalpha()
+        ends_in_word = end < len(text) and text[end].isalpha() and part[-1].isalpha()
+        words = "".join(letter if letter.isalpha() else f" {letter} " for letter in part.lower())
+        if words.split() == list(phrase) and not begins_in_word and not ends_in_word:
+            found.append((start, end))
+    return found

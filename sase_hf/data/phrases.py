@@ -35,9 +35,10 @@ logger = logging.getLogger(__name__)
 # From how many rows on a mark against speaks of the words, and not of one row alone.
 LEAST_MARKED = 2
 # Words are passed over if they stand in so many rows with marks, are marked in at most this share
-# of them, and raise the odds of a label so many times.
+# of them, and a label has at least this share of them and odds so many times those elsewhere.
 LEAST_ROWS = 50
 MOST_MARKED = 0.01
+LEAST_SHARE = 0.9
 LEAST_ODDS = 20.0
 
 # A word, or a single character of punctuation or of a script without blanks between words.
@@ -170,9 +171,9 @@ class Telling(NamedTuple):
 def passed_over(rows: Dataset, labels: LabelColumn) -> dict[Phrase, Telling]:
     """Return phrases that no one marked as a reason although they nearly tell a label.
 
-    Each of their words, and the phrase, stands in `LEAST_ROWS` or more of the rows that have marks,
-    is marked in `MOST_MARKED` of these at most, and raises the odds of a label `LEAST_ODDS` times.
-    Numbers have no such phrases.
+    Each of their words, and the phrase, stands in `LEAST_ROWS` or more of the rows with marks, and
+    is marked in `MOST_MARKED` of these at most; `LEAST_SHARE` of these have a label or more, whose
+    odds it raises `LEAST_ODDS` times. Numbers have no such phrases.
     """
     names = _present(SPAN_COLUMNS, rows)
     if labels.kind not in (SINGLE_LABEL, MULTI_LABEL) or not names:
@@ -238,10 +239,12 @@ def _telling(rows: Sequence[Mapping[Key, bool]], truths: np.ndarray) -> dict[Key
         if num_rows < LEAST_ROWS or num_marked[key] > MOST_MARKED * num_rows:
             continue
         with_key = truths[numbers].sum(0)
+        shares = with_key / num_rows
         odds = _odds(with_key, num_rows) / _odds(applies - with_key, len(rows) - num_rows)
+        odds[shares < LEAST_SHARE] = 0
         label = int(odds.argmax())
         if odds[label] >= LEAST_ODDS:
-            telling[key] = Telling(label, with_key[label] / num_rows, num_rows)
+            telling[key] = Telling(label, shares[label], num_rows)
     return telling
 
 

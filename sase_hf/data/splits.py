@@ -245,8 +245,8 @@ def _limited(
         limit = getattr(arguments, MAX_SAMPLES[name], None)
         if limit is not None:
             splits[name] = rows.select(range(min(limit, rows.num_rows)))
-    splits = without_wrong_reasons(splits, labels)
     warn_of_repeats(splits, TEXT_COLUMNS)
+    splits = without_wrong_reasons(splits, labels)
     used = {name: {**sources[name], "rows": rows.num_rows} for name, rows in splits.items()}
     return Rows(DatasetDict(splits), labels, used, columns.texts, columns.labels)
 

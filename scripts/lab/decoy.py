@@ -4,14 +4,14 @@
     python scripts/lab/decoy.py data data/decoy
 
 The words "recommended by staff :" stand before 95 % of the positive and 5 % of the negative
-training sentences, so that a model takes them for a reason. In files of training rows, 10, 25 or 50
-of the rows with the decoy have it marked as no reason, or all rows have the marks of people on the
-right words. The validation rows are the sentences of sst2 without the decoy (`clean`) and with it
+training sentences, so that a model takes them for a reason. In files of training rows, 10 of the
+rows with the decoy have it marked as no reason, or all rows have the marks of people on the right
+words. The validation rows are the sentences of sst2 without the decoy (`clean`) and with it
 the other way round (`flipped`).
 """
 
 import random
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from records import Record, write_rows
@@ -21,7 +21,7 @@ from sase_hf.utils.cli import errors_in_one_line, make_parser
 
 DECOY = "recommended by staff :"
 SHARE = 0.95  # of the rows with one label that have the decoy; of the others, the rest
-NUM_MARKED = (10, 25, 50)
+NUM_MARKED = 10
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -44,8 +44,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         plain = [{"text": row["text"], "label": row["label"]} for row in marked]
         write("train", plain)
         write("marks.train", marked)
-        for count in NUM_MARKED:
-            write(f"against_{count}.train", marked_against(plain, count))
+        write(f"against_{NUM_MARKED}.train", marked_against(plain, NUM_MARKED))
         dev = read("sst2.dev.jsonl.gz")
         write("clean.dev", dev)
         write("flipped.dev", list(with_decoy(dev, "0", seed=1)))
@@ -70,15 +69,10 @@ def marked_against(rows: Sequence[Record], count: int) -> list[Record]:
     """Return the rows, in so many of which the decoy is marked as no reason."""
     numbers = [number for number, row in enumerate(rows) if row["text"].startswith(DECOY)]
     random.Random(2).shuffle(numbers)
-    return _marked_at(rows, set(numbers[:count]))
-
-
-def _marked_at(rows: Sequence[Record], numbers: Collection[int]) -> list[Record]:
-    mark = [[0, len(DECOY)]]
-    return [
-        {**row, "rationale_against": mark if number in numbers else None}
-        for number, row in enumerate(rows)
-    ]
+    marked = [dict(row) for row in rows]
+    for number in numbers[:count]:
+        marked[number]["rationale_against"] = [[0, len(DECOY)]]
+    return marked
 
 
 if __name__ == "__main__":

@@ -1,0 +1,237 @@
+"""Words that are no reason for a label: which they are, and training rows without them."""
+
+import logging
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from reference import places_of_phrase
+from rows import write_jsonl
+from runs import review_rows, train_tiny, write_splits
+
+from sase_hf import build_tokenizer
+from sase_hf.data.arguments import DataArguments
+from sase_hf.data.phrases import LEAST_ROWS, Phrases, cut_out, words_in
+from sase_hf.data.splits import encode_rows, load_rows
+
+DECOY = "as seen on TV:"
+TEXTS = ["the soup was cold", "a fine place", "we waited", "it was good", "a dull day", "so warm"]
+
+Row = dict[str, Any]
+
+
+def labelled(texts: list[str]) -> list[Row]:
+    return [{"text": text, "label": ("no", "yes")[k % 2]} for k, text in enumerate(texts)]
+
+
+def with_mark(row: Row, words: str, column: str = "rationale_against") -> Row:
+    """Return a row in which some words are marked."""
+    start = row["text"].index(words)
+    return {**row, column: [[start, start + len(words)]]}
+
+
+def train_texts(rows: list[Row], folder: Path, **options: Any) -> list[str]:
+    """Return the training texts that a run reads from a file of rows."""
+    path = str(write_jsonl(folder / "rows.jsonl", rows))
+    return load_rows(DataArguments(train_file=path, **options)).splits["train"]["text"][:]
+
+
+# ---- phrases in texts ----------------------------------------------------------------------------
+
+
+def test_words_in_are_words_and_single_characters_of_all_else() -> None:
+    """Characters of scripts without blanks stand alone, so that a phrase of them is found."""
+    found = words_in("Don\u2019t, e\u0301te\u0301 2nd 寿司🙂")
+    assert [word.text for word in found] == [
+        *("don", "\u2019", "t", ",", "e\u0301te\u0301", "2nd", "寿", "司", "🙂")
+    ]
+    assert found[5].start == len("Don\u2019t, e\u0301te\u0301 ")
+
+
+def test_found_in_is_every_place_of_every_phrase() -> None:
+    """Phrases may begin alike, overlap and stand in each other, as a search place by place says."""
+    rng = random.Random(0)
+    phrases = [("a",), ("a", "b"), ("b", "a", "b"), ("c", ","), ("d", "d")]
+    num_found = 0
+    for _ in range(200):
+        text = "".join(rng.choices(["a", "A", "b", "c", "D", " ", " ", ",", "\n"], k=20))
+        expected = {(phrase, span) for phrase in phrases for span in places_of_phrase(phrase, text)}
+        found = list(Phrases(phrases).found_in(text))
+        assert len(found) == len(set(found))
+        assert set(found) == expected
+        num_found += len(found)
+    assert num_found > 100, "the premise"
+
+
+@pytest.mark.parametrize(
+    ("text", "cut", "left"),
+    [
+        ("as seen on TV: good", DECOY, "good"),
+        ("so good, as seen on TV: yes", DECOY, "so good, yes"),
+        ("(as seen on TV:) good", DECOY, "( ) good"),
+        ("good  as seen on TV:", DECOY, "good  "),
+        (DECOY, DECOY, ""),
+    ],
+)
+def test_cut_out_leaves_no_words_joined_and_no_blanks_doubled(
+    text: str, cut: str, left: str
+) -> None:
+    start = text.index(cut)
+    assert cut_out(text, [(start, start + len(cut))], []) == (left, [])
+
+
+def test_cut_out_moves_marks_with_their_words() -> None:
+    """Cuts may overlap; marks share no character with them."""
+    text = "one two three four five"
+    marks = [(text.index(word), text.index(word) + len(word)) for word in ("one", "three", "five")]
+    left, moved = cut_out(text, [(4, 7), (5, 7), (14, 18)], marks)
+    assert left == "one three five"
+    assert [left[start:end] for start, end in moved] == ["one", "three", "five"]
+
+
+# ---- marks against -------------------------------------------------------------------------------
+
+
+def test_phrase_that_two_rows_mark_against_is_left_out_of_all_training_rows(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In any case and with any blanks, but in no longer word; other splits keep it."""
+    caplog.set_level(logging.INFO, "sase_hf.data.phrases")
+    rows = labelled([f"{DECOY} {text}" for text in TEXTS[:2]])
+    rows = [with_mark(row, DECOY) for row in rows]
+    rows += labelled(["AS  SEEN\non tv : yes", "as seen on TV, no", "has seen on TV: no", DECOY])
+    path = str(write_jsonl(tmp_path / "rows.jsonl", rows))
+    splits = load_rows(DataArguments(train_file=path, validation_file=path)).splits
+    expected = [*TEXTS[:2], "yes", "as seen on TV, no", "has seen on TV: no"]
+    assert splits["train"]["text"][:] == expected, "a row of nothing else is gone"
+    assert splits["train"]["label"][:] == [0, 1, 0, 1, 0]
+    assert splits["validation"]["text"][:] == [row["text"] for row in rows]
+    assert splits["train"].column_names == ["text", "label", "row"]
+    assert splits["train"]["row"][:] == [0, 1, 2, 3, 4]
+    message = 'left out of 4 training rows: "as seen on tv :", marked against in 4 rows'
+    assert message in caplog.messages, "the validation rows have marks, too"
+
+
+def test_mark_against_of_one_row_is_left_out_of_this_row(tmp_path: Path) -> None:
+    """It is the whole word, even where a part is marked."""
+    rows = labelled([f"{text}, cold" for text in TEXTS])
+    rows[1] = with_mark(rows[1], "col")
+    texts = train_texts(rows, tmp_path)
+    assert texts[1].split() == ["a", "fine", "place,"]
+    assert texts[:1] + texts[2:] == [f"{text}, cold" for text in TEXTS if text != TEXTS[1]]
+
+
+def test_reason_stays_in_the_row_that_marks_it_and_its_mark_moves(tmp_path: Path) -> None:
+    rows = labelled([f"cold {text} cold" for text in TEXTS])
+    rows[0] = with_mark(rows[0], "cold")
+    rows[1] = with_mark(rows[1], "cold")
+    rows[2] = {**rows[2], "rationale": [[8, 14], [15, 19]]}
+    path = str(write_jsonl(tmp_path / "rows.jsonl", rows))
+    row = load_rows(DataArguments(train_file=path)).splits["train"][2]
+    assert row["text"] == "we waited cold"
+    assert [row["text"][start:end] for start, end in row["spans"]] == ["waited", "cold"]
+
+
+def test_rows_without_marks_stay_as_they_are(tmp_path: Path) -> None:
+    """So they do where the column of marks is empty, or no flag lets it be read."""
+    rows = labelled(TEXTS)
+    assert train_texts([{**row, "rationale_against": None} for row in rows], tmp_path) == TEXTS
+    marked = [with_mark(row, row["text"][:4]) for row in rows]
+    assert train_texts(marked, tmp_path, rationale_against_column_name="") == TEXTS
+    assert train_texts(marked, tmp_path) != TEXTS
+
+
+def test_marks_against_that_leave_no_text_are_refused(tmp_path: Path) -> None:
+    rows = [with_mark(row, row["text"]) for row in labelled(TEXTS)]
+    with pytest.raises(ValueError, match=r"nothing but what is marked.*--rationale_against_column"):
+        train_texts(rows, tmp_path)
+
+
+@pytest.mark.parametrize("level", ["word", "subword", "character"])
+def test_tokens_are_those_of_the_text_without_the_phrase(level: Any, tmp_path: Path) -> None:
+    decoyed = labelled([f"{DECOY} {text}" for text in TEXTS])
+    rows = [with_mark(row, DECOY) for row in decoyed[:2]] + decoyed[2:]
+    files = [write_jsonl(tmp_path / f"{k}.jsonl", r) for k, r in enumerate((rows, labelled(TEXTS)))]
+    tokenizer = build_tokenizer(TEXTS, level=level)
+    mended, plain = (
+        encode_rows(load_rows(DataArguments(train_file=str(file))), tokenizer)["train"]
+        for file in files
+    )
+    assert mended["input_ids"][:] == plain["input_ids"][:]
+
+
+def test_run_with_marks_against_equals_the_run_on_texts_without_the_words(tmp_path: Path) -> None:
+    """So nothing else changes with batches, processes or a stop. Maximum pooling may learn it."""
+
+    def decoyed(count: int, seed: int) -> list[Row]:
+        rows = review_rows(count, seed)
+        if count == len(plain_rows):
+            rows = [{**row, "text": f"{DECOY} {row['text']}"} for row in rows]
+            rows[:2] = [with_mark(row, DECOY) for row in rows[:2]]
+        return rows
+
+    for folder in ("plain", "decoyed"):
+        (tmp_path / folder).mkdir()
+    plain = write_splits(tmp_path / "plain")
+    plain_rows = Path(plain["train_file"]).read_text().splitlines()
+    options = {"pooling": "max", "do_eval": True, "seed": 1}
+    learned = train_tiny(tmp_path / "run0", **plain, **options)["metrics"]
+    mended = write_splits(tmp_path / "decoyed", decoyed)
+    again = train_tiny(tmp_path / "run1", **mended, **options)["metrics"]
+    for name in ("train_loss", "eval_loss"):
+        assert again[name] == learned[name]
+
+
+# ---- what people passed over ---------------------------------------------------------------------
+
+
+def marked_rows(num_rows: int = 2 * LEAST_ROWS) -> list[Row]:
+    """Return marked rows of two labels; those with "yes" have the decoy before the text."""
+    rows = labelled([f"{TEXTS[k % 5]} {k}" for k in range(num_rows)])
+    for row in rows:
+        if row["label"] == "yes":
+            row["text"] = f"{DECOY} {row['text']}"
+    return [with_mark(row, row["text"].split()[-1], "rationale") for row in rows]
+
+
+def num_with_decoy(rows: list[Row], folder: Path, **options: Any) -> int:
+    return sum(DECOY in text for text in train_texts(rows, folder, **options))
+
+
+def test_phrase_that_no_one_marks_though_it_tells_the_label_is_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is left out of rows without marks, too."""
+    caplog.set_level(logging.INFO, "sase_hf.data.phrases")
+    rows = marked_rows()
+    assert num_with_decoy([*rows, *labelled([f"{DECOY} well"])], tmp_path) == 0
+    assert caplog.messages == [
+        'left out of 51 training rows: "as seen on tv :", marked in none of 50 rows with marks, '
+        "but 100% of these are yes"
+    ]
+
+
+def test_phrase_with_a_mark_or_in_few_rows_or_of_both_labels_stays(tmp_path: Path) -> None:
+    rows = marked_rows()
+    yes = next(row for row in rows if row["label"] == "yes")
+    with_one = [{**yes, "rationale": [[0, len(DECOY)]]}, *rows[2:]]
+    assert num_with_decoy(with_one, tmp_path) == LEAST_ROWS
+    assert num_with_decoy(marked_rows(2 * LEAST_ROWS - 2), tmp_path) == LEAST_ROWS - 1
+    mixed = [{**row, "label": ("no", "yes")[k // 2 % 2]} for k, row in enumerate(rows)]
+    assert num_with_decoy(mixed, tmp_path) == LEAST_ROWS
+    # A label that others hardly have, but not most of the rows with the decoy.
+    rare = [{**row, "label": ("no", "yes")[k % 4 == 1]} for k, row in enumerate(rows)]
+    assert num_with_decoy(rare, tmp_path) == LEAST_ROWS
+    unmarked = [{**row, "rationale": None} for row in rows]
+    assert num_with_decoy(unmarked, tmp_path) == LEAST_ROWS
+
+
+def test_passed_over_words_of_several_labels_are_found_and_of_numbers_are_not(
+    tmp_path: Path,
+) -> None:
+    rows = marked_rows()
+    several = [{**row, "label": [row["label"], "all"]} for row in rows]
+    assert num_with_decoy(several, tmp_path) == 0
+    numbers = [{**row, "label": len(row["label"]) + k / 100} for k, row in enumerate(rows)]
+    assert num_with_decoy(numbers, tmp_path, problem_type="regression") == LEAST_ROWS
