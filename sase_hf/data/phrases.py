@@ -84,8 +84,10 @@ class Phrases:
                     yield phrase, (word.start, stretch[-1].end)
 
 
-def without_wrong_reasons(splits: Mapping[str, Dataset], labels: LabelColumn) -> dict[str, Dataset]:
-    """Return splits whose training rows lack the words that are no reason for a label.
+def without_wrong_reasons(
+    splits: Mapping[str, Dataset], labels: LabelColumn
+) -> tuple[dict[str, Dataset], list[Phrase]]:
+    """Return splits whose training rows lack the words that are no reason for a label, and these.
 
     These are the marks against; their phrases wherever else they stand, if `LEAST_MARKED` rows have
     such marks, validation rows included; and the phrases of `passed_over`. What is marked as a
@@ -93,9 +95,9 @@ def without_wrong_reasons(splits: Mapping[str, Dataset], labels: LabelColumn) ->
     Other rows do not change; no split keeps its marks against.
     """
     changed = dict(splits)
+    notes: dict[Phrase, str] = {}
     if "train" in splits:
         marked = marked_against(splits.values())
-        notes = {}
         for phrase, count in marked.items():
             if count >= LEAST_MARKED:
                 notes[phrase] = f"marked against in {count:,} rows"
@@ -110,7 +112,7 @@ def without_wrong_reasons(splits: Mapping[str, Dataset], labels: LabelColumn) ->
             changed["train"] = _without_phrases(splits["train"], notes)
     for name, rows in changed.items():
         changed[name] = rows.remove_columns(_present(AGAINST_COLUMNS, rows))
-    return changed
+    return changed, list(notes)
 
 
 def _present(names: Sequence[str], rows: Dataset) -> list[str]:

@@ -70,6 +70,7 @@ class Rows:
     sources: the origin of each split's rows, and their number.
     text_columns: the names in the source, one, or two for pairs.
     label_columns: the names in the source, none if no rows have labels.
+    left_out: the words that the train split lacks, and that texts to predict have.
     unlabelled: more texts for the words and the word vectors of a new model, column `text`.
     """
 
@@ -78,6 +79,7 @@ class Rows:
     sources: dict[str, Origin]
     text_columns: tuple[str, ...]
     label_columns: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
     unlabelled: Dataset | None = None
 
     @property
@@ -246,9 +248,10 @@ def _limited(
         if limit is not None:
             splits[name] = rows.select(range(min(limit, rows.num_rows)))
     warn_of_repeats(splits, TEXT_COLUMNS)
-    splits = without_wrong_reasons(splits, labels)
+    splits, left_out = without_wrong_reasons(splits, labels)
     used = {name: {**sources[name], "rows": rows.num_rows} for name, rows in splits.items()}
-    return Rows(DatasetDict(splits), labels, used, columns.texts, columns.labels)
+    words = tuple(dict.fromkeys(chain.from_iterable(left_out)))
+    return Rows(DatasetDict(splits), labels, used, columns.texts, columns.labels, words)
 
 
 def _label_cells(split: StoredSplit, columns: Sequence[str]) -> list[object]:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -118,7 +119,8 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
         model = self.arguments.model
         self._check_word_vectors()
         encoder = model.encoder_name_or_path
-        tokenizer = self.new_tokenizer(rows, self._build_tokenizer, ready=encoder)
+        build = partial(self._build_tokenizer, known_words=rows.left_out)
+        tokenizer = self.new_tokenizer(rows, build, ready=encoder)
         config_fields = {
             **fields,
             **model.given(model.config_fields),
@@ -160,19 +162,27 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
             "member": self.arguments.model.word_vectors_member,
         }
 
-    def _build_tokenizer(self, texts: Iterable[str], **options: Any) -> TokenizersBackend:
-        """Return a new tokenizer, which has the words that have a vector, of the asked level."""
+    def _build_tokenizer(
+        self, texts: Iterable[str], known_words: Iterable[str] = (), **options: Any
+    ) -> TokenizersBackend:
+        """Return a new tokenizer of the asked level.
+
+        One of words has the known ones, and those that have a vector.
+        """
         model = self.arguments.model
         is_measured = model.level == AUTO_LEVEL and not model.vector_files
         if is_measured and isinstance(texts, Sequence):  # those of pairs are an iterator
             options["level"] = choose_level(texts)
         if options.get("level") == "subword":
             options.pop("min_frequency", None)  # of words; that of pieces is `MIN_MERGED`
+            return build_tokenizer(texts, **options)
+        extra_words = known_words
         if model.vector_files and model.extend_vocabulary is not False:
-            options["extra_words"] = chain.from_iterable(
+            words_of_files = (
                 read_words(path, **self._vector_options()) for path in model.vector_files
             )
-        return build_tokenizer(texts, **options)
+            extra_words = chain(known_words, *words_of_files)
+        return build_tokenizer(texts, extra_words=extra_words, **options)
 
     def _model_on_encoder(
         self,

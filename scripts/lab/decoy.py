@@ -65,7 +65,7 @@ def with_decoy(rows: Sequence[Record], label: str, seed: int) -> Iterator[Record
         yield moved
 
 
-def marked_against(rows: Sequence[Record], count: int) -> list[Record]:
+def marked_against(rows: Sequence[Record], count: int) -> Sequence[Record]:
     """Return the rows, in so many of which the decoy is marked as no reason."""
     numbers = [number for number, row in enumerate(rows) if row["text"].startswith(DECOY)]
     random.Random(2).shuffle(numbers)

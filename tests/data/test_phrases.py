@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from reference import places_of_phrase
 from rows import write_jsonl
-from runs import review_rows, train_tiny, write_splits
+from runs import TINY_MODEL, flags, review_rows, train_tiny, write_splits
 
 from sase_hf import build_tokenizer
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.phrases import LEAST_ROWS, Phrases, cut_out, words_in
 from sase_hf.data.splits import encode_rows, load_rows
+from sase_hf.tasks import LabelTask
+from sase_hf.training.command_line import parse_arguments
 
 DECOY = "as seen on TV:"
 TEXTS = ["the soup was cold", "a fine place", "we waited", "it was good", "a dull day", "so warm"]
@@ -175,12 +177,26 @@ def test_run_with_marks_against_equals_the_run_on_texts_without_the_words(tmp_pa
         (tmp_path / folder).mkdir()
     plain = write_splits(tmp_path / "plain")
     plain_rows = Path(plain["train_file"]).read_text().splitlines()
-    options = {"pooling": "max", "do_eval": True, "seed": 1}
+    build_tokenizer([*plain_rows, DECOY]).save_pretrained(tmp_path / "words")
+    options = {"tokenizer_name": tmp_path / "words", "pooling": "max", "do_eval": True}
     learned = train_tiny(tmp_path / "run0", **plain, **options)["metrics"]
     mended = write_splits(tmp_path / "decoyed", decoyed)
     again = train_tiny(tmp_path / "run1", **mended, **options)["metrics"]
     for name in ("train_loss", "eval_loss"):
         assert again[name] == learned[name]
+
+
+def test_new_model_knows_the_words_that_are_left_out(tmp_path: Path) -> None:
+    """Texts to predict have them, and an unknown word is one that the training has read."""
+    rows = labelled([f"{DECOY} {text}" for text in TEXTS])
+    rows[:2] = [with_mark(row, DECOY) for row in rows[:2]]
+    path = write_jsonl(tmp_path / "rows.jsonl", rows)
+    task = parse_arguments(LabelTask, flags(**TINY_MODEL, train_file=path))
+    setup = task.assemble()
+    known = set(setup.tokenizer.tokenize(DECOY))
+    assert known == {"as", "seen", "on", "tv", ":"}
+    trained = {token for ids in setup.tokens["train"]["input_ids"] for token in ids}
+    assert trained.isdisjoint(setup.tokenizer.convert_tokens_to_ids(list(known)))
 
 
 # ---- what people passed over ---------------------------------------------------------------------
