@@ -1,14 +1,14 @@
 """A classifier as one HTML file, which reads what is typed into it: no server and no network.
 
 The page computes what the `self-attention` pipeline computes, in the JavaScript of
-`live/live_model.js` and `live/live_page.js`; its policy lets the browser run this script and
+`live/live_model.js` and `live/live_page.js`, and goes through the texts of a file that is opened
+in it, in that of `live/live_opened.js` and `live/live_file.js`. People correct its answers by
+`corrections.js`, which it shares with the report. Its policy lets the browser run this script and
 nothing else, and load nothing.
 """
 
 import base64
-import hashlib
 import json
-import re
 import zlib
 from collections.abc import Mapping
 from copy import deepcopy
@@ -19,6 +19,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..data import columns
 from ..data.tokenizer import built_settings, truncation
 from ..hub.card import card_facts
 from ..models.answers import answers_of
@@ -32,9 +33,8 @@ from ..models.modeling_self_attentive import (
 from ..models.pipeline_self_attentive import MIN_RATIO, UNSPACED
 from ..utils.errors import refusal
 from ..utils.loading import load_checkpoint, name_checkpoints
-from ..utils.text import INVISIBLE, visible
 from ..visualization import attended_text, page
-from ..visualization.rendering import render
+from ..visualization.rendering import INVISIBLE_IN_JAVASCRIPT, render, with_hashes
 from .examples import EXAMPLES, MAX_CHARACTERS, PAIR_EXAMPLES
 from .onnx_export import random_batches, relative_difference
 
@@ -101,8 +101,9 @@ def live_page(
         "tokenizer": {**(settings or {}), "unknown": tokenizer.unk_token_id},
         "words": words,
         "tensors": places,
+        "columns": {"texts": columns.TEXTS, "labels": columns.LABELS, "pairs": columns.PAIRS},
         "examples": PAIR_EXAMPLES if model.reads_pairs else EXAMPLES,
-        "invisible": _in_javascript(INVISIBLE.pattern),
+        "invisible": INVISIBLE_IN_JAVASCRIPT,
         "joined": rf"[[\p{{L}}\p{{M}}\p{{N}}]--{UNSPACED}]",
         "max_characters": MAX_CHARACTERS,
         "max_tokens": truncation(tokenizer, None).get("max_length"),  # as in training; or None
@@ -137,7 +138,7 @@ def live_page(
         checksum=zlib.adler32(content),
         parts=[_base64(part) for part in parts],
     )
-    return _with_hashes(rendered), _difference(model_of_page, model, len(words))
+    return with_hashes(rendered), _difference(model_of_page, model, len(words))
 
 
 def _obstacle(model: CheckedPreTrainedModel, settings: Mapping[str, object] | None) -> str | None:
@@ -173,23 +174,9 @@ def _values_of_model(model: Classifier, kind: str) -> dict[str, object]:
         "row_width": row_width,
         "groups": groups,
         "kind": kind,
-        "labels": [visible(label) for label in answers_of(config).names],
+        "labels": answers_of(config).names,
+        "answer_threshold": answers_of(config).threshold,
     }
-
-
-def _in_javascript(pattern: str) -> str:
-    """Return a verbose pattern of Python in JavaScript's spelling, without its comments."""
-    compact = re.sub(r"(?m)^\s*#.*$|\s|P(?=<)", "", pattern)
-    return re.sub(r"\\U0*(\w+)", r"\\u{\1}", compact)
-
-
-def _with_hashes(rendered: str) -> str:
-    """Return a page whose policy allows its own script and style, by their hashes."""
-    for tag in ("script", "style"):  # the policy stands before all that others wrote
-        element = rendered.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
-        digest = _base64(hashlib.sha256(element.encode()).digest())
-        rendered = rendered.replace(f"hash-of-{tag}", f"'sha256-{digest}'", 1)
-    return rendered
 
 
 def _base64(content: bytes) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from ..models.answers import answers_of_kind
+from ..models.answers import Answers, answers_of_kind
 from ..utils.text import Table
 from .attended_text import (
     AttendedText,
@@ -27,7 +27,7 @@ from .attended_text import (
 )
 from .learned_page import learned_values
 from .learned_words import LearnedWords
-from .rendering import percent, render, signed
+from .rendering import INVISIBLE_IN_JAVASCRIPT, percent, render, signed, with_hashes
 from .terminal import attention_text
 
 MAX_WORDS = 20_000  # of a text
@@ -120,18 +120,24 @@ def tables_html(
     title: str,
     learned: LearnedWords | None = None,
     learned_after: int = 1,
+    answers: Answers | None = None,
 ) -> str:
     """Show tables, and below them the results of `attention_html` by their headings: one page.
 
-    What the model learned stands behind the table of the number `learned_after`, from 1.
+    What the model learned stands behind the table of the number `learned_after`, from 1. With the
+    `answers` of the model, people can correct the results, which all have a `true_label`, and
+    download what they corrected: the page has a script.
     """
     all_parsed: list[Parsed] = []
     shown = []
     for number, (heading, results) in enumerate(examples.items(), start=1):
         parsed = parse_results(results)
         all_parsed += parsed
-        shown.append((heading, _articles(parsed, f"p{number}")))
-    return _render(
+        shown.append((heading, _articles(parsed, f"p{number}", corrects=answers is not None)))
+    corrections = None
+    if answers is not None and all_parsed:
+        corrections = _to_correct(all_parsed, answers)
+    rendered = _render(
         "tables.html",
         all_parsed,
         title=title,
@@ -139,7 +145,24 @@ def tables_html(
         examples=shown,
         learned=learned,
         learned_after=learned_after,
+        corrections=corrections,
     )
+    return with_hashes(rendered)
+
+
+def _to_correct(all_parsed: Sequence[Parsed], answers: Answers) -> dict[str, object]:
+    """Return what `corrections.js` reads: the kinds of labels, and the texts in their order."""
+    texts_of_articles = []
+    for result, texts in all_parsed:
+        words = [text.words[:MAX_WORDS] for text in texts]
+        own = [text.text for text in texts]
+        texts_of_articles.append({"texts": own, "words": words, "label": result["true_label"]})
+    return {
+        "kind": answers.kind,
+        "labels": answers.names,
+        "invisible": INVISIBLE_IN_JAVASCRIPT,
+        "texts": texts_of_articles,
+    }
 
 
 def _render(
@@ -158,15 +181,20 @@ def _render(
     return render(template, layout=layout, scale_ends=ends, full=full, **values)
 
 
-def _articles(parsed: Sequence[Parsed], prefix: str) -> list[dict[str, object]]:
+def _articles(
+    parsed: Sequence[Parsed], prefix: str, *, corrects: bool = False
+) -> list[dict[str, object]]:
     articles = []
     for number, parsed_result in enumerate(parsed, start=1):
-        articles.append(article(parsed_result, f"{prefix}-{number}"))
+        articles.append(article(parsed_result, f"{prefix}-{number}", corrects=corrects))
     return articles
 
 
-def article(parsed: Parsed, name: str) -> dict[str, object]:
-    """Return the values of `article.html` for one result; `name` is its id in the document."""
+def article(parsed: Parsed, name: str, *, corrects: bool = False) -> dict[str, object]:
+    """Return the values of `article.html` for one result; `name` is its id in the document.
+
+    With `corrects`, people can correct it: every word has an element of its own.
+    """
     result, texts = parsed
     true_label = None
     if "true_label" in result:
@@ -191,7 +219,8 @@ def article(parsed: Parsed, name: str) -> dict[str, object]:
         "score": answers_of_kind(result.get("kind")).shown(result["score"]),
         "true_label": true_label,
         "verdict": _verdict(result),
-        "sides": [_side(text) for text in texts],
+        "sides": [_side(text, every_word=corrects) for text in texts],
+        "corrects": corrects,
         "views": views,
         "target": label_text(result.get("target", result["label"])),
         "why": why,
@@ -210,11 +239,12 @@ def _verdict(result: Result) -> str:
     return "Right" if right else "Wrong"
 
 
-def _side(text: AttendedText) -> dict[str, object]:
+def _side(text: AttendedText, *, every_word: bool = False) -> dict[str, object]:
     """Return a text in pieces that keep its spacing.
 
-    `coloured` holds the text before each coloured word, the style and the title of the word, and
-    the word; `rest` is the text after the last one. The first `end` characters are shown.
+    `coloured` holds the text before each coloured word, or before `every_word`, the style and the
+    title of the word, and the word; `rest` is the text after the last one. The first `end`
+    characters are shown.
     """
     strengths = [text.strengths(view) for view in range(len(text.views))]
     nothing = [0.0] * len(text.words)
@@ -225,7 +255,7 @@ def _side(text: AttendedText) -> dict[str, object]:
     for place, (start, end) in enumerate(text.words[:MAX_WORDS]):
         strengths_of_word = [of_view[place] for of_view in strengths]
         style = _word_style(strengths_of_word, added[place], linear[place])
-        if style:
+        if style or every_word:
             title = _word_title(text, place)
             coloured.append((text.part(done, start), style, title, text.part(start, end)))
             done = end

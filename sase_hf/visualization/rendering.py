@@ -1,16 +1,19 @@
 """HTML from templates.
 
 Texts, labels and titles are shown and never obeyed: jinja2 escapes every value of a template, and
-`visible` shows its invisible characters. The pages load nothing, and only `live.html` runs a
-script: its own.
+`visible` shows its invisible characters. The pages load nothing. Only `live.html` and, where people
+can correct what is shown, `tables.html` run a script: their own, by its hash.
 """
 
+import base64
+import hashlib
+import re
 from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from ..utils.text import visible
+from ..utils.text import INVISIBLE, visible
 from .attended_text import READS_EVENLY, shortened
 
 
@@ -29,7 +32,14 @@ def _shown(value: object) -> object:
     return value if isinstance(value, int | float) or hasattr(value, "__html__") else visible(value)
 
 
+def _in_javascript(pattern: str) -> str:
+    """Return a verbose pattern of Python in JavaScript's spelling, without its comments."""
+    compact = re.sub(r"(?m)^\s*#.*$|\s|P(?=<)", "", pattern)
+    return re.sub(r"\\U0*(\w+)", r"\\u{\1}", compact)
+
+
 FOLDER = Path(__file__).with_name("templates")
+INVISIBLE_IN_JAVASCRIPT = _in_javascript(INVISIBLE.pattern)
 
 
 @cache
@@ -51,3 +61,17 @@ def _environment(folder: Path) -> Environment:
 def render(template: str, folder: Path = FOLDER, /, **values: object) -> str:
     """Return a template of a folder filled in; it may extend those of the folder `templates`."""
     return _environment(folder).get_template(template).render(values)
+
+
+def with_hashes(rendered: str) -> str:
+    """Return a page whose policy allows its own script and style, by their hashes.
+
+    They are the first elements without attributes; the policy has `hash-of-script` and
+    `hash-of-style` in their places.
+    """
+    policy, title, rest = rendered.partition("<title>")  # all that others wrote stands behind it
+    for tag in ("script", "style"):
+        element = rest.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
+        digest = base64.b64encode(hashlib.sha256(element.encode()).digest()).decode()
+        policy = policy.replace(f"hash-of-{tag}", f"'sha256-{digest}'")
+    return policy + title + rest

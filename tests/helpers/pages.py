@@ -12,6 +12,7 @@ import pytest
 from tiny import tiny_model
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, build_tokenizer
+from sase_hf.serving.html_export import live_page
 
 TEXT = "The soup was not good,  but the bread was."
 PAIR = ("Two dogs sleep.", "No dog is awake.")
@@ -52,6 +53,29 @@ def browser_context(**options: Any) -> Iterator[Any]:
         program = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         yield program.new_context(**options)
         program.close()
+
+
+@contextmanager
+def watched_tab(browser: Any) -> Iterator[Any]:
+    """Open a tab; its script must not fail, its policy hold, and it must ask for its file alone."""
+    tab = browser.new_page()
+    problems: list[Any] = []
+    asked: set[str] = set()
+    tab.on("pageerror", lambda error: problems.append(error))
+    tab.on("console", lambda message: problems.append(message.text))
+    tab.on("request", lambda request: asked.add(request.url))
+    yield tab
+    tab.close()
+    assert problems == []
+    assert len(asked) <= 1
+
+
+def open_live_page(tab: Any, checkpoint: str, *, float32: bool = True) -> None:
+    """Export a checkpoint to a page beside it, and open it."""
+    file = Path(f"{checkpoint}.html")
+    file.write_text(live_page(checkpoint, float32=float32)[0], encoding="utf-8")
+    tab.goto(file.as_uri())
+    tab.wait_for_selector("body[data-ready]")
 
 
 def untested_pages(skipped: Iterable[Any]) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from checkpoints import save_checkpoint
-from pages import browser_context
+from pages import browser_context, open_live_page, watched_tab
 from script_files import load_command
 from shown import PAYLOADS
 from tiny import name_of, tiny_model
@@ -115,17 +115,8 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def page(browser: Any) -> Iterator[Any]:
-    """Give a tab; its script must not fail, its policy hold, and it must ask for its file alone."""
-    tab = browser.new_page()
-    problems: list[Any] = []
-    asked: set[str] = set()
-    tab.on("pageerror", lambda error: problems.append(error))
-    tab.on("console", lambda message: problems.append(message.text))
-    tab.on("request", lambda request: asked.add(request.url))
-    yield tab
-    tab.close()
-    assert problems == []
-    assert len(asked) <= 1
+    with watched_tab(browser) as tab:
+        yield tab
 
 
 def save(folder: Path, texts: list[str], level: Any = "word", **fields: Any) -> str:
@@ -138,13 +129,6 @@ def save(folder: Path, texts: list[str], level: Any = "word", **fields: Any) -> 
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
-
-
-def open_page(tab: Any, checkpoint: str, *, float32: bool = True) -> None:
-    file = Path(f"{checkpoint}.html")
-    file.write_text(live_page(checkpoint, float32=float32)[0], encoding="utf-8")
-    tab.goto(file.as_uri())
-    tab.wait_for_selector("body[data-ready]")
 
 
 def answers(tab: Any, texts: list[Any]) -> list[Any]:
@@ -194,9 +178,9 @@ def test_page_answers_as_the_pipeline(tmp_path: Path, page: Any, fields: dict[st
     if "matching" in fields:
         texts = [{"text": one, "text_pair": other} for one, other in pairwise(texts)]
     names = [*explain.model.config.id2label.values()]
-    open_page(page, checkpoint)
+    open_live_page(page, checkpoint)
     assert_equal(answers(page, texts), explain(texts), names)
-    open_page(page, checkpoint, float32=False)
+    open_live_page(page, checkpoint, float32=False)
     if "labels" in (result := explain(texts[0])):  # not the best one, whatever its score
         page.fill("textarea", texts[0])
         said = label_text(result["labels"])
@@ -220,7 +204,7 @@ def test_page_reads_the_part_of_a_text_that_the_pipeline_reads(
         tokenizer.model_max_length = limit
         tokenizer.save_pretrained(checkpoint)
         explain = pipeline("self-attention", model=checkpoint)
-        open_page(page, checkpoint)
+        open_live_page(page, checkpoint)
         found, expected = answers(page, texts), explain(texts)
         assert_equal(found, expected, [*explain.model.config.id2label.values()])
         cut = [[side["truncated"] for side in one["sides"]] for one in found]
@@ -263,7 +247,7 @@ def test_page_shows_hostile_names_and_texts_as_text(tmp_path: Path, page: Any) -
     checkpoint = save(folder, ["the room"], id2label=labels, num_labels=len(labels))
     card = "---\ntrained_on: <b onclick=alert(1)>rows</b>\n---\n"
     (folder / "README.md").write_text(card, encoding="utf-8")
-    open_page(page, checkpoint)
+    open_live_page(page, checkpoint)
     assert page.text_content("h1") == folder.name
     assert "<b onclick=alert(1)>rows</b>" in page.text_content(".about")
     for text in PAYLOADS:
@@ -337,7 +321,7 @@ def test_page_names_words_as_attention_html(tmp_path: Path, page: Any, spread: f
     labels = {0: "a" * 70, 1: "b" * 70}
     checkpoint = save(tmp_path / "model", [row[0] for row in rows], id2label=labels, **fields)
     explain = pipeline("self-attention", model=checkpoint)
-    open_page(page, checkpoint)
+    open_live_page(page, checkpoint)
     for texts in rows:
         for box, text in enumerate(texts):
             page.fill(f"textarea >> nth={box}", text)
@@ -382,7 +366,7 @@ def test_page_names_words_as_attention_html(tmp_path: Path, page: Any, spread: f
 def test_page_colours_words_by_what_they_added_by_themselves(tmp_path: Path, page: Any) -> None:
     """Where the line of the linear part is chosen, in the colours of "Why"."""
     checkpoint = save(tmp_path / "model", ["the good bread"], linear_part="words")
-    open_page(page, checkpoint)
+    open_live_page(page, checkpoint)
     page.fill("textarea", "the good bread")
     page.wait_for_function("() => first('.words').textContent === 'the good bread'")
     page.check("[value=linear]")
@@ -402,7 +386,7 @@ def test_page_colours_words_by_what_they_added_by_themselves(tmp_path: Path, pag
 
 @pytest.mark.browser
 def test_page_without_a_linear_part_has_no_line_of_it(tmp_path: Path, page: Any) -> None:
-    open_page(page, save(tmp_path / "model", ["the room"]))
+    open_live_page(page, save(tmp_path / "model", ["the room"]))
     assert page.locator(".words span").count()
     assert not page.locator("[value=linear], .sum, [style*='--own']").count()
     assert "themselves" not in page.inner_text("body")
@@ -413,7 +397,7 @@ def test_page_says_when_there_is_nothing_to_read_or_too_much_to_draw(
     tmp_path: Path, page: Any
 ) -> None:
     """What Python's `str.strip` leaves is a text."""
-    open_page(page, save(tmp_path / "model", ["x"], matching="gated"))
+    open_live_page(page, save(tmp_path / "model", ["x"], matching="gated"))
     boxes = [page.locator("textarea").nth(side) for side in (0, 1)]
     boxes[0].fill("\x85\x1f ")
     boxes[1].fill("\n")
@@ -436,7 +420,7 @@ def test_page_says_when_there_is_nothing_to_read_or_too_much_to_draw(
 def test_page_reads_while_it_is_typed_in(tmp_path: Path, page: Any) -> None:
     """By keys alone; the chosen line stays chosen, the answer is announced, a phone shows all."""
     checkpoint = save(tmp_path / "model", ["the room was good, the bread was not"])
-    open_page(page, checkpoint)
+    open_live_page(page, checkpoint)
     page.set_viewport_size({"width": 320, "height": 700})
     page.click("form button:nth-of-type(2)")
     page.wait_for_function("() => first('.words').textContent.startsWith('We waited')")

@@ -314,7 +314,7 @@ def test_report_shows_what_was_measured(
     monkeypatch.setattr(
         sys.modules[write_report.__module__],
         "tables_html",
-        lambda _, examples, *__: shown.update(examples) or "",
+        lambda _, examples, *__, **___: shown.update(examples) or "",
     )
     options = {**TINY, "num_train_epochs": 1, "train_file": reviews, "max_seq_length": 3}
     main(flags(**options, output_dir=tmp_path / "run"))

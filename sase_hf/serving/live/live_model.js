@@ -542,8 +542,8 @@ function* explain({ encoded, attention }, gradient, linear) {
   return { contributions, linear, words };
 }
 
-/* Read one text or two; explain the label `target`, by default the predicted one. */
-function* read(texts, target = null) {
+/* Read one text or two: their scores, and what `read` needs to explain them. */
+function* predict(texts) {
   const pointsOfTexts = texts.map((text) => Array.from(text));
   const tokensOfTexts = pointsOfTexts.map(tokenize);
   const numCut = truncate(tokensOfTexts);
@@ -557,6 +557,12 @@ function* read(texts, target = null) {
   add(logits, linear.logits);
   const scores = Array.from(SCORES[model.kind](logits));
   const best = scores.indexOf(Math.max(...scores));
+  return { scores, best, sides, gradients, linear };
+}
+
+/* Read one text or two; explain the label `target`, by default the predicted one. */
+function* read(texts, target = null) {
+  const { scores, best, sides, gradients, linear } = yield* predict(texts);
   const explained = target ?? best;
   const linearOfSides = linear.addedTo(explained);
   for (const [side, gradient] of gradients(explained).entries()) {

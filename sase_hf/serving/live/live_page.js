@@ -7,21 +7,10 @@ const MOMENT = 12;
 const SETTLED = 1000;
 const SPACES = /[\p{White_Space}\x1c-\x1f]+/u; // of Python's str.split
 
-const first = (selector) => document.querySelector(selector);
-const every = (selector) => Array.from(document.querySelectorAll(selector));
 const pause = () => new Promise((resume) => setTimeout(resume));
 const percent = (share) => `${(100 * share).toFixed(share >= 0.095 ? 0 : 1)}%`;
+const counted = (count) => count.toLocaleString("en");
 const signed = (added) => `${added > -0.005 ? "+" : "−"}${Math.abs(added).toFixed(2)}`;
-
-/* Return a new element; a text among its children is shown and never obeyed. */
-function element(tag, children, styles = {}) {
-  const created = document.createElement(tag);
-  created.append(...[children].flat());
-  for (const [property, value] of Object.entries(styles)) {
-    if (value) created.style.setProperty(property, value);
-  }
-  return created;
-}
 
 // ---- unpacking -----------------------------------------------------------------------------------
 
@@ -35,7 +24,7 @@ function fromHalf(bits) {
 
 /* Decode the parts of the file, weights before the model's JSON, and move the bar. */
 async function unpack() {
-  const bar = first("progress");
+  const bar = first("#unpacking progress");
   const { checksum, weights_end } = bar.dataset;
   const bytes = new Uint8Array(bar.max);
   let count = 0;
@@ -66,21 +55,6 @@ async function unpack() {
 }
 
 // ---- words and colours: attended_text.py ---------------------------------------------------------
-
-/* Return for each UTF-16 unit of a text the code point that it belongs to. */
-const placesOfUnits = (points) => points.flatMap((point, place) => Array(point.length).fill(place));
-
-/* Return the code points of a text as readers see them: nothing stays hidden. */
-function visible(points) {
-  const shown = points.slice();
-  const placeOfUnit = placesOfUnits(points);
-  for (const { index, groups } of points.join("").matchAll(new RegExp(model.invisible, "gv"))) {
-    const place = placeOfUnit[index];
-    const code = shown[place].codePointAt(0).toString(16).toUpperCase();
-    if (groups.hidden) shown[place] = `[U+${code.padStart(4, "0")}]`;
-  }
-  return shown;
-}
 
 /* Return whether a token at `start` goes on with the word of the token before it, whose end is
    `end`: pipeline_self_attentive.py. */
@@ -171,7 +145,7 @@ function drawText(paragraph, { shown, words, truncated, views, added, linear }, 
   else if (!words.length) remarks.push("The text holds no words.");
   else if (readsEvenly(views[0])) remarks.push(`The model ${model.reads_evenly} (all hops together).`);
   if (truncated) {
-    remarks.push(`Tokens cut off at the end and not read: ${truncated.toLocaleString("en")}.`);
+    remarks.push(`Tokens cut off at the end and not read: ${counted(truncated)}.`);
   }
   paragraph.nextElementSibling.textContent = remarks.join(" ");
 }
@@ -219,18 +193,31 @@ function scoreRow(label, score, isPredicted) {
   const row = first("#score").content.cloneNode(true).firstElementChild;
   const [head, bar, cell] = row.children;
   row.classList.toggle("predicted", isPredicted);
-  head.firstChild.textContent = model.labels[label];
+  head.firstChild.textContent = shownName(model.labels[label]);
   bar.firstChild?.style.setProperty("--w", score);
   cell.textContent = scoreText(score);
   return row;
+}
+
+/* Return the labels that are predicted, or the highest of several numbers. */
+function predictedLabels(scores, best) {
+  if (model.kind !== "multi_label_classification") return [best];
+  return [...scores.keys()].filter((label) => scores[label] > 0.5);
+}
+
+/* Return a prediction in the form of the label of a correction. */
+function predictedLabel(scores, best) {
+  if (model.kind === "regression") return scores.length > 1 ? scores : scores[0];
+  const names = predictedLabels(scores, best).map((label) => model.labels[label]);
+  return model.kind === "multi_label_classification" ? names : names[0];
 }
 
 /* Write what is predicted, and the table of the highest scores. */
 function drawAnswer(scores, best) {
   const areSeveral = model.kind === "multi_label_classification";
   const labels = [...scores.keys()];
-  const predicted = areSeveral ? labels.filter((label) => scores[label] > 0.5) : [best];
-  const names = predicted.map((label) => model.labels[label]);
+  const predicted = predictedLabels(scores, best);
+  const names = predicted.map((label) => shownName(model.labels[label]));
   first("#answer bdi").textContent = names.join(", ") || "no label";
   first("#answer .score").textContent = areSeveral ? "" : scoreText(scores[best]);
   if (labels.length > model.max_labels) {
@@ -240,13 +227,14 @@ function drawAnswer(scores, best) {
   first(".scores").replaceChildren(...rows);
 }
 
-function draw({ scores, best, target, sides }) {
+/* Show what was read of the texts that are typed. */
+function draw({ scores, best, target, sides }, typed) {
   drawAnswer(scores, best);
   const texts = sides.map(attended);
   const sizes = texts.flatMap((text) => text.added.map(Math.abs));
   first("main").style.setProperty("--full", Math.max(0.001, ...sizes));
   for (const name of every(".target")) {
-    name.textContent = shortened(model.labels[target], name.closest(".why, .sum") ? 30 : 60);
+    name.textContent = shortened(shownName(model.labels[target]), name.closest(".why, .sum") ? 30 : 60);
   }
   const numWords = sum(texts.map((text) => text.words.length));
   const hasHops = numWords * model.num_hops <= model.max_drawn;
@@ -264,35 +252,51 @@ function draw({ scores, best, target, sides }) {
   every(".sum small").forEach((total) => (total.textContent = signed(ofViews[0] + ofWords)));
   first("#crowded").hidden = hasHops;
   first(".views").hidden = !numWords;
+  offerCorrection(first(".result"), {
+    texts: typed,
+    words: texts.map((text) => text.words),
+    label: opened?.labels.get(keyOf(typed)) ?? predictedLabel(scores, best),
+    goOn: wayOn(typed),
+  });
 }
 
 // ---- typing --------------------------------------------------------------------------------------
 
 let timer;
 
-/* Read what is typed, a moment at a time, until it is read or something else is typed. */
+/* Take the steps of a reading, a moment at a time; return its value, or null once it `isOff`. */
+async function inMoments(steps, isOff) {
+  let started = performance.now();
+  let step = steps.next();
+  while (!step.done) {
+    if (performance.now() - started >= MOMENT) {
+      await pause();
+      if (isOff()) return null;
+      started = performance.now();
+    }
+    step = steps.next();
+  }
+  return step.value;
+}
+
+const partThatIsRead = (text) => Array.from(text).slice(0, model.max_characters).join("");
+const isWithoutText = (texts) => !texts.join("").split(SPACES).join("");
+
+/* Read what is typed, until it is read or something else is typed. */
 async function update() {
   const ownTimer = timer;
-  const boxes = every("textarea");
+  const typed = every("textarea").map((box) => box.value);
   const target = first("select")?.value;
-  const texts = boxes.map((box) => Array.from(box.value).slice(0, model.max_characters).join(""));
-  const isEmpty = !texts.join("").split(SPACES).join("");
-  first("#cut").hidden = texts.every((text, side) => text === boxes[side].value);
+  const texts = typed.map(partThatIsRead);
+  const isEmpty = isWithoutText(texts);
+  first("#cut").hidden = texts.every((text, side) => text === typed[side]);
   first("#nothing").hidden = !isEmpty;
   first("#unread").textContent = "";
   first(".result").ariaBusy = true;
   const reading = read(texts, target ? Number(target) : null);
-  let started = performance.now();
-  let step = reading.next();
-  while (!step.done) {
-    if (performance.now() - started >= MOMENT) {
-      await pause();
-      if (ownTimer !== timer) return;
-      started = performance.now();
-    }
-    step = reading.next();
-  }
-  if (!isEmpty) draw(step.value);
+  const answer = await inMoments(reading, () => ownTimer !== timer);
+  if (answer === null) return;
+  if (!isEmpty) draw(answer, typed);
   first(".result").hidden = isEmpty;
   first(".result").ariaBusy = false;
   timer = setTimeout(announce, SETTLED);
@@ -301,7 +305,8 @@ async function update() {
 /* Let a screen reader say the answer. */
 function announce() {
   const nothing = first("#nothing");
-  const answer = `Predicted ${first("#answer bdi").textContent}`;
+  const place = opened ? `Text ${first(".walk .place").textContent}. ` : "";
+  const answer = `${place}Predicted ${first("#answer bdi").textContent}`;
   first("#spoken").textContent = nothing.hidden ? answer : nothing.textContent;
 }
 
@@ -320,6 +325,8 @@ function showExample(number) {
 async function start() {
   every("[data-w]").forEach((cell) => cell.style.setProperty("--w", cell.dataset.w));
   await unpack();
+  startCorrections(model);
+  prepareOpening();
   first("form").addEventListener("input", () => readIn(DELAY));
   every("form button").forEach((button, number) =>
     button.addEventListener("click", () => showExample(number)));

@@ -155,7 +155,8 @@ def _write_page(
     if doubtful is not None:
         tables.append(doubtful)
     title = f"{folder.name}: right and wrong predictions"
-    page = tables_html(tables, examples, title, learned, behind_metrics)
+    answers = setup.rows.answers
+    page = tables_html(tables, examples, title, learned, behind_metrics, answers=answers)
     write_text(folder / REPORT_NAME, page)
 
 

@@ -1,0 +1,243 @@
+/* A file that is opened in the page: its texts, their labels, and what people corrected in them.
+
+   Rows are JSON Lines or a JSON array, a CSV or TSV file, or a text a line. Columns are found by
+   the names of data/columns.py; the cells of a row stand in the order of its names. An error says
+   in which line of the file it is. */
+
+const MAX_FILE_SIZE = 50 * 2 ** 20; // bytes
+const LINE_END = /\r\n|\r|\n/;
+const JSON_ENDING = /\.(json|jsonl|ndjson)$/i;
+const SHEET_ENDING = /\.(csv|tsv)$/i;
+const SEPARATORS = [",", ";", "\t"];
+
+const atLine = (line, fault) => new Error(`line ${counted(line)}: ${fault}`);
+const isBlank = (cell) => (cell ?? "") === "" || (typeof cell === "string" && cell.trim() === "");
+const readsPairs = () => model.matching !== "none";
+
+/* Return the characters of a file; an error says why it has none that can be read. */
+async function textOfFile(file) {
+  if (file.size > MAX_FILE_SIZE) {
+    const size = Math.ceil(file.size / 2 ** 20).toLocaleString("en");
+    throw new Error(`it has ${size} MiB, and the page reads files of at most 50 MiB; open a part of it`);
+  }
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  let encoding = "utf-8";
+  if (bytes[0] === 0xff && bytes[1] === 0xfe) encoding = "utf-16le"; // Excel's "Unicode text"
+  if (bytes[0] === 0xfe && bytes[1] === 0xff) encoding = "utf-16be";
+  let text;
+  try {
+    text = new TextDecoder(encoding, { fatal: true }).decode(bytes);
+  } catch {
+    throw new Error("it is not text in UTF-8; unpack it, or save it as UTF-8 (in Excel: CSV UTF-8)");
+  }
+  if (text.includes("\0")) throw new Error("it holds NUL characters: it is not a text file");
+  return text;
+}
+
+/* Yield the rows of a file: `texts`, `label` and `spans` if they are known, and whether they
+   `areUnnamed`: from the first columns of a sheet without the name of texts. */
+function* rowsOf(name, text) {
+  if (JSON_ENDING.test(name)) yield* rowsOfJson(text);
+  else if (SHEET_ENDING.test(name)) yield* rowsOfSheet(text, name.toLowerCase().endsWith(".tsv"));
+  else yield* rowsOfLines(text);
+}
+
+function* rowsOfLines(text) {
+  if (readsPairs()) {
+    throw new Error("it has one text a line, and the model reads two; open JSON Lines or CSV with "
+      + "the columns text and text_pair");
+  }
+  for (const line of text.split(LINE_END)) yield { texts: [line] };
+}
+
+// ---- JSON ----------------------------------------------------------------------------------------
+
+function* rowsOfJson(text) {
+  if (text.trimStart().startsWith("[")) {
+    for (const [index, value] of parsed(text, 1).entries()) yield rowOfJson(value, index + 1);
+    return;
+  }
+  for (const [index, line] of text.split(LINE_END).entries()) {
+    if (line.trim()) yield rowOfJson(parsed(line, index + 1), index + 1);
+  }
+}
+
+function parsed(text, line) {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw atLine(line, `${error.message}; each line holds an object such as {"text": "The soup was good."}`);
+  }
+}
+
+function rowOfJson(value, line) {
+  if (typeof value === "string" && !readsPairs()) return { texts: [value] };
+  if (value === null || typeof value !== "object" || Array.isArray(value)) {
+    throw atLine(line, 'this is no row; a row is an object such as {"text": "The soup was good."}');
+  }
+  const names = Object.keys(value);
+  const columns = columnsOf(names);
+  if (!columns) {
+    const wanted = readsPairs() ? "text and text_pair" : "text";
+    throw atLine(line, `no column of the row (${names.join(", ")}) has the name of texts; name it ${wanted}`);
+  }
+  return rowOfCells(Object.values(value), columns, line);
+}
+
+// ---- CSV -----------------------------------------------------------------------------------------
+
+function* rowsOfSheet(text, isTabbed) {
+  const [header] = text.split(LINE_END, 1);
+  const counts = SEPARATORS.map((mark) => header.replaceAll(/"[^"]*"/g, "").split(mark).length);
+  const separator = isTabbed ? "\t" : SEPARATORS[counts.indexOf(Math.max(...counts))];
+  let columns, width;
+  for (const { cells, line } of linesOfSheet(text, separator)) {
+    if (cells.every(isBlank)) continue;
+    if (!width) {
+      width = cells.length;
+      columns = columnsOf(cells);
+      if (columns) continue;
+      columns = firstColumns(width);
+    }
+    if (cells.length !== width) {
+      throw atLine(line, `it has ${cells.length} cells, and the first line ${width}; a text that holds `
+        + "the separator needs quotes around it; in a file that ends in .txt each line is a text");
+    }
+    yield rowOfCells(cells, columns, line);
+  }
+}
+
+/* Yield the cells of each row of a sheet, and the line where it begins. */
+function* linesOfSheet(text, separator) {
+  const plain = new RegExp(`[^${separator}\r\n]*`, "y");
+  const quoted = /"([^"]*(?:""[^"]*)*)"/y;
+  const end = /\r\n|\r|\n|$/y;
+  let cells = [];
+  let line = 1;
+  let lineOfRow = 1;
+  let place = 0;
+  const take = (pattern) => {
+    pattern.lastIndex = place;
+    const match = pattern.exec(text);
+    if (match) place = pattern.lastIndex;
+    return match;
+  };
+  while (place < text.length || cells.length) {
+    if (text[place] === '"') {
+      const match = take(quoted);
+      if (!match) throw atLine(line, "a quotation mark opens a cell and none closes it");
+      cells.push(match[1].replaceAll('""', '"'));
+      line += match[1].split(LINE_END).length - 1;
+    } else cells.push(take(plain)[0]);
+    if (text[place] === separator) {
+      place++;
+      continue;
+    }
+    if (!take(end)) throw atLine(line, "something follows a quoted cell; quotes inside of it are doubled");
+    yield { cells, line: lineOfRow };
+    cells = [];
+    line++;
+    lineOfRow = line;
+  }
+}
+
+// ---- columns and cells ---------------------------------------------------------------------------
+
+const usualForm = (name) => name.trim().toLowerCase().replaceAll(" ", "_");
+
+/* Return the places of the columns by their names; null if none has the name of texts. */
+function columnsOf(names) {
+  const forms = names.map(usualForm);
+  const present = (group) => group.filter((name) => forms.includes(name));
+  const [texts] = readsPairs()
+    ? model.columns.pairs.filter((pair) => present(pair).length === 2)
+    : model.columns.texts.flatMap(present).map((name) => [name]);
+  if (!texts) return null;
+  const labels = model.columns.labels.flatMap(present).filter((name) => !texts.includes(name));
+  const marksOf = (name) => texts.map((_, side) => forms.indexOf(name + (side ? "_pair" : "")));
+  return {
+    texts: texts.map((name) => forms.indexOf(name)),
+    label: forms.indexOf(labels[0]),
+    marks: COLUMNS_OF_MARKS.map((name) => (name ? marksOf(name) : [])),
+  };
+}
+
+/* Return the columns of a sheet without a header: the texts come first. */
+function firstColumns(width) {
+  if (readsPairs() && width < 2) {
+    throw new Error("it has one column, and the model reads two texts");
+  }
+  const marks = COLUMNS_OF_MARKS.map(() => []);
+  return { texts: readsPairs() ? [0, 1] : [0], label: -1, marks, areUnnamed: true };
+}
+
+/* Return a row from its cells. Marks make it a correction, whose label the model must know. */
+function rowOfCells(cells, columns, line) {
+  const own = columns.texts.map((column) => textOf(cells[column], line));
+  const label = labelOf(cells[columns.label]);
+  const texts = own.map((text) => text.replaceAll(/\r\n?/g, "\n")); // as in the box
+  const row = { texts, label, areUnnamed: columns.areUnnamed };
+  if (columns.marks.flat().every((column) => isBlank(cells[column]))) return row;
+  if (label === null) {
+    const cell = JSON.stringify(cells[columns.label]) ?? "nothing";
+    throw atLine(line, `the label is ${cell}; the model knows ${listed(model.labels)}`);
+  }
+  row.spans = columns.marks.map((ofSides) =>
+    ofSides.map((column, side) => spansOfCell(cells[column], own[side], line)));
+  return row;
+}
+
+function listed(names) {
+  const shown = names.slice(0, 20).join(", ");
+  return names.length > 20 ? `${shown} and ${names.length - 20} more` : shown;
+}
+
+function textOf(cell, line) {
+  if (isBlank(cell)) return "";
+  if (typeof cell === "string") return cell;
+  throw atLine(line, `the text is ${JSON.stringify(cell).slice(0, 60)}, which is no text`);
+}
+
+/* Return the spans of a cell, which are counted in code points; those of the box have line feeds in
+   place of other line ends. */
+function spansOfCell(cell, text, line) {
+  let spans = isBlank(cell) ? [] : cell;
+  if (typeof spans === "string") spans = parsed(spans, line);
+  const points = Array.from(text);
+  const isSpan = (span) => Array.isArray(span) && span.length === 2 && span.every(Number.isInteger)
+    && span[0] >= 0 && span[0] < span[1] && span[1] <= points.length;
+  if (!Array.isArray(spans) || !spans.every(isSpan)) {
+    throw atLine(line, `${JSON.stringify(spans).slice(0, 60)} are no marks; allowed are `
+      + `[[start, end], ...], whole numbers with 0 <= start < end <= ${points.length}`);
+  }
+  const before = (place) => points.slice(0, place).join("").replaceAll(/\r\n?/g, "\n");
+  return spans.map((span) => span.map((place) => Array.from(before(place)).length));
+}
+
+/* Return the label that a cell spells, in the form of a correction; null if the model knows none. */
+function labelOf(cell) {
+  if (isBlank(cell)) return null;
+  let values = [cell].flat();
+  if (typeof cell === "string" && /^\[.*\]$/s.test(cell.trim())) {
+    try {
+      values = JSON.parse(cell);
+    } catch {
+      return null;
+    }
+  }
+  if (model.kind === "regression") {
+    const numbers = values.map(Number);
+    if (numbers.length !== model.labels.length || !numbers.every(Number.isFinite)) return null;
+    return numbers.length > 1 ? numbers : numbers[0];
+  }
+  const names = values.map(nameOf);
+  if (names.includes(undefined)) return null;
+  if (model.kind === "multi_label_classification") return names;
+  return names.length === 1 ? names[0] : null;
+}
+
+/* Return the name of the model's label that a value spells, as 1.0 spells "1". */
+function nameOf(value) {
+  const written = String(value).trim().replace(/^([+-]?\d+)\.0*$/, "$1");
+  return model.labels.find((name) => name === value) ?? model.labels.find((name) => name.trim() === written);
+}

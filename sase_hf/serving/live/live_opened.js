@@ -1,0 +1,140 @@
+/* The way through the texts of an opened file, the doubtful ones first. */
+
+const MAX_OPENED = 2000; // texts
+
+// The texts of the file in the order of the page, their labels by key, and the place of the text
+// that is shown.
+let opened = null;
+let scan = 0; // the number of the last one; a newer one ends the older
+
+/* Return how many labels an answer may be, and how far it is from another: of one label the margin
+   between the two highest probabilities, of several the distance of the nearest one from 0.5. */
+function doubtOf(scores) {
+  if (model.kind === "regression") return { size: 1, margin: 0 };
+  if (model.kind === "multi_label_classification") {
+    return { size: 1, margin: Math.min(...scores.map((score) => Math.abs(score - 0.5))) };
+  }
+  const [best, second] = scores.toSorted((left, right) => right - left);
+  const size = scores.filter((score) => score >= (model.answer_threshold ?? Infinity)).length;
+  return { size: Math.max(1, size), margin: best - second };
+}
+
+const moreDoubtful = (left, right) =>
+  right.doubt.size - left.doubt.size || left.doubt.margin - right.doubt.margin;
+
+/* Read the texts of a file, and begin with the most doubtful one. */
+async function openFile(file) {
+  const own = ++scan;
+  const name = shownName(file.name);
+  first("#unopened").textContent = "";
+  first("#scanning").hidden = false;
+  first("#scanning .step").textContent = `Opening ${name}`;
+  first("#scanning progress").value = 0;
+  try {
+    const { rows, remarks } = await rowsToShow(file, () => own !== scan);
+    const numRead = await addDoubts(rows, () => own !== scan);
+    if (own !== scan) return;
+    if (numRead < rows.length) remarks.push(`Of ${counted(rows.length)} texts ${counted(numRead)} were read.`);
+    keepFromFile(rows.filter(({ spans }) => spans));
+    walk(name, rows.slice(0, numRead), remarks);
+  } catch (error) {
+    if (own === scan) first("#unopened").textContent = shownName(`${file.name} cannot be opened: ${error.message}.`);
+  }
+  if (own === scan) first("#scanning").hidden = true;
+}
+
+/* Return the rows of a file that have a text which no earlier one has, and what is left out. */
+async function rowsToShow(file, isOff) {
+  const text = await textOfFile(file);
+  const rows = new Map();
+  let numEmpty = 0;
+  let numRepeated = 0;
+
+  /* Return whether there are more rows. */
+  function* collect() {
+    for (const row of rowsOf(file.name, text)) {
+      const key = keyOf(row.texts);
+      if (isWithoutText(row.texts)) numEmpty++;
+      else if (rows.has(key)) numRepeated++;
+      else if (rows.size === MAX_OPENED) return true;
+      else rows.set(key, row);
+      yield;
+    }
+    return false;
+  }
+
+  const isCut = await inMoments(collect(), isOff);
+  if (!rows.size) throw new Error("it holds no text");
+  const remarks = [];
+  const [row] = rows.values();
+  if (row.areUnnamed) remarks.push("No column has the name of texts: the first one is read, from the first line on.");
+  if (isCut) remarks.push(`Only the first ${counted(MAX_OPENED)} texts are read; open the others as a file of their own.`);
+  if (numEmpty) remarks.push(`Rows without a text: ${counted(numEmpty)}.`);
+  if (numRepeated) remarks.push(`Rows that repeat a text: ${counted(numRepeated)}.`);
+  return { rows: Array.from(rows.values()), remarks };
+}
+
+/* Read the rows until all are read or the person stops it; return how many have their `doubt`. */
+async function addDoubts(rows, isOff) {
+  const [note, bar] = [first("#scanning .step"), first("#scanning progress")];
+  let isStopped = false;
+  first("#scanning button").onclick = () => (isStopped = true);
+  for (const [place, row] of rows.entries()) {
+    note.textContent = `Reading text ${counted(place + 1)} of ${counted(rows.length)}`;
+    bar.value = place / rows.length;
+    const answer = await inMoments(predict(row.texts.map(partThatIsRead)), isOff);
+    if (answer === null) return place;
+    row.doubt = doubtOf(answer.scores);
+    if (isStopped) return place + 1;
+  }
+  return rows.length;
+}
+
+/* Begin to walk through the rows of a file. */
+function walk(name, rows, remarks) {
+  rows.sort(moreDoubtful);
+  const labels = new Map(rows.map((row) => [keyOf(row.texts), row.label]));
+  opened = { name, rows, labels, place: 0 };
+  first(".walk").hidden = false;
+  first(".opened .remarks").textContent = remarks.join(" ");
+  first(".examples").hidden = true;
+  if (!panels.size) openPanel(first(".result"));
+  showOpened(0);
+}
+
+/* Put a text of the file into the boxes, and read it. */
+function showOpened(place) {
+  opened.place = place;
+  const { name, rows } = opened;
+  const order = model.kind === "regression" ? "" : ", the doubtful ones first";
+  first(".walk .place").textContent = `${counted(place + 1)} of ${counted(rows.length)}`;
+  first(".walk .name").textContent = `texts of ${name}${order}`;
+  first(".walk .previous").disabled = place === 0;
+  first(".walk .next").disabled = place === rows.length - 1;
+  every("textarea").forEach((box, side) => (box.value = rows[place].texts[side]));
+  readIn(0);
+}
+
+/* Show the next text after the one that was corrected, and stay where it stands. */
+function goOn() {
+  showOpened(opened.place + 1);
+  first(".walk").focus({ preventScroll: true });
+  first(".walk").scrollIntoView();
+}
+
+/* Return the way on from the text that is shown, if it is one of the file and not the last. */
+function wayOn(texts) {
+  const row = opened?.rows[opened.place];
+  const isOfFile = row && keyOf(row.texts) === keyOf(texts);
+  return isOfFile && opened.place < opened.rows.length - 1 ? goOn : null;
+}
+
+function prepareOpening() {
+  const input = first(".opened input");
+  input.addEventListener("click", () => (input.value = "")); // the same file can be opened again
+  input.addEventListener("change", () => {
+    if (input.files.length) openFile(input.files[0]);
+  });
+  first(".walk .previous").addEventListener("click", () => showOpened(opened.place - 1));
+  first(".walk .next").addEventListener("click", () => showOpened(opened.place + 1));
+}

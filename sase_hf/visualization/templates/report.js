@@ -1,0 +1,9 @@
+/* The report of a run lets people correct the texts that it shows. */
+
+const toCorrect = JSON.parse(first("#to-correct").textContent);
+startCorrections(toCorrect);
+every(".result").forEach((article, place) => {
+  const { texts, words, label } = toCorrect.texts[place];
+  const placesOf = (ofText) => ofText.map(([start, end]) => ({ start, end }));
+  offerCorrection(article, { texts, words: words.map(placesOf), label, goOn: null });
+});

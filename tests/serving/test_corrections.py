@@ -1,0 +1,482 @@
+"""What people correct in the page that holds a model, and the files that they open in it."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pages import PAIR, TEXT, browser_context, open_live_page, save_tiny, watched_tab
+from rows import write_jsonl
+from shown import PAYLOADS
+from transformers import pipeline
+
+from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
+from sase_hf.data.arguments import RATIONALE, RATIONALE_AGAINST, DataArguments
+from sase_hf.data.splits import load_rows
+from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"  # one character for readers, five code points
+TEXTS = ("the soup was good", "the bread was good", "not the soup, but the bread", "soup")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with browser_context(viewport={"width": 1000, "height": 800}, accept_downloads=True) as context:
+        yield context
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    with watched_tab(browser) as tab:
+        yield tab
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return save(tmp_path_factory.mktemp("checkpoints") / "model")
+
+
+def save(folder: Path, head: Any = SelfAttentiveForSequenceClassification, **fields: Any) -> str:
+    """Save a tiny model with the labels bad, fair and `<b>good</b>`, or those of pairs."""
+    return save_tiny(folder, head, **{"problem_type": SINGLE_LABEL, **fields})
+
+
+def type_in(tab: Any, *texts: str) -> None:
+    """Type a text or a pair, and wait until it is read."""
+    for box, text in enumerate(texts):
+        tab.fill(f"textarea >> nth={box}", text)
+    typed = list(texts)
+    tab.wait_for_function(
+        "typed => items.get(first('.result'))?.texts.join('\\n') === typed.join('\\n')", arg=typed
+    )
+
+
+def mark(tab: Any, word: str, times: int = 1) -> None:
+    place = tab.locator(".words span").all_text_contents().index(word)
+    for _ in range(times):
+        tab.locator(".words span").nth(place).click()
+
+
+def downloaded(tab: Any) -> list[dict[str, Any]]:
+    """Return the rows of the file that the page offers."""
+    with tab.expect_download() as download:
+        tab.click(".download")
+    assert download.value.suggested_filename == "corrections.jsonl"
+    content = Path(download.value.path()).read_text(encoding="utf-8")
+    return [json.loads(line) for line in content.splitlines()]
+
+
+def open_file(tab: Any, path: Path) -> None:
+    """Open a file in the page, and wait until its first text or its fault is shown."""
+    tab.evaluate("opened = null; first('.opened input').value = '';")
+    tab.set_input_files(".opened input", str(path))
+    tab.wait_for_function("() => opened || first('#unopened').textContent")
+    tab.wait_for_selector("#scanning", state="hidden")
+
+
+def opened_texts(tab: Any) -> list[list[str]]:
+    """Return the texts of an opened file in the order in which the page shows them."""
+    texts: list[list[str]] = tab.evaluate("opened.rows.map(row => row.texts)")
+    return texts
+
+
+def remarks(tab: Any) -> str:
+    text: str = tab.text_content(".opened .remarks")
+    return text
+
+
+def test_correction_is_a_row_that_training_reads(
+    tmp_path: Path, page: Any, checkpoint: str
+) -> None:
+    """Its marks are counted in code points, and its label is the name, whatever the page shows.
+
+    What is no reason is left out of the text to learn from.
+    """
+    open_live_page(page, checkpoint)
+    text = f"{FAMILY} the soup e\u0301té\u202e \U0001f355 was not שלום good"
+    type_in(page, text)
+    page.click(".correct")
+    page.check(".choices label:nth-child(3) input")
+    mark(page, FAMILY)
+    mark(page, "soup")
+    mark(page, "שלום", times=2)
+    mark(page, "was", times=3)
+    [row] = downloaded(page)
+    assert row["text"] == text
+    assert row["label"] == "<b>good</b>"
+    assert [text[start:end] for start, end in row[RATIONALE]] == [FAMILY, "soup"]
+    assert [text[start:end] for start, end in row[RATIONALE_AGAINST]] == ["שלום"]
+    others = [{"text": one, "label": "bad"} for one in TEXTS]
+    path = write_jsonl(tmp_path / "corrections.jsonl", [row, *others])
+    train = load_rows(DataArguments(train_file=str(path), validation_fraction=0)).splits["train"]
+    [read] = [one for one in train.to_list() if FAMILY in one["text"]]
+    assert read["text"].split() == text.replace("שלום", "").split()
+    assert [read["text"][start:end] for start, end in read["spans"]] == [FAMILY, "soup"]
+    assert train.features["label"].names[read["label"]] == "<b>good</b>"
+
+
+def test_words_that_follow_each_other_are_one_mark(page: Any, checkpoint: str) -> None:
+    open_live_page(page, checkpoint)
+    type_in(page, "the soup was not good")
+    page.click(".correct")
+    for word in ("not", "good", "the"):
+        mark(page, word)
+    [row] = downloaded(page)
+    assert row[RATIONALE] == [[0, 3], [13, 21]]
+    assert row[RATIONALE_AGAINST] == []
+
+
+def test_second_correction_of_a_text_replaces_the_first(page: Any, checkpoint: str) -> None:
+    open_live_page(page, checkpoint)
+    assert page.is_hidden(".corrections")
+    for label, word in ((1, "soup"), (2, "good")):
+        type_in(page, TEXTS[0])
+        page.click(".correct")
+        page.check(f".choices label:nth-child({label}) input")
+        mark(page, word)
+        page.click("[type=submit]")
+        assert page.text_content(".count") == "1 correction"
+        type_in(page, TEXTS[1])
+    type_in(page, TEXTS[0])
+    assert page.text_content(".kept") == "Corrected: fair"
+    assert page.text_content(".correct") == "Correct it again"
+    assert page.locator(".words [data-mark=why]").all_text_contents() == ["soup", "good"]
+    [row] = downloaded(page)
+    assert row["label"] == "fair"
+    page.click(".correct")
+    page.click(".discard")
+    assert page.is_hidden(".corrections")
+    assert not page.locator(".words [data-mark=why]").count()
+
+
+def test_correction_is_kept_while_it_is_made(page: Any, checkpoint: str) -> None:
+    """Whoever types on without the button loses nothing; who only looks corrects nothing."""
+    open_live_page(page, checkpoint)
+    type_in(page, TEXTS[0])
+    page.click(".correct")
+    mark(page, "good")
+    type_in(page, TEXTS[1])
+    type_in(page, TEXTS[2])
+    assert [row["text"] for row in downloaded(page)] == [TEXTS[0]]
+
+
+def test_words_are_marked_by_keys_and_said(page: Any, checkpoint: str) -> None:
+    """The Tab key finds one word of a text, arrows the others; a screen reader hears the mark."""
+    open_live_page(page, checkpoint)
+    type_in(page, TEXTS[0])
+    page.focus(".correct")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Shift+Tab")
+    said = "() => document.activeElement.ariaLabel"
+    heard = []
+    for key in ("End", "Enter", "Space", "Home", "ArrowLeft", "ArrowRight", "ArrowRight", "Space"):
+        page.keyboard.press(key)
+        heard.append(page.evaluate(said))
+    assert heard[:3] == ["good, not marked", "good, this is why", "good, this is not why"]
+    assert heard[3:6] == ["the, not marked", "good, this is not why", "the, not marked"]
+    assert heard[6:] == ["soup, not marked", "soup, this is why"]
+    assert page.text_content(".said") == heard[-1]
+    assert page.evaluate("document.activeElement.role") == "button"
+    assert page.locator(".words [tabindex='0']").all_text_contents() == ["soup"]
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.name") == "label"
+    [row] = downloaded(page)
+    assert (row[RATIONALE], row[RATIONALE_AGAINST]) == ([[4, 8]], [[13, 17]])
+
+
+def test_page_warns_before_it_is_closed_with_work_in_it(browser: Any, checkpoint: str) -> None:
+    """And not where all is downloaded."""
+    tab = browser.new_page()
+    kinds: list[str] = []
+
+    def stay(dialog: Any) -> None:
+        kinds.append(dialog.type)
+        dialog.dismiss()
+
+    tab.on("dialog", stay)
+    open_live_page(tab, checkpoint)
+    type_in(tab, TEXTS[0])
+    tab.click(".correct")
+    mark(tab, "good")
+    tab.close(run_before_unload=True)
+    tab.wait_for_timeout(500)
+    assert kinds == ["beforeunload"]
+    assert "nothing is kept when the page is closed" in tab.inner_text(".corrections")
+    downloaded(tab)
+    with tab.expect_event("close"):
+        tab.close(run_before_unload=True)
+    assert kinds == ["beforeunload"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "label"),
+    [
+        ({"problem_type": MULTI_LABEL}, ["bad", "<b>good</b>"]),
+        ({"problem_type": REGRESSION}, [0.5, -2.0, 3.25]),
+    ],
+    ids=["several labels", "numbers"],
+)
+def test_correction_has_several_labels_or_numbers(
+    tmp_path: Path, page: Any, fields: dict[str, Any], label: list[Any]
+) -> None:
+    checkpoint = save(tmp_path / "model", **fields)
+    open_live_page(page, checkpoint)
+    type_in(page, TEXTS[0])
+    page.click(".correct")
+    names = page.locator(".choices bdi").all_text_contents()
+    for number, name in enumerate(names):
+        choice = page.locator(".choices input").nth(number)
+        if fields["problem_type"] == REGRESSION:
+            choice.fill(str(label[number]))
+        else:
+            choice.set_checked(name in label)
+    page.click("[type=submit]")
+    [row] = downloaded(page)
+    assert row["label"] == label
+    if fields["problem_type"] == MULTI_LABEL:
+        page.click(".correct")
+        for choice in page.locator(".choices input").all():
+            choice.set_checked(False)
+        assert downloaded(page)[0]["label"] == []
+    else:
+        page.click(".correct")
+        page.fill(".choices label:nth-child(1) input", "")
+        page.click("[type=submit]")
+        assert page.is_visible(".correction"), "a number is missing"
+        assert downloaded(page)[0]["label"] == label
+
+
+def test_correction_of_a_pair_has_marks_on_both_texts(tmp_path: Path, page: Any) -> None:
+    open_live_page(page, save(tmp_path / "model", SelfAttentiveForNLI))
+    type_in(page, *PAIR)
+    page.click(".correct")
+    mark(page, "dogs")
+    mark(page, "awake")
+    page.check(".choices label:nth-child(2) input")
+    [row] = downloaded(page)
+    assert (row["text"], row["text_pair"], row["label"]) == (*PAIR, "neutral")
+    assert (row[RATIONALE], row[f"{RATIONALE}_pair"]) == ([[4, 8]], [[10, 15]])
+    path = write_jsonl(tmp_path / "corrections.jsonl", [row, {**row, "label": "contradiction"}])
+    train = load_rows(DataArguments(train_file=str(path), validation_fraction=0)).splits["train"]
+    assert train[0]["spans_pair"] == [[10, 15]]
+
+
+@pytest.mark.parametrize("has_answer_sets", [False, True])
+def test_opened_texts_come_in_the_order_of_doubt(
+    tmp_path: Path, page: Any, has_answer_sets: bool
+) -> None:
+    """Those with more labels in the answer set, then those whose two best labels are closest."""
+    checkpoint = save(tmp_path / "model")
+    texts = [" ".join(TEXT.split()[start : start + 4]) for start in range(6)]
+    explain = pipeline("self-attention", model=checkpoint)
+    if has_answer_sets:
+        second_best = [sorted(one["scores"].values())[-2] for one in explain(texts)]
+        explain.model.config.answer_threshold = sorted(second_best)[3]
+        explain.model.save_pretrained(checkpoint)
+
+    def doubt(text: str) -> tuple[int, float]:
+        result = explain(text)
+        best, second, _ = sorted(result["scores"].values(), reverse=True)
+        return -len(result.get("answer_set", "1")), best - second
+
+    open_live_page(page, checkpoint)
+    open_file(page, write_jsonl(tmp_path / "texts.jsonl", [{"text": text} for text in texts]))
+    expected = sorted(texts, key=doubt)
+    assert opened_texts(page) == [[text] for text in expected]
+    sizes = {doubt(text)[0] for text in texts}
+    assert len(sizes) == (2 if has_answer_sets else 1), "the premise"
+    assert page.input_value("textarea") == expected[0]
+
+
+def test_person_goes_through_the_texts_of_a_file(
+    tmp_path: Path, page: Any, checkpoint: str
+) -> None:
+    """The panel is open at each, with the label of the file; the last text has no next one."""
+    rows = [{"text": text, "label": "fair"} for text in TEXTS]
+    open_live_page(page, checkpoint)
+    open_file(page, write_jsonl(tmp_path / "texts.jsonl", rows))
+    texts = [text for [text] in opened_texts(page)]
+    for place, text in enumerate(texts, start=1):
+        page.wait_for_function("text => first('.words').textContent === text", arg=text)
+        assert page.text_content(".walk .place") == f"{place} of {len(texts)}"
+        assert page.locator(".choices label:has(:checked)").text_content() == "fair"
+        if place == 2:
+            page.click(".walk .next")
+        else:
+            page.locator(".words span").first.click()
+            page.click("[type=submit]")
+    assert page.is_disabled(".walk .next")
+    assert page.is_hidden(".correction"), "nothing is next"
+    page.click(".walk .previous")
+    page.wait_for_function("text => first('.words').textContent === text", arg=texts[-2])
+    assert [row["text"] for row in downloaded(page)] == [texts[0], *texts[2:]]
+
+
+def test_corrections_are_opened_again(tmp_path: Path, page: Any, checkpoint: str) -> None:
+    """As they were downloaded; those that were made in the page since then stay."""
+    rows: list[dict[str, Any]] = [
+        {
+            "text": TEXTS[0],
+            "label": "fair",
+            RATIONALE: [[4, 8], [13, 17]],
+            RATIONALE_AGAINST: [[0, 3]],
+        },
+        {"text": f"{FAMILY} soup", "label": "bad", RATIONALE: [], RATIONALE_AGAINST: [[0, 5]]},
+    ]
+    path = write_jsonl(tmp_path / "corrections.jsonl", rows)
+    open_live_page(page, checkpoint)
+    open_file(page, path)
+    assert page.text_content(".count") == "2 corrections"
+    assert downloaded(page) == rows
+    page.wait_for_function("() => first('.words').textContent === opened.rows[0].texts[0]")
+    mark(page, "soup", times=3)
+    mark(page, "soup")
+    open_file(page, path)
+    changed = downloaded(page)
+    assert len(changed) == 2
+    assert changed != rows
+
+
+CSV = 'id,Label,Review\r\n1,bad,"one, ""two""\nthree"\r\n\r\n2,,four\r\n3,fair,\r\n4,bad,four\r\n'
+FORMS = {
+    "sheet.csv": (CSV, ["one, \"two\"\nthree", "four"], "without a text: 1. Rows that repeat"),
+    "semicolons.csv": ("text;label\none, two;bad\n", ["one, two"], ""),
+    "headless.csv": ('"one, two"\nthree', ["one, two", "three"], "the first one is read"),
+    "sheet.TSV": ('label\ttext\nbad\tone, "two"\n', ['one, "two"'], ""),
+    "lines.txt": ("one, two\n\n  \nthree\r\n", ["one, two", "three"], "without a text: 3"),
+    "rows.jsonl": ('{"sentence": "one"}\n\n{"sentence": "two", "x": 1}', ["one", "two"], ""),
+    "texts.jsonl": ('"one"\n"two"\n', ["one", "two"], ""),
+    "array.json": ('[{"text": "one"},\n {"text": "two"}]', ["one", "two"], ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_page_opens_texts_in_all_forms(
+    tmp_path: Path, page: Any, checkpoint: str, encoding: str
+) -> None:
+    """It says what it leaves out."""
+    open_live_page(page, checkpoint)
+    for name, (content, expected, said) in FORMS.items():
+        path = tmp_path / name
+        path.write_bytes(content.encode(encoding))
+        open_file(page, path)
+        assert sorted(text for [text] in opened_texts(page)) == sorted(expected), name
+        assert said in remarks(page), name
+        assert bool(remarks(page)) == bool(said), name
+
+
+BAD_FILES: dict[str, tuple[str | bytes, str]] = {
+    "json.jsonl": ('{"text": "one"}\n\n{"text": "two"\n', "line 3: "),
+    "number.jsonl": ('{"text": "one"}\n5\n', "line 2: this is no row"),
+    "cell.jsonl": ('{"text": ["one"]}\n', 'line 1: the text is ["one"]'),
+    "names.jsonl": ('{"a": "one", "b": 2}\n', "line 1: no column of the row (a, b)"),
+    "label.jsonl": (f'{{"text": "one", "label": "x", "{RATIONALE}": []}}', "the model knows bad"),
+    "marks.jsonl": (f'{{"text": "\U0001f355", "label": "bad", "{RATIONALE}": [[0, 2]]}}', "<= 1"),
+    "open.csv": ('text\none\n"two\nthree\n', "line 3: a quotation mark opens"),
+    "after.csv": ('text\n"one" two\n', "line 2: something follows a quoted cell"),
+    "cells.csv": ("text,label\none,bad\ntwo, three,bad\n", "line 3: it has 3 cells"),
+    "empty.txt": ("\n \n", "it holds no text"),
+    "packed.jsonl.gz": (gzip.compress(b'{"text": "one"}'), "not text in UTF-8"),
+    "latin.txt": ("caf\xe9".encode("latin-1"), "not text in UTF-8"),
+    "zeros.txt": (b"one\0two", "NUL"),
+}
+
+
+def test_page_names_what_is_wrong_with_a_file(tmp_path: Path, page: Any, checkpoint: str) -> None:
+    """By its line; nothing of the file is shown."""
+    open_live_page(page, checkpoint)
+    for name, (content, fault) in BAD_FILES.items():
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        open_file(page, path)
+        said = page.text_content("#unopened")
+        assert said.startswith(f"{name} cannot be opened: ")
+        assert fault in said, name
+        assert page.is_hidden(".walk")
+        assert page.is_hidden(".corrections")
+
+
+def test_page_of_pairs_refuses_lines_of_texts(tmp_path: Path, page: Any) -> None:
+    open_live_page(page, save(tmp_path / "model", SelfAttentiveForNLI))
+    (tmp_path / "lines.txt").write_text("one\n")
+    open_file(page, tmp_path / "lines.txt")
+    assert "text and text_pair" in page.text_content("#unopened")
+    (tmp_path / "pairs.csv").write_text("Premise,Hypothesis,gold_label\none,two,neutral\n")
+    open_file(page, tmp_path / "pairs.csv")
+    assert opened_texts(page) == [["one", "two"]]
+    page.wait_for_selector(".choices :checked")
+    assert page.locator(".choices label:has(:checked)").text_content() == "neutral"
+
+
+def test_page_reads_a_part_of_a_file_that_is_too_big(
+    tmp_path: Path, page: Any, checkpoint: str
+) -> None:
+    """And says so; the person can begin before all is read."""
+    open_live_page(page, checkpoint)
+    path = tmp_path / "many.txt"
+    path.write_text("\n".join(f"soup {number}" for number in range(2100)))
+    open_file(page, path)
+    assert len(opened_texts(page)) == 2000
+    assert "first 2,000 texts" in remarks(page)
+    path.write_text("\n".join(f"{TEXT * 400} {number}" for number in range(500)))
+    page.evaluate("model.max_tokens = null")  # so that reading takes longer than a click
+    page.evaluate("opened = null; first('.opened input').value = '';")
+    page.set_input_files(".opened input", str(path))
+    page.wait_for_function("() => first('#scanning progress').value > 0")
+    page.click("#scanning button")
+    page.wait_for_function("() => opened")
+    assert 0 < len(opened_texts(page)) < 500
+    assert "Of 500 texts" in remarks(page)
+    with path.open("wb") as file:
+        file.truncate(50 * 2**20 + 1)
+    open_file(page, path)
+    assert "at most 50 MiB" in page.text_content("#unopened")
+
+
+def test_page_shows_hostile_files_as_text(tmp_path: Path, page: Any, checkpoint: str) -> None:
+    """Their names, texts, labels and faults."""
+    open_live_page(page, checkpoint)
+    path = tmp_path / "<img src=x onerror=alert(1)>\u202e.jsonl"
+    write_jsonl(path, [{"text": text, "label": text} for text in PAYLOADS])
+    open_file(page, path)
+    assert sorted(text for [text] in opened_texts(page)) == sorted(PAYLOADS)
+    assert "[U+202E]" in page.text_content(".walk .name")
+    page.locator(".words span").first.click()
+    assert downloaded(page)[0]["text"] in PAYLOADS
+    write_jsonl(path, [{"text": PAYLOADS[0], "label": PAYLOADS[1], RATIONALE: [[0, 1]]}])
+    open_file(page, path)
+    assert "onerror=alert(1)>" in page.text_content("#unopened")
+    assert not page.locator("main img, .result script").count()
+
+
+def test_long_text_is_corrected(page: Any, checkpoint: str) -> None:
+    """Of ten thousand words."""
+    open_live_page(page, checkpoint)
+    text = "x " * 9_999
+    page.evaluate("model.max_tokens = null")
+    type_in(page, text)
+    page.click(".correct")
+    for place in (0, 5000, 9998):
+        page.locator(".words span").nth(place).click()
+    [row] = downloaded(page)
+    assert row[RATIONALE] == [[0, 1], [10_000, 10_001], [19_996, 19_997]]
+    assert row["text"] == text
+
+
+def test_panel_fits_a_phone(page: Any, tmp_path: Path) -> None:
+    """With many long labels, too."""
+    labels = {number: f"label{'x' * 40} {number}" for number in range(30)}
+    checkpoint = save_tiny(tmp_path / "model", SelfAttentiveForSequenceClassification)
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    assert len(config["id2label"]) == 3
+    page.set_viewport_size({"width": 320, "height": 700})
+    open_live_page(page, checkpoint)
+    page.evaluate("labels => { settings.labels = Object.values(labels); }", labels)
+    type_in(page, TEXTS[0] + " " + "W" * 200)
+    page.click(".correct")
+    mark(page, "good")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320

@@ -1,0 +1,115 @@
+"""What people correct in the report of a run."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pages import browser_context, watched_tab
+from shown import PAYLOADS, assert_harmless, explained, pair_result, result
+
+from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, answers_of_kind
+from sase_hf.utils.text import Table
+from sase_hf.visualization.page import MAX_WORDS, tables_html
+
+LABELS = ("4 stars", "another", "<i>third</i>")
+TABLES = [Table("t", ["", "n"], [["a", "1"]])]
+
+
+def report(*shown: dict[str, Any], kind: str = SINGLE_LABEL) -> str:
+    answers = answers_of_kind(kind, LABELS)
+    return tables_html(TABLES, {"Predictions": shown}, "report", answers=answers)
+
+
+def to_correct(page: str) -> Any:
+    """Return what the script of a page reads."""
+    content = page.partition('id="to-correct">')[2].partition("</script>")[0]
+    return json.loads(content)
+
+
+def test_report_without_answers_has_no_script() -> None:
+    """Nor has one that shows no texts."""
+    shown = result("dull but fine", true_label=LABELS[0])
+    page = assert_harmless(tables_html(TABLES, {"Predictions": [shown]}, "report"))
+    assert "button" not in page.elements
+    assert "<script" not in tables_html(TABLES, {}, "report", answers=answers_of_kind(SINGLE_LABEL))
+
+
+def test_report_gives_its_script_the_words_of_each_text() -> None:
+    """Each stands in an element of its own, whether it has a colour or not."""
+    texts = ["dull  but fine", "x " * (MAX_WORDS + 3), ""]
+    shown = [explained(texts[0], [0.0, 0.0, 1.0]), *map(result, texts[1:])]
+    page = report(*[{**one, "true_label": LABELS[1]} for one in shown])
+    items = to_correct(page)["texts"]
+    assert [item["texts"] for item in items] == [[text] for text in texts]
+    assert [item["label"] for item in items] == [LABELS[1]] * 3
+    assert items[0]["words"] == [[[0, 4], [6, 9], [10, 14]]]
+    paragraphs = re.findall(r'<p class="words".*?</p>', page, flags=re.DOTALL)
+    spans = [paragraph.count("<span") for paragraph in paragraphs]
+    assert spans == [len(item["words"][0]) for item in items] == [3, MAX_WORDS, 0]
+
+
+@pytest.mark.parametrize("payload", [*PAYLOADS, "</script><script>alert(1)</script>"])
+def test_report_writes_texts_and_labels_into_its_script_as_data(payload: str) -> None:
+    shown = result(payload, payload, true_label=payload)
+    page = tables_html(
+        TABLES,
+        {"Predictions": [shown]},
+        "hash-of-script",
+        answers=answers_of_kind(SINGLE_LABEL, (payload, "other")),
+    )
+    assert page.count("<script") == page.count("</script") == 2
+    assert to_correct(page)["labels"] == [payload, "other"]
+    assert to_correct(page)["texts"][0]["texts"] == [payload]
+    assert "<h1>hash-of-script</h1>" in page, "only the policy has the hash"
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("kind", "label"),
+    [(SINGLE_LABEL, LABELS[2]), (MULTI_LABEL, list(LABELS[1:])), (REGRESSION, [0.1, 2.0, -3.0])],
+)
+def test_texts_of_a_report_are_corrected(tmp_path: Path, kind: str, label: Any) -> None:
+    """The true label is chosen at first. The page asks for nothing, and its policy holds."""
+    texts = ["dull \U0001f355 fine", *PAYLOADS]
+    shown = [{**result(text), "kind": kind, "true_label": label} for text in texts]
+    if kind == MULTI_LABEL:
+        shown = [{**one, "labels": ["another"]} for one in shown]
+    (tmp_path / "report.html").write_text(report(*shown, kind=kind), encoding="utf-8")
+    with browser_context(accept_downloads=True) as browser, watched_tab(browser) as tab:
+        tab.goto((tmp_path / "report.html").as_uri())
+        for article in tab.locator(".result").all():
+            article.locator(".correct").click()
+            article.locator(".words span").last.click()
+            article.locator("[type=submit]").click()
+        assert tab.text_content(".count") == f"{len(texts)} corrections"
+        assert not tab.locator("main img, main .result script").count()
+        with tab.expect_download() as download:
+            tab.click(".download")
+        content = Path(download.value.path()).read_text(encoding="utf-8")
+    rows = [json.loads(line) for line in content.splitlines()]
+    assert [row["text"] for row in rows] == texts
+    assert [row["label"] for row in rows] == [label] * len(texts)
+    assert rows[0]["rationale"] == [[7, 11]]
+    for row in rows:
+        [[start, end]] = row["rationale"]
+        assert row["text"][start:end] == row["text"].split()[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_report_of_pairs_is_corrected_on_both_texts(tmp_path: Path) -> None:
+    shown = {**pair_result("good soup", "bad"), "true_label": "another"}
+    (tmp_path / "report.html").write_text(report(shown), encoding="utf-8")
+    with browser_context(accept_downloads=True) as browser, watched_tab(browser) as tab:
+        tab.goto((tmp_path / "report.html").as_uri())
+        tab.click(".correct")
+        tab.locator(".words span", has_text="soup").click()
+        tab.locator(".words span", has_text="bad").click()
+        with tab.expect_download() as download:
+            tab.click(".download")
+        row = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))
+    assert (row["text"], row["text_pair"]) == ("good soup", "bad")
+    assert (row["rationale"], row["rationale_pair"]) == ([[5, 9]], [[0, 3]])
