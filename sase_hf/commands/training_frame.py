@@ -30,6 +30,7 @@ LESS_MEMORY = (
     "halve --per_device_train_batch_size and double --gradient_accumulation_steps, or lower "
     "--max_batch_tokens, --max_seq_length or the sizes of the model, such as --num_hops"
 )
+SENTENCES = ("The room was small.", "The room was not large.")  # of a pair, to try a model
 
 
 def run_script(
@@ -69,27 +70,37 @@ def run_script(
         model = folder if training_args.do_train else task.arguments.model.model_name_or_path
         commands = next_commands(model, outcome, task.arguments.data)
         print("\nNext:", *map(one_line, commands), sep="\n  ")
+        columns = ",".join(outcome["text_columns"])
+        flags = ["--model_name_or_path", model, "--text_column_names", columns, "--test_file"]
+        of_file = shlex.join([*program(), "train", *flags])
+        print("\nFor a file of new rows, with its name at the end:", one_line(of_file), sep="\n  ")
 
 
 def next_commands(model: str, outcome: dict[str, Any], data: DataArguments) -> Iterator[str]:
-    """Yield the commands that look into the model and predict new rows.
+    """Yield commands that look into the model and predict a text; they work as they stand.
 
-    The first works as it stands: it shows some of the rows that the run has read, or a sentence if
-    they came from the Hub.
+    The first shows some of the rows that the run has read, or a sentence if they came from the Hub.
     """
-    is_usual = shutil.which("python") == sys.executable
-    command = ["python" if is_usual else os.path.relpath(sys.executable), "-m", "sase_hf"]
+    texts = SENTENCES if outcome["reads_pairs"] else SENTENCES[:1]
     if outcome["record"]["config"].get("pooling") == "self_attention":
-        flags = ["--text", "The room was small."]
-        if outcome["reads_pairs"]:
-            flags += ["--text_pair", "The room was not large."]
+        flags = []
+        for name, text in zip(("--text", "--text_pair"), texts, strict=False):
+            flags += [name, text]
         file = data.validation_file or data.train_file
         if file is not None:
             flags = ["--file", file, "--select=random"]
             flags += ["--text_column_names", ",".join(outcome["text_columns"])]
             if data.label_column_name is not None:
                 flags += ["--label_column_name", data.label_column_name]
-        yield shlex.join([*command, "visualize", model, *flags, "--output=page.html"])
-    flags = ["--model_name_or_path", model, "--test_file", "new.csv"]
-    flags += ["--text_column_names", ",".join(outcome["text_columns"])]
-    yield shlex.join([*command, "train", *flags])
+        yield shlex.join([*program(), "visualize", model, *flags, "--output=page.html"])
+    line = shlex.join(["printf", "\\t".join(texts) + "\\n"])
+    yield f"{line} | {shlex.join([*program(), 'predict', model])}"
+
+
+def program() -> list[str]:
+    """Return the words that run this package from the current folder."""
+    script = shutil.which("sase_hf")
+    if script is not None and Path(script).parent == Path(sys.executable).parent:
+        return ["sase_hf"]
+    is_usual = shutil.which("python") == sys.executable
+    return ["python" if is_usual else os.path.relpath(sys.executable), "-m", "sase_hf"]

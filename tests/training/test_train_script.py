@@ -89,20 +89,28 @@ def test_train_file_alone_trains_evaluates_reports_and_says_what_to_do_next(
     epochs = [line for line in output.err.splitlines() if line.startswith("epoch ")]
     assert [line.partition(":")[0] for line in epochs] == ["epoch 1", "epoch 2"]
     assert all("eval_accuracy 0." in line and "runtime" not in line for line in epochs)
-    *lines, last = [line for line in output.out.splitlines() if line]
+    lines = [line for line in output.out.splitlines() if line]
     assert not any(line.startswith("{") for line in lines)
     shown = dict(line.split(maxsplit=1) for line in lines if len(line.split()) == 2)
     for name in ("model", "report", "predictions", "record"):
         assert Path(shown[name]).exists()
-    python, option, package, script, *words = shlex.split(lines[-1])
-    assert (option, package, script) == ("-m", "sase_hf", "visualize")
-    script_main("visualize")(words)
-    assert Path("page.html").is_file(), "the command works as it stands"
-    python, option, package, script, *words = shlex.split(last)
-    assert shutil.which(python) is not None
-    assert (option, package, script) == ("-m", "sase_hf", "train")
-    main([*words, *flags(**QUIET)])
+    visualize, predict, _, of_file = lines[-4:]
+    main([*words_of(of_file, "train"), "new.csv", *flags(**QUIET)])
     assert Path("runs/reviews-new/predictions.csv").is_file()
+    script_main("visualize")(words_of(visualize, "visualize"))
+    assert Path("page.html").is_file(), "the command works as it stands"
+    printf, _, command = predict.partition("|")
+    assert shlex.split(printf) == ["printf", r"The room was small.\n"]
+    assert words_of(command, "predict") == ["runs/reviews"]
+
+
+def words_of(line: str, command: str) -> list[str]:
+    """Return what follows the command in a line for a shell, which must run this package."""
+    program, *words = shlex.split(line)
+    assert shutil.which(program) is not None
+    before = words.index(command)
+    assert words[:before] == ["-m", "sase_hf"] or (before == 0 and program == "sase_hf")
+    return words[before + 1 :]
 
 
 def test_calibration_leaves_no_better_temperature_and_no_other_prediction(tmp_path: Path) -> None:
