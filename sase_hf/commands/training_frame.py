@@ -24,6 +24,7 @@ LOGGED = (
     "data.phrases",
     "evaluation.linear_part",
     "tasks.labels.doubtful",
+    "tasks.labels.folds",
     "training.run",
 )
 LESS_MEMORY = (

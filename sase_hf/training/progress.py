@@ -1,9 +1,11 @@
 """What a run shows while it trains: a bar, and a line for each evaluation or logged loss."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
+import datasets
 from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
 from transformers import (
     PrinterCallback,
@@ -15,6 +17,7 @@ from transformers import (
     TrainingArguments,
 )
 from transformers.trainer_utils import IntervalStrategy
+from transformers.utils import logging
 
 # Of an evaluation, these numbers are about its speed.
 SPEED = ("runtime", "samples_per_second", "steps_per_second")
@@ -91,3 +94,19 @@ def write_lines(trainer: Trainer) -> None:
     if trainer.pop_callback(ProgressCallback) is not None:
         trainer.add_callback(QuietBar)
     trainer.add_callback(EpochLines)
+
+
+@contextmanager
+def only_training_bar() -> Iterator[None]:
+    """Show no bars for the steps that take a moment: tokens, weights."""
+    are_of_datasets = not datasets.are_progress_bars_disabled()
+    are_of_transformers = logging.is_progress_bar_enabled()
+    datasets.disable_progress_bars()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if are_of_datasets:
+            datasets.enable_progress_bars()
+        if are_of_transformers:
+            logging.enable_progress_bar()

@@ -150,6 +150,9 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
         """Return the options that the trainer of this task takes beside those of all."""
         return {}
 
+    def before_training(self) -> None:
+        """Do what a run that trains does before it loads rows and model."""
+
     def after_training(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup
     ) -> dict[str, float]:

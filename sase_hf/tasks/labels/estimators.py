@@ -14,7 +14,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
-import datasets
 import numpy as np
 import torch
 from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
@@ -22,7 +21,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from transformers import PreTrainedConfig, TokenizersBackend
-from transformers.utils import logging as transformers_logging
 
 from ...data.sources import TEXT_COLUMNS
 from ...data.splits import Rows
@@ -33,7 +31,7 @@ from ...models.answers import REGRESSION, Answers, answers_of
 from ...models.checked_files import record_tokenizer
 from ...models.checked_model import CheckedPreTrainedModel
 from ...training.command_line import STEPS, arguments_of_program
-from ...training.progress import EpochLines
+from ...training.progress import EpochLines, only_training_bar
 from ...training.run import run
 from ...training.task import TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
@@ -171,7 +169,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         entries = self._entries()
         rows = rows_to_fit(texts, labels, validation, entries, learns_labels=self.learns_labels)
         entries |= rows.entries
-        with _kept_random_state(), _only_bar(), tempfile.TemporaryDirectory() as scratch:
+        with _kept_random_state(), only_training_bar(), tempfile.TemporaryDirectory() as scratch:
             entries.setdefault("output_dir", Path(scratch, "model"))
             task = arguments_of_program(_FitTask, entries, rows.in_memory)
             task.learns_labels = self.learns_labels
@@ -259,7 +257,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         `AutoModelForSequenceClassification`, `pipeline` and `from_pretrained` load it.
         """
         check_is_fitted(self, "model_")
-        with _only_bar():
+        with only_training_bar():
             self.model_.save_pretrained(folder)
             self.tokenizer_.save_pretrained(folder)
             record_tokenizer(folder)
@@ -271,7 +269,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
 
         Texts and numbers come back as labels; labels of other types come back as their names.
         """
-        with _only_bar():
+        with only_training_bar():
             model, tokenizer = load_checkpoint(str(checkpoint))
         if not hasattr(model, "classify"):
             raise refusal(
@@ -424,19 +422,3 @@ def _kept_random_state() -> Iterator[None]:
     finally:
         random.setstate(of_python)
         np.random.set_state(of_numpy)
-
-
-@contextmanager
-def _only_bar() -> Iterator[None]:
-    """Show no bars for the steps that take a moment: tokens, weights."""
-    are_of_datasets = not datasets.are_progress_bars_disabled()
-    are_of_transformers = transformers_logging.is_progress_bar_enabled()
-    datasets.disable_progress_bars()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if are_of_datasets:
-            datasets.enable_progress_bars()
-        if are_of_transformers:
-            transformers_logging.enable_progress_bar()

@@ -82,7 +82,7 @@ def measure_report(
     model_outputs = torch.from_numpy(np.asarray(logits)).view(rows.num_rows, -1)
     outputs = {}
     if train is not None:
-        outputs = _simple_outputs(train, rows, vocab_size, answers)
+        outputs = simple_outputs(train, rows, vocab_size, answers)
     outputs[THIS_MODEL] = model_outputs.numpy()
     references = np.array(rows["labels"][:])
     metrics = {
@@ -94,7 +94,7 @@ def measure_report(
     return Report(rows.num_rows, metrics, classes, confusion, facts, wrong, right)
 
 
-def _simple_outputs(
+def simple_outputs(
     train: Dataset, rows: Dataset, vocab_size: int, answers: Answers
 ) -> dict[str, np.ndarray]:
     """Return the outputs (B, C) of the simple models, by their names in a report."""
@@ -163,7 +163,7 @@ def report_tables(
     noun = "row" if report.num_rows == 1 else "rows"
     metrics = list(report.systems[THIS_MODEL])
     rows = [
-        [system, *(_shown(name, value) for name, value in values.items())]
+        [system, *(shown_metric(name, value) for name, value in values.items())]
         for system, values in report.systems.items()
     ]
     heads = ["", *(SHARES.get(name, name) for name in metrics)]
@@ -181,7 +181,7 @@ def report_tables(
         yield _confusion_matrix(names, report.confusion)
 
 
-def _shown(metric: str, value: float) -> str:
+def shown_metric(metric: str, value: float) -> str:
     """Return a metric as a person reads it: a share in percent."""
     return f"{value:.1%}" if metric in SHARES else f"{value:.3f}"
 

@@ -1,7 +1,7 @@
 """The report about the validation rows: its page, and its tables for the terminal."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from ...visualization.learned_words import LearnedWords, read_learned_words
 from ...visualization.page import tables_html
 from .calibration import LEAST, MOST, UNCHANGED
 from .doubtful import opinions_of, write_doubtful
-from .report import Report, headline, measure_report, remarks, report_tables
+from .report import FEW_ROWS, Report, headline, measure_report, remarks, report_tables
 
 logger = logging.getLogger(__name__)
 
@@ -47,12 +47,15 @@ def write_report(
     known: Mapping[str, float],
     way_out: str,
     rare_way_out: str,
+    *,
+    first: Sequence[Table] = (),
 ) -> tuple[dict[str, float], list[Table]]:
     """Evaluate on the validation rows, and write the page of a report about them.
 
     The training rows with doubtful labels are in it and in a file, as `write_doubtful` says.
     `known`: the metrics measured so far, with those of `calibrate`. `way_out`, `rare_way_out`: see
-    `remarks`. The comparison uses `metric_for_best_model`.
+    `remarks`. The comparison uses `metric_for_best_model`. The tables `first` stand before those of
+    the validation rows.
     Returns the metrics of `Trainer.evaluate`, and the tables of the report, none in processes but
     the first.
     """
@@ -64,18 +67,20 @@ def write_report(
     report = _measured(trainer, setup, output, known)
     chosen_by = (trainer.args.metric_for_best_model or "").removeprefix("eval_")
     notes = list(remarks(report, way_out, rare_way_out, chosen_by))
+    if report.num_rows < FEW_ROWS and trainer.args.do_train and not first:
+        notes.append("few rows to validate with: --folds 5 measures on all training rows")
     in_short = headline(report)
     folder = Path(str(trainer.args.output_dir))
     doubtful = None
     if trainer.args.do_train and "train" in setup.tokens:
         doubtful = write_doubtful(folder, setup, opinions_of(trainer))
     lines = notes if in_short is None else [in_short, *notes]
-    _write_page(folder, setup, report, logits, lines, doubtful)
+    _write_page(folder, setup, report, logits, lines, first, doubtful)
     if in_short is not None:
         logger.info(one_line(f"report: {in_short}"))
     for note in notes:
         logger.warning(one_line(note))
-    return metrics, list(report_tables(report, max_labels=MAX_LABELS))
+    return metrics, [*first, *report_tables(report, max_labels=MAX_LABELS)]
 
 
 def _measured(
@@ -127,12 +132,14 @@ def _write_page(
     report: Report,
     logits: Predictions,
     lines: list[str],
+    first: Sequence[Table],
     doubtful: Table | None,
 ) -> None:
     """Write the page: the lines, the tables, what was learned, right and wrong predictions."""
     tables = []
     if lines:
         tables.append(Table("In short", [""], [[line] for line in lines]))
+    tables.extend(first)
     behind_metrics = len(tables) + 1
     tables.extend(report_tables(report, MAX_PAGE_MATRIX))
     validation = setup.rows.splits["validation"]

@@ -13,6 +13,7 @@ from datasets import Dataset
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from ...data.arguments import DataArguments
+from ...data.held_out import Fold
 from ...data.label_doubts import label_doubts
 from ...data.rationales import RationaleCollator, count_marked
 from ...data.splits import Rows, load_rows
@@ -23,6 +24,7 @@ from ...models.answers import answers_of
 from ...models.checked_config import flag
 from ...models.linear_self_attentive import NUM_PAIRS, NUM_PARTS_OF_PAIR
 from ...training.arguments import OWN_VECTORS, EncoderArguments, RunArguments, with_config_flags
+from ...training.progress import EpochLines
 from ...training.task import ModelAndTokenizer, Predictions, TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
 from ...utils.errors import refusal
@@ -30,6 +32,7 @@ from ...utils.text import Table
 from ..encoder import EncoderTask
 from .calibration import calibrate, leave_to_fit, weigh_words
 from .doubtful import reader_of_training_rows
+from .folds import FoldOutputs, OutOfFold, measure_folds, outputs_of_fold, table_of_folds
 from .predictions import predicted_labels
 from .report_page import write_report
 
@@ -79,9 +82,22 @@ class LabelRunArguments(RunArguments):
         default=False,
     )
 
+    folds: int | None = flag(
+        "Before training, measure on all training rows: of so many parts each is predicted by a "
+        "model of the others. The report shows the metrics with an interval. It takes so many "
+        "trainings more; the model is the same as without."
+    )
+
     def __post_init__(self) -> None:
-        """Refuse --calibrate and --report without validation rows."""
+        """Refuse --calibrate and --report without validation rows, --folds without training."""
         super().__post_init__()
+        if self.folds is not None and not self.do_train:
+            raise refusal(f"--folds is {self.folds}, but nothing is trained", "leave it out")
+        if self.folds is not None and self.world_size > 1:
+            raise refusal(
+                f"--folds is {self.folds}, and there are {self.world_size} processes",
+                "start one process",
+            )
         if self.calibrate and not (self.do_train and self.do_eval):
             raise ValueError("--calibrate fits a model after training; add --do_train --do_eval")
         if self.report and not self.do_eval:
@@ -92,7 +108,14 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
     """Classification of one or several labels, or regression.
 
     in_memory: splits that are given as rows, in place of files.
+    fold: the part of the training rows that the model of this run predicts.
+    fold_outputs: these predictions, after the training.
+    out_of_fold: what the models of all folds measured, before the training of the model.
     """
+
+    fold: Fold | None = None
+    fold_outputs: FoldOutputs | None = None
+    out_of_fold: OutOfFold | None = None
 
     in_memory: Mapping[str, Dataset] = MappingProxyType({})
     argument_groups = (DataArguments, ModelArguments, LabelRunArguments)
@@ -112,7 +135,7 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
         self._check_unlabelled()
         data = self.arguments.data
         if config is None:
-            return load_rows(data, in_memory=self.in_memory)
+            return load_rows(data, in_memory=self.in_memory, fold=self.fold)
         _saved_task(config)  # refuses one that cannot learn labels
         if not self.arguments.model.ignore_mismatched_sizes:
             saved_names = list(answers_of(config).names)
@@ -124,7 +147,9 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
                 )
             problem_type = data.problem_type or config.problem_type
             data = replace(data, problem_type=problem_type, label_names=saved_names)
-        return load_rows(data, checkpoint=config.name_or_path, in_memory=self.in_memory)
+        return load_rows(
+            data, checkpoint=config.name_or_path, in_memory=self.in_memory, fold=self.fold
+        )
 
     def _check_answer_error(self) -> None:
         asked = self.arguments.model.given(["answer_error"])
@@ -286,11 +311,18 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
         """Return a trainer that, for a report, asks the model about its training rows."""
         trainer = super().make_trainer(setup)
         run = self.arguments.run
+        if self.fold is not None:
+            trainer.remove_callback(EpochLines)
         if run.do_train and run.report:
             reader = reader_of_training_rows(setup, run.world_size)
             if reader is not None:
                 trainer.add_callback(reader)
         return trainer
+
+    def before_training(self) -> None:
+        """Measure the models of all folds if that was asked for."""
+        if self.arguments.run.folds is not None:
+            self.out_of_fold = measure_folds(self, self.arguments.run.folds)
 
     def after_training(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup
@@ -302,6 +334,8 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
             measured = weigh_words(setup)
         if self.arguments.run.calibrate:
             measured |= calibrate(trainer, setup, is_scaled=has_words)
+        if self.fold is not None:
+            self.fold_outputs = outputs_of_fold(trainer, setup)
         return measured
 
     def evaluate(
@@ -311,7 +345,9 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
         if not self.arguments.run.report:
             return super().evaluate(trainer, setup, known)
         rare_way_out = self.way_to_learn_rare_labels(setup.model.config.class_weights)
-        return write_report(trainer, setup, known, self.way_to_learn_more(setup.rows), rare_way_out)
+        way_out = self.way_to_learn_more(setup.rows)
+        first = [] if self.out_of_fold is None else [table_of_folds(self.out_of_fold)]
+        return write_report(trainer, setup, known, way_out, rare_way_out, first=first)
 
     def way_to_learn_more(self, rows: Rows) -> str:
         """Return what the flags of the run leave to be done for a better model."""
@@ -353,7 +389,10 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
         """Return also the temperature and the scales of both parts; None without them."""
         details = super().details(trainer, setup, metrics)
         names = ("temperature", "scale_of_hops", "scale_of_words")
-        return {**details, **{name: metrics.get(name) for name in names}}
+        details.update({name: metrics.get(name) for name in names})
+        if self.out_of_fold is not None:
+            details["out_of_fold"] = self.out_of_fold._asdict()
+        return details
 
 
 def _linear_part(num_words: int, num_weights: int) -> str:

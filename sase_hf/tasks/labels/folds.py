@@ -1,0 +1,200 @@
+"""Cross-validation: every training row is predicted by a model that learned from other rows.
+
+A tenth of a small file says little: if 24 of 30 rows are right, a share from 63 to 90 % is likely.
+In K folds, all rows of the file are predicted.
+
+Shapes: N rows, C labels or outputs.
+"""
+
+import copy
+import logging
+import math
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+
+from ...data.held_out import Fold
+from ...evaluation.metrics import DEFAULT_METRICS, load_metrics
+from ...models.answers import Answers
+from ...training.arguments import Arguments
+from ...training.progress import only_training_bar
+from ...training.run import run
+from ...training.task import TrainingSetup
+from ...training.trainer import SelfAttentiveTrainer
+from ...utils.text import Table
+from .report import SHARES, THIS_MODEL, shown_metric, simple_outputs
+
+if TYPE_CHECKING:
+    from .task import LabelTask
+
+logger = logging.getLogger(__name__)
+
+NORMAL_95 = 1.959964  # the middle 95 % of a normal distribution are within so many deviations
+NUM_RESAMPLES = 1000  # of the bootstrap
+# Of a run, what the run of a fold does not do.
+LEFT_OUT = {
+    "do_eval": False,
+    "do_predict": False,
+    "folds": None,
+    "push_to_hub": False,
+    "record": None,
+    "report": False,
+    "resume_from_checkpoint": None,
+}
+
+
+class FoldOutputs(NamedTuple):
+    """The rows of one fold: outputs of its model and of simple ones, (N, C), and the labels."""
+
+    outputs: Mapping[str, np.ndarray]
+    labels: np.ndarray
+    answers: Answers
+
+
+class OutOfFold(NamedTuple):
+    """What the models of all folds measured, over the rows of all of them.
+
+    metrics: those of `this model`, by name.
+    intervals: for each of them the bounds of `interval`.
+    simple: the metrics of the simple models, by model and name.
+    """
+
+    folds: int
+    rows: int
+    metrics: dict[str, float]
+    intervals: dict[str, tuple[float, float]]
+    simple: dict[str, dict[str, float]]
+
+
+def measure_folds(task: "LabelTask", num_folds: int) -> OutOfFold:
+    """Train a model for each fold of the rows of a task, and measure their predictions.
+
+    Each is trained as the model of the task, which holds out validation rows of its own part.
+    """
+    parts = []
+    for number in range(num_folds):
+        with tempfile.TemporaryDirectory() as scratch, _silence(), only_training_bar():
+            of_fold = _task_of_fold(task, Fold(number, num_folds), Path(scratch, "fold"))
+            run(of_fold)
+        assert of_fold.fold_outputs is not None
+        parts.append(of_fold.fold_outputs)
+        done = pooled([parts[-1]], num_folds).metrics
+        logger.info(f"fold {number + 1} of {num_folds}: {_in_words(done)}")
+    measured = pooled(parts, num_folds)
+    results = []
+    for name, (low, high) in measured.intervals.items():
+        bounds = f"{shown_metric(name, low)} to {shown_metric(name, high)}"
+        results.append(f"{_in_words({name: measured.metrics[name]})} ({bounds})")
+    logger.info(f"in folds, with intervals of 95 %: {', '.join(results)}")
+    return measured
+
+
+def _task_of_fold(task: "LabelTask", fold: Fold, folder: Path) -> "LabelTask":
+    arguments = task.arguments
+    of_run = copy.copy(arguments.run)
+    for name, value in {**LEFT_OUT, "output_dir": str(folder)}.items():
+        setattr(of_run, name, value)
+    of_fold = copy.copy(task)
+    of_fold.arguments = Arguments(arguments.data, arguments.model, of_run)
+    of_fold.fold = fold
+    return of_fold
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Log nothing below an error: the run of the model itself says the same, once."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+def outputs_of_fold(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> FoldOutputs:
+    """Return the outputs for the test split of a trained model, and of simple models."""
+    rows = setup.tokens["test"]
+    answers = setup.rows.answers
+    outputs = simple_outputs(setup.tokens["train"], rows, len(setup.tokenizer), answers)
+    predictions: Any = trainer.predict(rows).predictions
+    outputs[THIS_MODEL] = np.asarray(predictions).reshape(rows.num_rows, -1)
+    return FoldOutputs(outputs, np.array(rows["labels"][:]), answers)
+
+
+def pooled(parts: Sequence[FoldOutputs], num_folds: int) -> OutOfFold:
+    """Measure the rows of some folds together."""
+    answers = parts[0].answers
+    true = np.concatenate([part.labels for part in parts])
+    if answers.has_labels:
+        true = true.astype(int)
+    systems: dict[str, dict[str, float]] = {}
+    intervals: dict[str, tuple[float, float]] = {}
+    for system in parts[0].outputs:
+        logits = np.concatenate([part.outputs[system] for part in parts])
+        predicted = answers.chosen(torch.from_numpy(logits)).numpy().reshape(true.shape)
+        systems[system] = {}
+        for metric in load_metrics(DEFAULT_METRICS[answers.kind], answers.kind):
+            systems[system][metric.name] = float(metric.score(true, predicted))
+            if system == THIS_MODEL:
+                intervals[metric.name] = interval(metric, true, predicted)
+    own = systems.pop(THIS_MODEL)
+    return OutOfFold(num_folds, len(true), own, intervals, systems)
+
+
+def interval(metric: Any, true: np.ndarray, predicted: np.ndarray) -> tuple[float, float]:
+    """Return the bounds of the interval of 95 % of a metric over N rows.
+
+    For accuracy it is that of Wilson (1927), which also holds where all rows are right; for other
+    metrics the middle 95 % of `NUM_RESAMPLES` samples of the rows with replacement. Both say how
+    far the draw of the rows moves the metric of these models (Bayle et al., NeurIPS 2020), and not
+    how far models of other training rows would differ, so that the truth is outside more often
+    than in 5 of 100 cases (Bates, Hastie and Tibshirani, JASA 2024).
+    """
+    num_rows = len(true)
+    if metric.name == "accuracy":
+        return wilson(float(metric.score(true, predicted)), num_rows)
+    rng = np.random.default_rng(0)
+    samples = []
+    for _ in range(NUM_RESAMPLES):
+        rows = rng.integers(num_rows, size=num_rows)
+        samples.append(metric.score(true[rows], predicted[rows]))
+    low, high = np.nanpercentile(samples, (2.5, 97.5))
+    return float(low), float(high)
+
+
+def wilson(share: float, num_rows: int) -> tuple[float, float]:
+    """Return the interval of 95 % of a share of rows."""
+    square = NORMAL_95**2 / num_rows
+    centre = (share + square / 2) / (1 + square)
+    variance = share * (1 - share) / num_rows + square / (4 * num_rows)
+    distance = NORMAL_95 * math.sqrt(variance) / (1 + square)
+    return max(centre - distance, 0.0), min(centre + distance, 1.0)
+
+
+def table_of_folds(measured: OutOfFold) -> Table:
+    """Return the metrics of all models, and the bounds of the intervals."""
+    low = {name: bounds[0] for name, bounds in measured.intervals.items()}
+    high = {name: bounds[1] for name, bounds in measured.intervals.items()}
+    lines = {
+        **measured.simple,
+        THIS_MODEL: measured.metrics,
+        "95 % interval, from": low,
+        "to": high,
+    }
+    rows = []
+    for head, values in lines.items():
+        rows.append([head, *(shown_metric(name, value) for name, value in values.items())])
+    heads = [SHARES.get(name, name) for name in measured.metrics]
+    return Table(f"In folds, on {measured.rows:,} training rows", ["", *heads], rows)
+
+
+def _in_words(metrics: Mapping[str, float]) -> str:
+    results = []
+    for name, value in metrics.items():
+        results.append(f"{SHARES.get(name, name)} {shown_metric(name, value)}")
+    return ", ".join(results)

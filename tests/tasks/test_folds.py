@@ -1,0 +1,125 @@
+"""Cross-validation: which rows are a fold, what is measured, and that the model stays the same."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from datasets import Dataset
+from runs import QUIET, TINY_MODEL, flags, review_rows, weights, write_rows
+
+from sase_hf.data.arguments import DataArguments
+from sase_hf.data.held_out import Fold
+from sase_hf.data.splits import load_rows
+from sase_hf.evaluation.metrics import Accuracy, MacroF1, Mse
+from sase_hf.models.answers import SingleLabel
+from sase_hf.tasks import LabelTask
+from sase_hf.tasks.labels.folds import FoldOutputs, interval, pooled, wilson
+from sase_hf.training import run
+from sase_hf.training.command_line import parse_arguments
+
+
+def outcome(folder: Path, **options: Any) -> dict[str, Any]:
+    rows = write_rows(folder / "rows.jsonl", review_rows(40))
+    options = {**TINY_MODEL, **QUIET, "num_train_epochs": 1, "validation_fraction": 0.2, **options}
+    return run(parse_arguments(LabelTask, flags(**options, train_file=rows)))
+
+
+def rows_of_fold(rows: Dataset, number: int, **options: Any) -> Any:
+    arguments = DataArguments(**options)
+    return load_rows(arguments, in_memory={"train": rows}, fold=Fold(number, 4)).splits
+
+
+def test_folds_are_parts_of_the_rows_with_like_labels_and_no_text_on_both_sides() -> None:
+    rows = [{"text": f"text {row // 2}", "label": "ab"[row % 4 == 0]} for row in range(80)]
+    table = Dataset.from_list(rows)
+    seen: list[str] = []
+    for number in range(4):
+        splits = rows_of_fold(table, number, validation_fraction=0.25)
+        assert splits.keys() == {"train", "test", "validation"}
+        texts = {name: set(split["text"]) for name, split in splits.items()}
+        assert not texts["test"] & (texts["train"] | texts["validation"])
+        assert not texts["train"] & texts["validation"]
+        assert 18 <= splits["test"].num_rows <= 22
+        seen += splits["test"]["text"]
+    assert sorted(seen) == sorted(row["text"] for row in rows)
+
+
+def test_folds_have_like_labels() -> None:
+    rows = [{"text": f"text {row}", "label": "ab"[row % 4 == 0]} for row in range(80)]
+    for number in range(4):
+        labels = rows_of_fold(Dataset.from_list(rows), number)["test"]["label"][:]
+        assert (len(labels), sum(labels)) == (20, 5)
+
+
+def test_more_folds_than_texts_are_refused() -> None:
+    rows = Dataset.from_list([{"text": f"text {n % 3}", "label": "ab"[n % 2]} for n in range(8)])
+    with pytest.raises(ValueError, match="--folds is 4, but the train rows have 3 different texts"):
+        rows_of_fold(rows, 0)
+
+
+def test_run_measures_all_rows_in_folds_and_trains_the_same_model(tmp_path: Path) -> None:
+    found = outcome(tmp_path, folds=3, output_dir=tmp_path / "folds", record=tmp_path / "r.json")
+    measured = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["out_of_fold"]
+    assert (measured["folds"], measured["rows"]) == (3, 40)
+    low, high = measured["intervals"]["accuracy"]
+    assert low < measured["metrics"]["accuracy"] < high
+    assert measured["simple"].keys() == {"most frequent label", "linear model"}
+    table = found["report"][0]
+    assert table.title == "In folds, on 40 training rows"
+    assert "In folds" in (tmp_path / "folds/report.html").read_text(encoding="utf-8")
+    without = outcome(tmp_path, output_dir=tmp_path / "without")
+    assert "out_of_fold" not in without["record"]
+    plain = weights(tmp_path / "without")
+    for name, weight in weights(tmp_path / "folds").items():
+        assert weight.equal(plain[name]), name
+
+
+def test_run_without_folds_on_few_rows_says_that_they_measure_more(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    outcome(tmp_path, output_dir=tmp_path / "model")
+    assert "--folds 5 measures on all training rows" in caplog.text
+
+
+def test_folds_need_training_and_two_parts(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="--folds is 1; it must be 2 or more"):
+        outcome(tmp_path, folds=1, output_dir=tmp_path / "model")
+    with pytest.raises(ValueError, match="--folds is 2, but nothing is trained; leave it out"):
+        outcome(tmp_path, folds=2, do_eval=True, model_name_or_path="x", output_dir=tmp_path / "m")
+
+
+def test_rows_of_all_folds_count_alike() -> None:
+    answers = SingleLabel(["a", "b"])
+    right = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    parts = [
+        FoldOutputs({"this model": right, "mean": right[::-1]}, np.array([0, 1, 1]), answers),
+        FoldOutputs({"this model": right[:1], "mean": right[:1]}, np.array([1]), answers),
+    ]
+    measured = pooled(parts, 2)
+    assert measured.rows == 4
+    assert measured.metrics["accuracy"] == 0.75
+    assert measured.simple["mean"]["accuracy"] == 0.25
+    assert measured.intervals["accuracy"] == wilson(0.75, 4)
+
+
+def test_interval_of_wilson_is_that_of_the_paper() -> None:
+    """The bounds solve (p - share)^2 = z^2 p (1 - p) / N."""
+    for share, num_rows in ((0.8, 30), (1.0, 10), (0.0, 10), (0.5, 1000)):
+        for bound in wilson(share, num_rows):
+            assert (bound - share) ** 2 == pytest.approx(
+                1.959964**2 * bound * (1 - bound) / num_rows, abs=1e-12
+            )
+
+
+@pytest.mark.parametrize("metric", [Accuracy, MacroF1, Mse])
+def test_interval_holds_the_metric_and_shrinks_with_rows(metric: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    true = rng.integers(2, size=400)
+    predicted = np.where(rng.random(400) < 0.8, true, 1 - true)
+    module = metric(keep_in_memory=True, cache_dir=str(tmp_path))
+    low, high = interval(module, true, predicted)
+    assert low < module.score(true, predicted) < high
+    low_of_few, high_of_few = interval(module, true[:50], predicted[:50])
+    assert high - low < high_of_few - low_of_few
