@@ -292,6 +292,17 @@ def test_opened_texts_come_in_the_order_of_doubt(
     assert page.input_value("textarea") == expected[0]
 
 
+def test_large_answer_set_comes_before_a_small_margin(page: Any, checkpoint: str) -> None:
+    open_live_page(page, checkpoint)
+    order = page.evaluate("""() => {
+      model.answer_threshold = 0.2;
+      const rows = [[0.45, 0.44, 0.11], [0.9, 0.06, 0.04], [0.5, 0.25, 0.25], [0.7, 0.2, 0.1]];
+      const ordered = rows.map(scores => ({ scores, doubt: doubtOf(scores) })).sort(moreDoubtful);
+      return ordered.map(row => row.scores[0]);
+    }""")
+    assert order == [0.5, 0.45, 0.7, 0.9]
+
+
 def test_person_goes_through_the_texts_of_a_file(
     tmp_path: Path, page: Any, checkpoint: str
 ) -> None:
@@ -339,6 +350,26 @@ def test_corrections_are_opened_again(tmp_path: Path, page: Any, checkpoint: str
     changed = downloaded(page)
     assert len(changed) == 2
     assert changed != rows
+
+
+def test_corrections_of_a_sheet_are_opened(tmp_path: Path, page: Any, checkpoint: str) -> None:
+    """Marks are JSON in a cell; a row with an empty cell is a text and no correction."""
+    path = tmp_path / "marked.csv"
+    header = f"text,label,{RATIONALE},{RATIONALE_AGAINST}"
+    lines = ['"one\r\n🍕 two",bad,"[[5, 6], [7, 10]]",', "three,fair,,", "four,bad,[],"]
+    path.write_bytes("\r\n".join([header, *lines]).encode())
+    open_live_page(page, checkpoint)
+    open_file(page, path)
+    assert len(opened_texts(page)) == 3
+    assert downloaded(page) == [
+        {
+            "text": "one\n🍕 two",
+            "label": "bad",
+            RATIONALE: [[4, 5], [6, 9]],
+            RATIONALE_AGAINST: [],
+        },
+        {"text": "four", "label": "bad", RATIONALE: [], RATIONALE_AGAINST: []},
+    ]
 
 
 CSV = 'id,Label,Review\r\n1,bad,"one, ""two""\nthree"\r\n\r\n2,,four\r\n3,fair,\r\n4,bad,four\r\n'
