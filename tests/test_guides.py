@@ -59,6 +59,9 @@ NOT_RUN = {
     "--output runs/imdb --ray": RAY,
     "torchrun --nproc_per_node 8 scripts/embed.py OWNER/NAME --dataset_name stanfordnlp/imdb "
     "--split test --output runs/imdb": "tests/embedding/test_embedding_runs.py runs processes",
+    "python scripts/train.py --train_file reviews.csv --folds 5 --output_dir runs/folds": (
+        "it trains six models; tests/tasks/test_folds.py trains small ones"
+    ),
     "torchrun --standalone --nproc_per_node 2 scripts/train.py RECIPE": (
         "tests/training/test_distributed.py runs two processes"
     ),

@@ -126,6 +126,19 @@ def test_classifier_reads_pairs() -> None:
         model.predict(NEW)
 
 
+def test_classifier_starts_from_a_checkpoint_and_keeps_its_labels(
+    fitted: TextClassifier, tmp_path: Path
+) -> None:
+    fitted.save_pretrained(tmp_path)
+    rows = [(text, stars) for text, stars in zip(TEXTS, STARS, strict=True) if stars > 1]
+    options = {**OPTIONS, "model_name_or_path": tmp_path, "num_train_epochs": 1}
+    model = TextClassifier(**options).fit(*zip(*rows, strict=True))
+    assert model.classes_.tolist() == [1, 3, 5]
+    assert model.classes_.dtype.kind == "i"
+    with pytest.raises(ValueError, match="'7' is not one of the labels '1', '3', '5'"):
+        TextClassifier(**options).fit(TEXTS, [7] * 30 + STARS[30:])
+
+
 def test_regressor_learns_numbers() -> None:
     model = tiny(TextRegressor).fit(TEXTS, [stars / 2 for stars in STARS])
     assert model.predict(NEW).shape == (7,)

@@ -280,9 +280,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
             raise refusal(f"{checkpoint} is no {cls.__name__}", f"load it by {cls.other_estimator}")
         estimator = cls()
         estimator._adopt(model, tokenizer, TEXT_COLUMNS[: 2 if model.reads_pairs else 1])
-        names = estimator._answers.names
-        values = labels_by_type(names, model.config.label_type)
-        estimator._adopt_labels(dict(zip(names, values, strict=True)))
+        estimator._adopt_labels({})
         estimator.record_ = None
         estimator.metrics_ = {}
         return estimator
@@ -355,7 +353,10 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
         return tags
 
     def _adopt_labels(self, values: Mapping[str, Any], rows: FitRows | None = None) -> None:
-        of_ids = [values.get(name, name) for name in self._answers.names]
+        names = self._answers.names
+        # A checkpoint to start from can have labels that the rows of a fit lack.
+        known = dict(zip(names, labels_by_type(names, self.model_.config.label_type), strict=True))
+        of_ids = [values.get(name, known[name]) for name in names]
         # The order of the classes is that of scikit-learn; a checkpoint may have another one.
         self.class_ids_ = np.array(in_order(of_ids))
         dtype = None if rows is None else rows.dtype

@@ -333,11 +333,12 @@ def name_of(value: Any) -> str:
 
 
 def names_and_values(columns: Iterable[Sequence[Any]], names: Sequence[str]) -> dict[str, Any]:
-    """Return the labels in columns of rows by their `names`; the name for one that is not there."""
-    values: dict[str, Any] = {name: name for name in names}
+    """Return the labels in columns of rows by those of the `names` that they have."""
+    known = set(names)
+    values: dict[str, Any] = {}
     for cell in chain.from_iterable(columns):
         for value in cell if isinstance(cell, list) else [cell]:
-            if isinstance(value, str | int | float) and name_of(value) in values:
+            if isinstance(value, str | int | float) and name_of(value) in known:
                 values[name_of(value)] = value
     return values
 
