@@ -99,6 +99,18 @@ def test_classifier_validates_with_the_rows_it_is_given() -> None:
     assert none.record_["sources"]["train"]["rows"] == 60
 
 
+def test_classes_are_in_the_order_of_scikit_learn_whatever_that_of_the_model_is() -> None:
+    names = {1: "10", 3: "9", 5: "2"}
+    rows = {"text": TEXTS, "label": [names[stars] for stars in STARS]}
+    model = tiny().fit(Dataset.from_dict(rows))
+    assert list(model.model_.config.id2label.values()) == ["2", "9", "10"]
+    assert model.classes_.tolist() == ["10", "2", "9"]
+    results: Any = model.explain(NEW).results
+    assert model.predict(NEW).tolist() == [result["label"] for result in results]
+    scores = [[result["scores"][label] for label in model.classes_] for result in results]
+    np.testing.assert_allclose(model.predict_proba(NEW), scores, atol=1e-5)
+
+
 def test_classifier_learns_several_labels_for_each_text() -> None:
     several = [["good"] if stars > 1 else [] for stars in STARS]
     several[0] = ["bad", "good"]
@@ -249,10 +261,12 @@ def test_fit_is_repeatable_and_leaves_random_numbers_alone() -> None:
     assert torch.equal(torch.get_rng_state(), states[2])
 
 
-def test_fit_says_one_line(capfd: pytest.CaptureFixture[str]) -> None:
-    tiny(disable_tqdm=False).fit(TEXTS, STARS)
-    *_, last = capfd.readouterr().err.strip().splitlines()
-    assert last.startswith("12 held-out rows: accuracy ")
+def test_fit_says_what_the_rows_it_did_not_learn_say(capfd: pytest.CaptureFixture[str]) -> None:
+    model = tiny(disable_tqdm=False, settings={"folds": 2}).fit(TEXTS, STARS)
+    *_, held_out, in_folds = capfd.readouterr().err.strip().splitlines()
+    assert held_out.startswith("12 held-out rows: accuracy ")
+    assert in_folds.startswith("in folds, 60 rows, with intervals of 95 %: accuracy ")
+    assert model.record_["out_of_fold"]["rows"] == 60
     tiny().fit(TEXTS, STARS)
     output = capfd.readouterr()
     assert (output.out, "held-out" in output.err) == ("", False)

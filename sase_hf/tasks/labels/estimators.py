@@ -39,6 +39,7 @@ from ...utils.errors import refusal
 from ...utils.files import FilePath
 from ...utils.loading import attention_pipeline, load_checkpoint
 from ...visualization import Attention
+from .folds import in_one_line
 from .given_rows import (
     FitRows,
     as_array,
@@ -184,6 +185,8 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         self.metrics_ = results_of(outcome["metrics"], "eval_")
         if not self.disable_tqdm:
             tqdm.write(self._line(), file=sys.stderr)
+            if task.out_of_fold is not None:
+                tqdm.write(in_one_line(task.out_of_fold), file=sys.stderr)
         return self
 
     def _entries(self) -> dict[str, Any]:

@@ -86,11 +86,7 @@ def measure_folds(task: "LabelTask", num_folds: int) -> OutOfFold:
         done = pooled([parts[-1]], num_folds).metrics
         logger.info(f"fold {number + 1} of {num_folds}: {_in_words(done)}")
     measured = pooled(parts, num_folds)
-    results = []
-    for name, (low, high) in measured.intervals.items():
-        bounds = f"{shown_metric(name, low)} to {shown_metric(name, high)}"
-        results.append(f"{_in_words({name: measured.metrics[name]})} ({bounds})")
-    logger.info(f"in folds, with intervals of 95 %: {', '.join(results)}")
+    logger.info(in_one_line(measured))
     return measured
 
 
@@ -191,6 +187,15 @@ def table_of_folds(measured: OutOfFold) -> Table:
         rows.append([head, *(shown_metric(name, value) for name, value in values.items())])
     heads = [SHARES.get(name, name) for name in measured.metrics]
     return Table(f"In folds, on {measured.rows:,} training rows", ["", *heads], rows)
+
+
+def in_one_line(measured: OutOfFold) -> str:
+    """Return the metrics with their intervals."""
+    results = []
+    for name, (low, high) in measured.intervals.items():
+        bounds = f"{shown_metric(name, low)} to {shown_metric(name, high)}"
+        results.append(f"{_in_words({name: measured.metrics[name]})} ({bounds})")
+    return f"in folds, {measured.rows:,} rows, with intervals of 95 %: {', '.join(results)}"
 
 
 def _in_words(metrics: Mapping[str, float]) -> str:
