@@ -378,7 +378,7 @@ FORMS = {
     "semicolons.csv": ("text;label\none, two;bad\n", ["one, two"], ""),
     "headless.csv": ('"one, two"\nthree', ["one, two", "three"], "the first one is read"),
     "sheet.TSV": ('label\ttext\nbad\tone, "two"\n', ['one, "two"'], ""),
-    "lines.txt": ("one, two\n\n  \nthree\r\n", ["one, two", "three"], "without a text: 3"),
+    "lines.txt": ("one, two\n\n  \nthree\r\n", ["one, two", "three"], ""),
     "rows.jsonl": ('{"sentence": "one"}\n\n{"sentence": "two", "x": 1}', ["one", "two"], ""),
     "texts.jsonl": ('"one"\n"two"\n', ["one", "two"], ""),
     "array.json": ('[{"text": "one"},\n {"text": "two"}]', ["one", "two"], ""),
@@ -402,6 +402,7 @@ def test_page_opens_texts_in_all_forms(
 
 BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     "json.jsonl": ('{"text": "one"}\n\n{"text": "two"\n', "line 3: "),
+    "nested.json": ('{"text": ' * 1_000_000, "brackets are nested too deeply"),
     "number.jsonl": ('{"text": "one"}\n5\n', "line 2: this is no row"),
     "cell.jsonl": ('{"text": ["one"]}\n', 'line 1: the text is ["one"]'),
     "names.jsonl": ('{"a": "one", "b": 2}\n', "line 1: no column of the row (a, b)"),
@@ -410,6 +411,7 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     "open.csv": ('text\none\n"two\nthree\n', "line 3: a quotation mark opens"),
     "after.csv": ('text\n"one" two\n', "line 2: something follows a quoted cell"),
     "cells.csv": ("text,label\none,bad\ntwo, three,bad\n", "line 3: it has 3 cells"),
+    "commas.csv": ("," * 1_000_000, "line 1: it has more than 10,000 cells"),
     "empty.txt": ("\n \n", "it holds no text"),
     "packed.jsonl.gz": (gzip.compress(b'{"text": "one"}'), "not text in UTF-8"),
     "latin.txt": ("caf\xe9".encode("latin-1"), "not text in UTF-8"),
@@ -446,11 +448,16 @@ def test_page_of_pairs_refuses_lines_of_texts(tmp_path: Path, page: Any) -> None
 def test_page_reads_a_part_of_a_file_that_is_too_big(
     tmp_path: Path, page: Any, checkpoint: str
 ) -> None:
-    """And says so; the person can begin before all is read."""
+    """And says so; the person can type in the meantime, and begin before all is read."""
     open_live_page(page, checkpoint)
+    page.evaluate("""() => {
+      window.seen = new Set();
+      setInterval(() => seen.add(first("#scanning progress").value));
+    }""")
     path = tmp_path / "many.txt"
     path.write_text("\n".join(f"soup {number}" for number in range(2100)))
     open_file(page, path)
+    assert page.evaluate("seen.size") > 10
     assert len(opened_texts(page)) == 2000
     assert "first 2,000 texts" in remarks(page)
     path.write_text("\n".join(f"{TEXT * 400} {number}" for number in range(500)))
@@ -462,6 +469,10 @@ def test_page_reads_a_part_of_a_file_that_is_too_big(
     page.wait_for_function("() => opened")
     assert 0 < len(opened_texts(page)) < 500
     assert "Of 500 texts" in remarks(page)
+    path.write_text(f"soup\n{'bread ' * 50_000}\n")
+    open_file(page, path)
+    assert opened_texts(page) == [["soup"]]
+    assert "more than 200,000 characters: 1" in remarks(page)
     with path.open("wb") as file:
         file.truncate(50 * 2**20 + 1)
     open_file(page, path)

@@ -5,9 +5,12 @@
    in which line of the file it is. */
 
 const MAX_FILE_SIZE = 50 * 2 ** 20; // bytes
+const MAX_CELLS = 10_000; // of a row
 const LINE_END = /\r\n|\r|\n/;
 const JSON_ENDING = /\.(json|jsonl|ndjson)$/i;
 const SHEET_ENDING = /\.(csv|tsv)$/i;
+// A browser runs out of memory where millions of brackets open one after the other.
+const DEEPLY_NESTED = /(?:[[{][^[\]{}]*){1000}/;
 const SEPARATORS = [",", ";", "\t"];
 
 const atLine = (line, fault) => new Error(`line ${counted(line)}: ${fault}`);
@@ -47,7 +50,9 @@ function* rowsOfLines(text) {
     throw new Error("it has one text a line, and the model reads two; open JSON Lines or CSV with "
       + "the columns text and text_pair");
   }
-  for (const line of text.split(LINE_END)) yield { texts: [line] };
+  for (const line of text.split(LINE_END)) {
+    if (line.trim()) yield { texts: [line] };
+  }
 }
 
 // ---- JSON ----------------------------------------------------------------------------------------
@@ -63,6 +68,7 @@ function* rowsOfJson(text) {
 }
 
 function parsed(text, line) {
+  if (DEEPLY_NESTED.test(text)) throw atLine(line, "brackets are nested too deeply");
   try {
     return JSON.parse(text);
   } catch (error) {
@@ -131,7 +137,8 @@ function* linesOfSheet(text, separator) {
     } else cells.push(take(plain)[0]);
     if (text[place] === separator) {
       place++;
-      continue;
+      if (cells.length < MAX_CELLS) continue;
+      throw atLine(line, `it has more than ${counted(MAX_CELLS)} cells`);
     }
     if (!take(end)) throw atLine(line, "something follows a quoted cell; quotes inside of it are doubled");
     yield { cells, line: lineOfRow };

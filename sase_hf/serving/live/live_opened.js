@@ -1,6 +1,7 @@
 /* The way through the texts of an opened file, the doubtful ones first. */
 
 const MAX_OPENED = 2000; // texts
+const MAX_LENGTH = 200_000; // UTF-16 units of a text, beyond which its box is slow
 
 // The texts of the file in the order of the page, their labels by key, and the place of the text
 // that is shown.
@@ -25,22 +26,29 @@ const moreDoubtful = (left, right) =>
 /* Read the texts of a file, and begin with the most doubtful one. */
 async function openFile(file) {
   const own = ++scan;
+  const isOff = () => own !== scan;
   const name = shownName(file.name);
+  let isStopped = false;
+  first("#scanning button").onclick = () => (isStopped = true);
   first("#unopened").textContent = "";
   first("#scanning").hidden = false;
   first("#scanning .step").textContent = `Opening ${name}`;
   first("#scanning progress").value = 0;
   try {
-    const { rows, remarks } = await rowsToShow(file, () => own !== scan);
-    const numRead = await addDoubts(rows, () => own !== scan);
-    if (own !== scan) return;
-    if (numRead < rows.length) remarks.push(`Of ${counted(rows.length)} texts ${counted(numRead)} were read.`);
+    const { rows, remarks } = await rowsToShow(file, isOff);
+    await inMoments(addDoubts(rows), () => isOff() || (isStopped && rows[0].doubt));
+    if (isOff()) return;
+    const read = rows.filter(({ doubt }) => doubt);
+    if (read.length < rows.length) {
+      remarks.push(`Of ${counted(rows.length)} texts ${counted(read.length)} were read.`);
+    }
     keepFromFile(rows.filter(({ spans }) => spans));
-    walk(name, rows.slice(0, numRead), remarks);
+    walk(name, read, remarks);
   } catch (error) {
-    if (own === scan) first("#unopened").textContent = shownName(`${file.name} cannot be opened: ${error.message}.`);
+    if (isOff()) return;
+    first("#unopened").textContent = `${name} cannot be opened: ${shownName(error.message)}.`;
   }
-  if (own === scan) first("#scanning").hidden = true;
+  first("#scanning").hidden = true;
 }
 
 /* Return the rows of a file that have a text which no earlier one has, and what is left out. */
@@ -48,13 +56,15 @@ async function rowsToShow(file, isOff) {
   const text = await textOfFile(file);
   const rows = new Map();
   let numEmpty = 0;
+  let numLong = 0;
   let numRepeated = 0;
 
   /* Return whether there are more rows. */
   function* collect() {
     for (const row of rowsOf(file.name, text)) {
       const key = keyOf(row.texts);
-      if (isWithoutText(row.texts)) numEmpty++;
+      if (row.texts.some((one) => one.length > MAX_LENGTH)) numLong++;
+      else if (isWithoutText(row.texts)) numEmpty++;
       else if (rows.has(key)) numRepeated++;
       else if (rows.size === MAX_OPENED) return true;
       else rows.set(key, row);
@@ -64,30 +74,30 @@ async function rowsToShow(file, isOff) {
   }
 
   const isCut = await inMoments(collect(), isOff);
-  if (!rows.size) throw new Error("it holds no text");
+  if (!rows.size) throw new Error(`it holds no text of at most ${counted(MAX_LENGTH)} characters`);
   const remarks = [];
   const [row] = rows.values();
-  if (row.areUnnamed) remarks.push("No column has the name of texts: the first one is read, from the first line on.");
-  if (isCut) remarks.push(`Only the first ${counted(MAX_OPENED)} texts are read; open the others as a file of their own.`);
+  if (row.areUnnamed) {
+    remarks.push("No column has the name of texts: the first one is read, from the first line on.");
+  }
+  if (isCut) {
+    remarks.push(`Only the first ${counted(MAX_OPENED)} texts are read; open the others as a file of their own.`);
+  }
+  if (numLong) remarks.push(`Rows with more than ${counted(MAX_LENGTH)} characters: ${counted(numLong)}.`);
   if (numEmpty) remarks.push(`Rows without a text: ${counted(numEmpty)}.`);
   if (numRepeated) remarks.push(`Rows that repeat a text: ${counted(numRepeated)}.`);
   return { rows: Array.from(rows.values()), remarks };
 }
 
-/* Read the rows until all are read or the person stops it; return how many have their `doubt`. */
-async function addDoubts(rows, isOff) {
-  const [note, bar] = [first("#scanning .step"), first("#scanning progress")];
-  let isStopped = false;
-  first("#scanning button").onclick = () => (isStopped = true);
+/* Read one row after the other, and add its `doubt`. */
+function* addDoubts(rows) {
   for (const [place, row] of rows.entries()) {
-    note.textContent = `Reading text ${counted(place + 1)} of ${counted(rows.length)}`;
-    bar.value = place / rows.length;
-    const answer = await inMoments(predict(row.texts.map(partThatIsRead)), isOff);
-    if (answer === null) return place;
-    row.doubt = doubtOf(answer.scores);
-    if (isStopped) return place + 1;
+    first("#scanning .step").textContent = `Reading text ${counted(place + 1)} of ${counted(rows.length)}`;
+    first("#scanning progress").value = place / rows.length;
+    const { scores } = yield* predict(row.texts.map(partThatIsRead));
+    row.doubt = doubtOf(scores);
+    yield;
   }
-  return rows.length;
 }
 
 /* Begin to walk through the rows of a file. */

@@ -279,7 +279,12 @@ async function inMoments(steps, isOff) {
   return step.value;
 }
 
-const partThatIsRead = (text) => Array.from(text).slice(0, model.max_characters).join("");
+/* Return the first characters of a text, which have at most two UTF-16 units each. */
+function partThatIsRead(text) {
+  const characters = Array.from(text.slice(0, 2 * model.max_characters));
+  return characters.slice(0, model.max_characters).join("");
+}
+
 const isWithoutText = (texts) => !texts.join("").split(SPACES).join("");
 
 /* Read what is typed, until it is read or something else is typed. */
