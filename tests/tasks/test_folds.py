@@ -94,11 +94,16 @@ def test_rows_of_all_folds_count_alike() -> None:
     answers = SingleLabel(["a", "b"])
     right = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
     parts = [
-        FoldOutputs({"this model": right, "mean": right[::-1]}, np.array([0, 1, 1]), answers),
+        FoldOutputs(
+            {"this model": right, "mean": right[::-1], "linear model": right},
+            np.array([0, 1, 1]),
+            answers,
+        ),
         FoldOutputs({"this model": right[:1], "mean": right[:1]}, np.array([1]), answers),
     ]
     measured = pooled(parts, 2)
     assert measured.rows == 4
+    assert measured.simple.keys() == {"mean"}  # one fold has no other one
     assert measured.metrics["accuracy"] == 0.75
     assert measured.simple["mean"]["accuracy"] == 0.25
     assert measured.intervals["accuracy"] == wilson(0.75, 4)

@@ -123,7 +123,7 @@ def outputs_of_fold(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> Fold
 
 
 def pooled(parts: Sequence[FoldOutputs], num_folds: int) -> OutOfFold:
-    """Measure the rows of some folds together."""
+    """Measure the rows of some folds together; a simple model counts if every fold has it."""
     answers = parts[0].answers
     true = np.concatenate([part.labels for part in parts])
     if answers.has_labels:
@@ -131,6 +131,8 @@ def pooled(parts: Sequence[FoldOutputs], num_folds: int) -> OutOfFold:
     systems: dict[str, dict[str, float]] = {}
     intervals: dict[str, tuple[float, float]] = {}
     for system in parts[0].outputs:
+        if any(system not in part.outputs for part in parts):
+            continue
         logits = np.concatenate([part.outputs[system] for part in parts])
         predicted = answers.chosen(torch.from_numpy(logits)).numpy().reshape(true.shape)
         systems[system] = {}
