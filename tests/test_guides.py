@@ -224,7 +224,10 @@ def write_reviews(folder: Path) -> None:
     write_csv(folder / "reviews.csv", [{"text": r["text"], "stars": r["label"]} for r in rows])
     write_csv(folder / "new.csv", [{"text": row["text"]} for row in rows])
     (folder / "new.txt").write_text("\n".join(row["text"] for row in rows), encoding="utf-8")
-    write_csv(folder / "marked.csv", [{**row, "rationale": "[[0, 3]]"} for row in rows])
+    marks = {"rationale": "[[0, 3]]", "rationale_against": ""}
+    write_csv(folder / "marked.csv", [{**row, **marks} for row in rows])
+    write_jsonl(folder / "reviews.jsonl", rows)
+    write_jsonl(folder / "corrections.jsonl", [{**rows[0], "rationale_against": [[0, 3]]}])
     marked = {"text": "The meal was good.", "rationale": [[13, 17]]}
     write_jsonl(folder / "marked.jsonl", [marked])
     (folder / "vectors.txt").write_text(VECTORS, encoding="utf-8")

@@ -4,7 +4,7 @@ import importlib
 import math
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -104,5 +104,31 @@ def points_figure(
         axes.margins(y=0.2)
     for row in grid:
         row[0].set_ylabel(y_label)
+    finish(figure, list(keys), list(keys.values()))
+    return figure
+
+
+def bars_figure(bars: Mapping[str, Mapping[str, float]], x_label: str) -> Any:
+    """Draw a group of bars for each title, the first on top; bars of a name have one colour."""
+    names = list(dict.fromkeys(name for group in bars.values() for name in group))
+    figure = new_figure(8, 1.0 + 0.5 * len(bars))
+    axes = figure.subplots()
+    height = 0.8 / max(len(names), 1)
+    keys: dict[str, Any] = {}
+    for number, group in enumerate(bars.values()):
+        for name, value in group.items():
+            place = names.index(name)
+            drawn = axes.barh(
+                number + place * height,
+                value,
+                height,
+                align="edge",
+                color=COLOURS[place % len(COLOURS)],
+            )
+            axes.bar_label(drawn, fmt="%.1f", padding=2, fontsize=8)
+            keys[name] = drawn
+    axes.set_yticks([number + 0.4 for number in range(len(bars))], labels=list(bars))
+    axes.invert_yaxis()
+    axes.set_xlabel(x_label)
     finish(figure, list(keys), list(keys.values()))
     return figure

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 import yaml
 from charts import Panels, lines_figure
-from figures import Points, accuracy_figure, points_figure
+from figures import Points, accuracy_figure, bars_figure, points_figure
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from leaderboard import SETS, SYSTEMS
 from records import Record, read_record
@@ -175,6 +175,7 @@ class Pages:
                 columns=4,
                 log_x=True,
             ),
+            "reasons.svg": bars_figure(self.accuracies_with_decoy(), "accuracy in %"),
             "retrieval_length.svg": lines_figure(
                 self.recall_by_length(), "words of the document", "recall at 10"
             ),
@@ -206,6 +207,16 @@ class Pages:
             shares = numbers(seeds, "metrics", "accuracy")
             points[task][title] = seconds, statistics.mean(100 * share for share in shares)
         return points
+
+    def accuracies_with_decoy(self) -> dict[str, dict[str, float]]:
+        """Return the accuracies in percent that a decoy spoils, by what training was given."""
+        bars: dict[str, dict[str, float]] = {}
+        for recipe, title in TITLES["reasons"].items():
+            for rows, name in (("clean", "without the decoy"), ("flipped", "the other way round")):
+                shares = self.measured(recipe, "reasons", rows, "accuracy")
+                if shares:
+                    bars.setdefault(title, {})[name] = 100 * statistics.mean(shares)
+        return bars
 
     def recall_by_length(self) -> dict[str, Any]:
         """Return words of the document, and the recall at 10, of the first seed of each ranker."""

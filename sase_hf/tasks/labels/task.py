@@ -264,7 +264,7 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
             )
 
     def what_is_read(self, rows: Rows) -> dict[str, Any]:
-        """Return also the name of the column of marks, and the unlabelled texts."""
+        """Return also the names of the columns of marks, and the unlabelled texts."""
         unlabelled = [
             source for name, source in rows.sources.items() if name.startswith("unlabelled")
         ]
