@@ -101,6 +101,10 @@ def without_wrong_reasons(
         for phrase, count in marked.items():
             if count >= LEAST_MARKED:
                 notes[phrase] = f"marked against in {count:,} rows"
+        num_alone = len(marked) - len(notes)
+        if num_alone:
+            noun = "phrase" if num_alone == 1 else "phrases"
+            logger.info(f"left out of one row each, which marks them against: {num_alone:,} {noun}")
         for phrase, telling in passed_over(splits["train"], labels).items():
             name = labels.names[telling.label]
             notes.setdefault(

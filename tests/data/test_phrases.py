@@ -115,11 +115,15 @@ def test_phrase_that_two_rows_mark_against_is_left_out_of_all_training_rows(
     assert message in caplog.messages, "the validation rows have marks, too"
 
 
-def test_mark_against_of_one_row_is_left_out_of_this_row(tmp_path: Path) -> None:
+def test_mark_against_of_one_row_is_left_out_of_this_row(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """It is the whole word, even where a part is marked."""
+    caplog.set_level(logging.INFO, "sase_hf.data.phrases")
     rows = labelled([f"{text}, cold" for text in TEXTS])
     rows[1] = with_mark(rows[1], "col")
     texts = train_texts(rows, tmp_path)
+    assert caplog.messages == ["left out of one row each, which marks them against: 1 phrase"]
     assert texts[1].split() == ["a", "fine", "place,"]
     assert texts[:1] + texts[2:] == [f"{text}, cold" for text in TEXTS if text != TEXTS[1]]
 
