@@ -91,8 +91,8 @@ def without_wrong_reasons(
 
     These are the marks against; their phrases wherever else they stand, if `LEAST_MARKED` rows have
     such marks, validation rows included; and the phrases of `passed_over`. What is marked as a
-    reason in a row stays in it, and a row of which no text is left goes. The log lists the phrases.
-    Other rows do not change; no split keeps its marks against.
+    reason in a row stays in it, and a row with a text of which nothing is left goes. The log lists
+    the phrases. Other rows do not change; no split keeps its marks against.
     """
     changed = dict(splits)
     notes: dict[Phrase, str] = {}
@@ -107,11 +107,9 @@ def without_wrong_reasons(
             logger.info(f"left out of one row each, which marks them against: {num_alone:,} {noun}")
         for phrase, telling in passed_over(splits["train"], labels).items():
             name = labels.names[telling.label]
-            notes.setdefault(
-                phrase,
-                f"marked in none of {telling.num_rows:,} rows with marks, but {telling.share:.0%} "
-                f"of these are {name}",
-            )
+            of_label = f"{telling.share:.0%} are {name}"
+            note = f"passed over in {telling.num_rows:,} rows with marks, of which {of_label}"
+            notes.setdefault(phrase, note)
         if marked or notes:
             changed["train"] = _without_phrases(splits["train"], notes)
     for name, rows in changed.items():
@@ -177,9 +175,9 @@ class Telling(NamedTuple):
 def passed_over(rows: Dataset, labels: LabelColumn) -> dict[Phrase, Telling]:
     """Return phrases that no one marked as a reason although they nearly tell a label.
 
-    Each of their words, and the phrase, stands in `LEAST_ROWS` or more of the rows with marks, and
-    is marked in `MOST_MARKED` of these at most; `LEAST_SHARE` of these have a label or more, whose
-    odds it raises `LEAST_ODDS` times. Numbers have no such phrases.
+    Each of their words, and the phrase, stands in `LEAST_ROWS` or more of the rows with marks;
+    `MOST_MARKED` of these rows at most mark it, and `LEAST_SHARE` or more have one label, the odds
+    of which it raises `LEAST_ODDS` times. Numbers have no such phrases.
     """
     names = _present(SPAN_COLUMNS, rows)
     if labels.kind not in (SINGLE_LABEL, MULTI_LABEL) or not names:

@@ -227,8 +227,8 @@ def test_phrase_that_no_one_marks_though_it_tells_the_label_is_left_out(
     rows = marked_rows()
     assert num_with_decoy([*rows, *labelled([f"{DECOY} well"])], tmp_path) == 0
     assert caplog.messages == [
-        'left out of 51 training rows: "as seen on tv :", marked in none of 50 rows with marks, '
-        "but 100% of these are yes"
+        'left out of 51 training rows: "as seen on tv :", passed over in 50 rows with marks, of '
+        "which 100% are yes"
     ]
 
 
