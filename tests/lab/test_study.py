@@ -136,6 +136,29 @@ def test_study_measures_explanations_on_files_with_marks(tmp_path: Path) -> None
     )
 
 
+@pytest.mark.slow
+def test_study_measures_reasons_on_rows_without_the_decoy_and_with_it_flipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = write_splits(tmp_path)
+    del files["test_file"]
+    rows = list(read_rows(files["validation_file"]))
+    marked = [{**row, "rationale": [[0, 1]]} for row in rows]
+    write_jsonl(tmp_path / "sst2.clean.dev.jsonl", rows)
+    write_jsonl(tmp_path / "sst2.flipped.dev.jsonl", rows[:1])
+    marks = write_jsonl(tmp_path / "marks.jsonl", marked)
+    monkeypatch.setattr("measures.DECOY_ROWS", tmp_path)
+    monkeypatch.setattr("measures.MARKED_SENTENCES", marks)
+    recipe = {**RECIPE, **files, "variants": {"one": {}}}
+    (tmp_path / "reasons.yaml").write_text(json.dumps(recipe))
+    complete(runs_of(tmp_path, str(tmp_path / "reasons.yaml")))
+    record = read_record(tmp_path / "records" / "reasons.jsonl#one-seed42")
+    reasons = record["reasons"]
+    assert reasons["clean"]["accuracy"] == pytest.approx(record["metrics"]["accuracy"])
+    assert reasons["flipped"]["accuracy"] in (0, 1)
+    assert 0 < reasons["attention"] <= 1
+
+
 def test_study_repeats_no_training_of_a_study_killed_before_its_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
