@@ -36,6 +36,10 @@ SHOWN = yaml.safe_load((LAB / "tables.yaml").read_text(encoding="utf-8"))
 TITLES = SHOWN["titles"]
 TASKS = SHOWN["tasks"]
 MISSING = "-"
+MEASURED_WITH = {
+    "clean": "measured without the decoy",
+    "flipped": "measured with it the other way round",
+}
 
 # Name of a recipe -> the records of its seeds.
 Recipes = Mapping[str, Sequence[Record]]
@@ -212,7 +216,7 @@ class Pages:
         """Return the accuracies in percent that a decoy spoils, by what training was given."""
         bars: dict[str, dict[str, float]] = {}
         for recipe, title in TITLES["reasons"].items():
-            for rows, name in (("clean", "without the decoy"), ("flipped", "the other way round")):
+            for rows, name in MEASURED_WITH.items():
                 shares = self.measured(recipe, "reasons", rows, "accuracy")
                 if shares:
                     bars.setdefault(title, {})[name] = 100 * statistics.mean(shares)
