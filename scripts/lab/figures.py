@@ -17,6 +17,7 @@ from sase_hf.visualization import attention_figure, save_figure
 from sase_hf.visualization.figures import new_figure, plain
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+REPORT_SIZE = {"width": 900, "height": 1200}
 # A point for each name, by panel.
 Points = dict[str, dict[str, tuple[float, float]]]
 HEATMAP = "We waited an hour and the soup was cold, but the dessert was delicious and our waiter "
@@ -40,19 +41,36 @@ def save_pictures(checkpoints: Sequence[str], folder: Path) -> None:
             tab.screenshot(path=folder / f"page_{theme}.png", clip=clip)
 
 
+def save_learned(runs: Sequence[str], folder: Path) -> None:
+    """Write what two models learned of their last label, as their reports show it."""
+    for name, run in zip(("before", "after"), runs, strict=True):
+        with opened_file(Path(run, "report.html").resolve(), viewport=REPORT_SIZE) as tab:
+            tab.evaluate("document.querySelectorAll('details').forEach(one => one.open = false)")
+            label = tab.locator("section.learned section").last
+            label.screenshot(path=folder / f"reasons_{name}.png")
+
+
 @contextmanager
 def opened_page(checkpoint: str, **options: Any) -> Iterator[tuple[int, Any]]:
     """Give the bytes of the page of a checkpoint, and a tab that shows its first answer."""
-    playwright = importlib.import_module("playwright.sync_api")  # of the extra `test`
-    with tempfile.TemporaryDirectory() as folder, playwright.sync_playwright() as browsers:
+    with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "page.html")
         file.write_text(live_page(checkpoint)[0], encoding="utf-8")
+        with opened_file(file, **options) as tab:
+            tab.wait_for_selector("body[data-ready]")
+            yield file.stat().st_size, tab
+
+
+@contextmanager
+def opened_file(file: Path, **options: Any) -> Iterator[Any]:
+    """Give a tab of Chromium that shows a file."""
+    playwright = importlib.import_module("playwright.sync_api")  # of the extra `test`
+    with playwright.sync_playwright() as browsers:
         executable = next(filter(None, map(shutil.which, BROWSERS)), None)
         program = browsers.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         tab = program.new_page(**options)
         tab.goto(file.as_uri())
-        tab.wait_for_selector("body[data-ready]")
-        yield file.stat().st_size, tab
+        yield tab
 
 
 def accuracy_figure(panels: Panels, x_label: str, *, log_x: bool = False) -> Any:

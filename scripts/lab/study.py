@@ -31,7 +31,7 @@ from typing import IO, Any
 
 import torch
 import yaml
-from figures import save_pictures
+from figures import save_learned, save_pictures
 from leaderboard import SETS, SYSTEMS, collect_comparisons
 from measures import (
     measure_explanation,
@@ -164,6 +164,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             print(*render(flags.records, flags.output), sep="\n")
             if flags.pictures:
                 save_pictures(flags.pictures, flags.output)
+            if flags.learned:
+                save_learned(flags.learned, flags.output)
         elif flags.command == "leaderboard":
             torch.set_num_threads(1)  # as in the processes, and so in the records
             complete(list(collect_comparisons(flags)))
@@ -216,6 +218,8 @@ def build_parser() -> argparse.ArgumentParser:
     rendering.add_argument("--output", type=Path, default=CARDS, help="folder of the pages")
     pictures = "the README's, too: a heatmap by a checkpoint, and in Chromium a page that holds one"
     rendering.add_argument("--pictures", nargs=2, metavar="CHECKPOINT", help=pictures)
+    learned = "the guide's, too, of what two runs of reasons.yaml learned, in Chromium"
+    rendering.add_argument("--learned", nargs=2, metavar="RUN", help=learned)
     return parser
 
 
