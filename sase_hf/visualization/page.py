@@ -34,6 +34,7 @@ MAX_WORDS = 20_000  # of a text
 STRIP_CELLS = 48
 TOP_WORDS, MIN_TOP_WEIGHT = 4, 0.05
 MAX_LABELS = 10
+OPEN_EXAMPLES = 2  # results of a heading that are not folded
 MIN_CONTENTS = 4  # texts of a page that has a table of contents
 
 Parsed = tuple[Result, list[AttendedText]]
@@ -119,13 +120,16 @@ def tables_html(
     examples: Mapping[str, Sequence[Result]],
     title: str,
     learned: LearnedWords | None = None,
-    learned_after: int = 1,
+    *,
+    lines: Sequence[str] = (),
+    num_open: int = 1,
     answers: Answers | None = None,
 ) -> str:
-    """Show tables, and below them the results of `attention_html` by their headings: one page.
+    """Show lines, tables, what the model learned, and results by their headings: one page.
 
-    What the model learned stands behind the table of the number `learned_after`, from 1. With the
-    `answers` of the model, people can correct the results, which all have a `true_label`, and
+    `num_open` tables stand above what the model learned. The others are folded, and so are the
+    results of each heading but the first `OPEN_EXAMPLES`; they look as in `attention_html`. With
+    the `answers` of the model, people can correct the results, which all have a `true_label`, and
     download what they corrected: the page has a script.
     """
     all_parsed: list[Parsed] = []
@@ -141,10 +145,12 @@ def tables_html(
         "tables.html",
         all_parsed,
         title=title,
-        tables=tables,
+        lines=lines,
+        open_tables=tables[:num_open],
+        folded_tables=tables[num_open:],
         examples=shown,
+        num_open=OPEN_EXAMPLES,
         learned=learned,
-        learned_after=learned_after,
         corrections=corrections,
     )
     return with_hashes(rendered)

@@ -19,7 +19,7 @@ ATTRIBUTES = (
 )
 COLLECTED = ("title", "h1", "h2", "h3")
 COLLECTED += ("label.view", "div.view")
-COLLECTED += ("p.words", "p.note", "p.verdict", "table.scores", "ol.spans")
+COLLECTED += ("p.line", "p.words", "p.note", "p.verdict", "table.scores", "ol.spans")
 WEIGHTS = re.compile(r"--(\d+):([\d.]+)")
 
 PAYLOADS = (

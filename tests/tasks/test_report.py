@@ -191,6 +191,13 @@ def test_report_of_sets_of_one_label_scores_that_label() -> None:
     assert report.systems["this model"]["macro_f1"] == 0.5
 
 
+def test_report_shows_the_right_rows_of_which_the_model_is_least_sure_first() -> None:
+    """Those of numbers are in random order."""
+    logits = [[3, 0, 0], [2, 1.5, 0], [9, 0, 0], [2, 1, 0]]
+    report = make_report(logits, [0] * 4, "single_label_classification", NAMES)
+    assert report.right == [1, 3, 0, 2]
+
+
 def test_report_counts_the_rows_of_labels_where_no_row_is_right() -> None:
     report = make_report([[0, 3, 0]] * 2, [0, 2], "single_label_classification", NAMES)
     table = next(table for table in report_tables(report) if table.title == "Label by label")

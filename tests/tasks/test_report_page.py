@@ -40,7 +40,7 @@ def test_report_lists_bad_and_good_predictions_under_their_names(
     assert all(places.values())
 
 
-PARTS = ("right for ", "Results on 3 validation rows", ">What the model learned<", "recall")
+PARTS = ("Right for ", "Results on 3 validation rows", ">What the model learned<", "recall")
 
 
 @pytest.mark.parametrize("is_pair", [False, True])

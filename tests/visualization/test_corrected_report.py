@@ -80,6 +80,7 @@ def test_texts_of_a_report_are_corrected(tmp_path: Path, kind: str, label: Any) 
     (tmp_path / "report.html").write_text(report(*shown, kind=kind), encoding="utf-8")
     with browser_context(accept_downloads=True) as browser, watched_tab(browser) as tab:
         tab.goto((tmp_path / "report.html").as_uri())
+        tab.click(".more summary")  # all but the first texts are folded
         for article in tab.locator(".result").all():
             article.locator(".correct").click()
             article.locator(".words span").last.click()

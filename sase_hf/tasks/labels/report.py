@@ -51,7 +51,7 @@ class Report(NamedTuple):
     confusion: the number of rows by true and predicted label (C, C), for one label per row.
     facts: further numbers by name, as they are shown.
     wrong: the wrong rows, the worst first; for numbers, the worse half.
-    right: the other rows, in random order.
+    right: the other rows, those first of which the model is least sure; numbers in random order.
     """
 
     num_rows: int
@@ -90,6 +90,8 @@ def measure_report(
         for system, predictions in outputs.items()
     }
     wrong, right = _by_error(answers.errors(model_outputs, labels))
+    if answers.has_labels:
+        right = _least_sure_first(right, model_outputs, answers)
     classes, confusion = _class_scores(answers.chosen(model_outputs), labels, answers)
     return Report(rows.num_rows, metrics, classes, confusion, facts, wrong, right)
 
@@ -296,6 +298,12 @@ def _by_error(errors: Tensor) -> tuple[list[int], list[int]]:
     wrong = order[: int((errors > 0).sum())]
     right = np.random.default_rng(0).permutation(order[len(wrong) :])
     return wrong, right.tolist()
+
+
+def _least_sure_first(rows: Sequence[int], outputs: Tensor, answers: Answers) -> list[int]:
+    """Return rows with outputs (B, C) in the order in which they are worth a look of a person."""
+    scores = answers.scores(outputs.float()).tolist()
+    return sorted(rows, key=lambda row: answers.sureness(scores[row]) or ())
 
 
 def _class_scores(

@@ -135,13 +135,9 @@ def _write_page(
     first: Sequence[Table],
     doubtful: Table | None,
 ) -> None:
-    """Write the page: the lines, the tables, what was learned, right and wrong predictions."""
-    tables = []
-    if lines:
-        tables.append(Table("In short", [""], [[line] for line in lines]))
-    tables.extend(first)
-    behind_metrics = len(tables) + 1
-    tables.extend(report_tables(report, MAX_PAGE_MATRIX))
+    """Write the page: lines, metrics, what was learned, right and wrong predictions, tables."""
+    tables = [*first, *report_tables(report, MAX_PAGE_MATRIX)]
+    num_open = len(first) + 1  # the metrics, too
     validation = setup.rows.splits["validation"]
     unmarked = _without_marks(validation)
     reader = None
@@ -153,6 +149,8 @@ def _write_page(
     groups = zip(setup.rows.answers.verdicts, (report.wrong, report.right), strict=True)
     for verdict, row_numbers in groups:
         heading = f"Predictions that are {verdict}"
+        if verdict == "right":
+            heading += ", the least sure first"
         shown = row_numbers[:NUM_EXAMPLES]
         rows = unmarked.select(shown).to_list()
         if reader is not None:
@@ -161,9 +159,11 @@ def _write_page(
             tables.append(_listed(heading, setup, logits[shown], rows))
     if doubtful is not None:
         tables.append(doubtful)
-    title = f"{folder.name}: right and wrong predictions"
+    title = f"{folder.name}: what it learned, right and wrong predictions"
     answers = setup.rows.answers
-    page = tables_html(tables, examples, title, learned, behind_metrics, answers=answers)
+    page = tables_html(
+        tables, examples, title, learned, lines=lines, num_open=num_open, answers=answers
+    )
     write_text(folder / REPORT_NAME, page)
 
 
