@@ -46,7 +46,9 @@ def fit_rows(texts: Any, labels: Any = None, validation: Any = None, **entries: 
         ([np.int64(3), np.int64(2), np.int64(3)], ["2", "3"]),
         (torch.tensor([1, 0, 1]), ["0", "1"]),
         ([True, False, True], ["false", "true"]),
-        ([0.5, 1.0, 0.5], ["0.5", "1"]),
+        ([2.0, 1.0, 2.0], ["1", "2"]),
+        (np.array([[3], [2], [3]]), ["2", "3"]),
+        (frame({"label": ["b", "a", "b"]}), ["a", "b"]),
         (frame({"label": ["b", "a", "b"]})["label"], ["a", "b"]),
         ([Mood.SAD, Mood.GLAD, Mood.SAD], ["Mood.GLAD", "Mood.SAD"]),
         ([("x", "y"), ("y",), ()], ["x", "y"]),
@@ -63,14 +65,27 @@ def test_labels_have_the_ids_of_their_names_in_order(labels: Any, names: list[st
     assert getattr(feature, "feature", feature).names == names
     known = list(rows.values.values())
     if not rows.is_matrix and not isinstance(train[0]["label"], list):
-        assert [known[row["label"]] for row in train] == list(labels)
+        assert [known[row["label"]] for row in train] == np.asarray(labels).ravel().tolist()
 
 
-def test_rows_of_a_matrix_are_the_classes_with_a_one() -> None:
-    rows = fit_rows(TEXTS, np.array([[1, 0], [0, 0], [1, 1]]))
+@pytest.mark.parametrize("make", [np.array, list, torch.tensor])
+def test_rows_of_a_matrix_are_the_classes_with_a_one(make: Any) -> None:
+    rows = fit_rows(TEXTS, make([[1, 0], [0, 0], [1, 1]]))
     assert rows.in_memory["train"]["label"][:] == [[0], [], [0, 1]]
     assert rows.is_matrix
     assert rows.entries["problem_type"] == "multi_label_classification"
+
+
+def test_column_of_labels_is_one_label_for_each_text() -> None:
+    rows = fit_rows(TEXTS, np.array([["b"], ["a"], ["b"]]))
+    assert rows.in_memory["train"]["label"][:] == [1, 0, 1]
+    assert rows.entries["problem_type"] == "single_label_classification"
+
+
+@pytest.mark.parametrize("numbers", [["a", "b", "c"], [True, False, True], [[1, "a"]] * 3], ids=str)
+def test_regressor_refuses_labels_that_are_no_numbers(numbers: Any) -> None:
+    with pytest.raises(ValueError, match=r"label 0 \(counted from 0\) .* use TextClassifier"):
+        rows_to_fit(TEXTS, numbers, None, {}, learns_labels=False)
 
 
 def test_classes_keep_the_type_of_an_array() -> None:
@@ -94,6 +109,16 @@ def test_two_labels_of_one_name_are_refused() -> None:
         (TEXTS, ["a", None, "b"], r"label 1 \(counted from 0\) is None; give the text a label"),
         (TEXTS, [0.5, float("nan"), 1.5], r"label 1 \(counted from 0\) is nan"),
         (TEXTS, ["a", " ", "b"], r"label 1 \(counted from 0\) is ' '"),
+        (TEXTS, ["a", "b", ("a", "b")], r"label 2 .* is \('a', 'b'\), the first is 'a'; give each"),
+        (TEXTS, [[1], 2, 2], r"label 1 \(counted from 0\) is 2, the first is \[1\]"),
+        (
+            TEXTS,
+            [[1, 0, 0], [0, 1, 0], [2, 0, 1]],
+            r"label 0 .* is \[1, 0, 0\], with a label twice",
+        ),
+        (TEXTS, [["a"], ["a", None], []], r"label 1 .* is \['a', None\], which holds None; leave"),
+        (TEXTS, [["a"], ["b", " "], []], r"label 1 .* which holds ' '"),
+        (TEXTS, [1.0, 2.5, 1.0], "the label 2.5 is a number that is not whole; use TextRegressor"),
         (TEXTS, "aba", "the labels are 'aba'; give a list"),
         (TEXTS, [{"a": 1}, {"a": 1}, {"b": 1}], "a label is {'a': 1}, a dict; give texts"),
         ("good meal", ["a"], "the texts are 'good meal', a str; give a list of texts"),
@@ -159,6 +184,10 @@ def test_rows_to_validate_have_the_ids_of_the_rows_to_learn() -> None:
     assert rows.in_memory["validation"]["label"][:] == [2]
     with pytest.raises(ValueError, match="a row to validate has the label 'x'; those to learn"):
         fit_rows(TEXTS, ["c", "a", "b"], (["fine"], ["x"]))
+    with pytest.raises(ValueError, match=r"validate begin with \['c'\], unlike those to learn"):
+        fit_rows(TEXTS, ["c", "a", "b"], (["fine"], [["c"]]))
+    with pytest.raises(ValueError, match=r"validate begin with \[1, 0, 0\], unlike those to learn"):
+        fit_rows(TEXTS, [[1, 0], [0, 1], [0, 0]], (["fine"], [[1, 0, 0]]))
     with pytest.raises(ValueError, match=r"validation is a list; give it as \(texts, labels\)"):
         fit_rows(TEXTS, ["c", "a", "b"], ["fine"])
 

@@ -46,10 +46,14 @@ class FitRows(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """The labels that a model learns: (C,) as they were given, in order, and their names."""
+    """The labels that a model learns: (C,) as they were given, in order, and their names.
+
+    are_several: whether each row has a list of them, or is a row of a matrix (N, C).
+    """
 
     values: list[Any]
     names: list[str]
+    are_several: bool
     is_matrix: bool
 
 
@@ -74,9 +78,10 @@ def rows_to_fit(
         named["text_column_names"] = ",".join(columns)
     known = None
     if learns_labels:
-        known = _known_labels(labels, values)
-        are_several = known.is_matrix or _are_several(values)
-        named["problem_type"] = MULTI_LABEL if are_several else SINGLE_LABEL
+        known = _known_labels(values)
+        named["problem_type"] = MULTI_LABEL if known.are_several else SINGLE_LABEL
+    else:
+        _check_numbers(values)
     in_memory = {"train": _dataset(columns, values, known)}
     if validation is not None:
         if not isinstance(validation, tuple) or len(validation) != 2:
@@ -232,7 +237,7 @@ def _label_values(labels: Any, num_rows: int) -> list[Any]:
     """Return N labels; ValueError if one is missing, or their number is not that of the texts."""
     if isinstance(labels, str | bytes | Mapping) or not isinstance(labels, Iterable):
         raise refusal(f"the labels are {labels!r:.80}", "give a list with a label for each text")
-    values = _plain(labels.to_numpy() if hasattr(labels, "to_numpy") else labels)
+    values = _plain(_one_dimension(labels))
     if not values or not num_rows:
         raise refusal(f"there are {num_rows} texts", "give at least two, with different labels")
     if len(values) != num_rows:
@@ -240,31 +245,80 @@ def _label_values(labels: Any, num_rows: int) -> list[Any]:
             f"there are {num_rows:,} texts, but {len(values):,} labels",
             "give a label for each text",
         )
+    _check_labels(values)
+    return values
+
+
+def _one_dimension(labels: Any) -> Any:
+    """Return labels that may be a table; a single column (N, 1) as (N,), as scikit-learn does."""
+    if hasattr(labels, "to_numpy"):
+        labels = labels.to_numpy()
+    shape = tuple(getattr(labels, "shape", ()))
+    return labels.reshape(-1) if len(shape) == 2 and shape[1] == 1 else labels
+
+
+def _check_labels(values: Sequence[Any]) -> None:
+    """Raise ValueError for a label that is missing, or if only some rows have lists of labels."""
+    are_several = isinstance(values[0], SEVERAL)
     for number, value in enumerate(values):
-        if repr(value) in MISSING or not str(value).strip():
+        if isinstance(value, SEVERAL) != are_several:
+            raise refusal(
+                f"label {number} (counted from 0) is {value!r:.80}, the first is {values[0]!r:.80}",
+                "give each text one label, or each a list of labels",
+            )
+        for item in value if are_several else [value]:
+            if not _is_missing(item):
+                continue
+            if are_several:
+                raise refusal(
+                    f"label {number} (counted from 0) is {value!r:.80}, which holds {item!r}",
+                    "leave it out of the list; a text without labels has an empty one",
+                )
             raise refusal(
                 f"label {number} (counted from 0) is {value!r}",
                 "give the text a label, or leave it out",
             )
-    return values
 
 
-def _are_several(values: Iterable[object]) -> bool:
+def _is_missing(value: object) -> bool:
+    return repr(value) in MISSING or not str(value).strip()
+
+
+def _check_numbers(values: Sequence[Any]) -> None:
+    """Raise ValueError for labels of a regressor that are texts or truth values."""
+    for number, value in enumerate(values):
+        for item in value if isinstance(value, SEVERAL) else [value]:
+            if isinstance(item, str | bool):
+                raise refusal(
+                    f"label {number} (counted from 0) is {value!r:.80}, which is no number",
+                    "give numbers, or use TextClassifier",
+                )
+
+
+def _are_several(values: Sequence[object]) -> bool:
     """Return whether labels are several for each text."""
-    return any(isinstance(value, SEVERAL) for value in values)
+    return isinstance(values[0], SEVERAL)
 
 
-def _known_labels(labels: Any, values: Sequence[Any]) -> _Known:
-    """Return the classes of labels; ValueError if two of them would have one name."""
-    num_columns = _num_columns(labels)
-    is_matrix = num_columns > 1 and bool(np.isin(values, (0, 1)).all())
+def _known_labels(values: Sequence[Any]) -> _Known:
+    """Return the classes of labels; ValueError if they are none, or two would have one name."""
+    are_several = _are_several(values)
+    is_matrix = are_several and _is_matrix(values)
     if is_matrix:
-        found: list[Any] = list(range(num_columns))
+        found: list[Any] = list(range(len(values[0])))
+    elif are_several:
+        _check_repeats(values)
+        found = _distinct(chain.from_iterable(values))
     else:
-        found = _distinct(chain.from_iterable(values) if _are_several(values) else values)
+        found = _distinct(values)
     found = [found[place] for place in in_order(found)]
     first: dict[str, Any] = {}
     for value in found:
+        if isinstance(value, float) and not value.is_integer():
+            raise refusal(
+                f"the label {value!r} is a number that is not whole",
+                "use TextRegressor, or give such labels as texts",
+            )
         name = name_of(value)
         if name in first:
             raise refusal(
@@ -272,13 +326,31 @@ def _known_labels(labels: Any, values: Sequence[Any]) -> _Known:
                 "write one of them in another way",
             )
         first[name] = value
-    return _Known(found, list(first), is_matrix)
+    return _Known(found, list(first), are_several, is_matrix)
 
 
-def _num_columns(labels: Any) -> int:
-    """Return the columns of labels that are a matrix, 0 for others."""
-    shape: tuple[int, ...] = getattr(labels, "shape", ())
-    return shape[1] if len(shape) == 2 else 0
+def _is_matrix(rows: Sequence[Any]) -> bool:
+    """Return whether rows are those of a matrix (N, C) of 0 and 1, with C above 1.
+
+    As lists of the labels 0 and 1, each row would repeat a label, or have both.
+    """
+    num_columns = len(rows[0])
+    for row in rows:
+        if not isinstance(row, list | tuple) or len(row) != num_columns:
+            return False
+        if any(not isinstance(cell, int | float) or cell not in (0, 1) for cell in row):
+            return False
+    return num_columns > 1
+
+
+def _check_repeats(rows: Sequence[Any]) -> None:
+    """Raise ValueError if a list of labels has one twice."""
+    for number, row in enumerate(rows):
+        if len(_distinct(row)) < len(row):
+            raise refusal(
+                f"label {number} (counted from 0) is {row!r:.80}, with a label twice",
+                "give each label of a text once, or a matrix of 0 and 1",
+            )
 
 
 def _distinct(items: Iterable[Any]) -> list[Any]:
@@ -306,18 +378,33 @@ def _dataset(columns: Mapping[str, list[Any]], values: list[Any], known: _Known 
     features: dict[str, Any] = {name: Value("string") for name in columns}
     if known is None:
         return Dataset.from_dict({**columns, LABEL: values})
+    _check_form(values, known)
     feature = ClassLabel(names=known.names)
     ids = {value: label_id for label_id, value in enumerate(known.values)}
     if known.is_matrix:
         cells: list[Any] = [np.flatnonzero(row).tolist() for row in values]
         features[LABEL] = List(feature)
-    elif _are_several(values):
+    elif known.are_several:
         cells = [[_id_of(value, ids) for value in row] for row in values]
         features[LABEL] = List(feature)
     else:
         cells = [_id_of(value, ids) for value in values]
         features[LABEL] = feature
     return Dataset.from_dict({**columns, LABEL: cells}, features=Features(features))
+
+
+def _check_form(values: Sequence[Any], known: _Known) -> None:
+    """Raise ValueError if labels to validate are not in the form of those to learn."""
+    if known.is_matrix:
+        is_same = _are_several(values) and _is_matrix(values)
+        is_same = is_same and len(values[0]) == len(known.values)
+    else:
+        is_same = _are_several(values) == known.are_several
+    if not is_same:
+        raise refusal(
+            f"the labels to validate begin with {values[0]!r:.80}, unlike those to learn",
+            "give both in one form",
+        )
 
 
 def _id_of(value: Any, ids: Mapping[Any, int]) -> int:
