@@ -79,12 +79,31 @@ _MODULES = {
     "own_word_vectors": ".data.own_vectors",
 }
 
+_FOLDERS = (
+    "data",
+    "embedding",
+    "evaluation",
+    "hub",
+    "models",
+    "retrieval",
+    "serving",
+    "tasks",
+    "training",
+    "utils",
+    "visualization",
+)
+
 if not TYPE_CHECKING:  # a type checker would take it for a promise of any name
 
     def __getattr__(name: str) -> object:
-        """Import the module of a public name, when the name is first used."""
+        """Import the module of a public name, or a folder, when the name is first used."""
+        if name in _FOLDERS:
+            return importlib.import_module(f".{name}", __name__)
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        # First, and in every thread: its import ends with `_register`, which imports files here
+        # while all others wait. In another order two threads would wait for one another.
+        importlib.import_module("transformers")
         value = getattr(importlib.import_module(_MODULES[name], __name__), name)
         globals()[name] = value
         return value

@@ -40,7 +40,7 @@ def main() -> None:
     elif name == "--version":
         sys.stdout.write(f"sase_hf {__version__}\n")
     elif name not in COMMANDS:
-        close = difflib.get_close_matches(name, COMMANDS, n=1)
+        close = difflib.get_close_matches(name, [*COMMANDS, "--help", "--version"], n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
         sys.exit(f"sase_hf: there is no command {name!r}{hint}\n{usage()}")
     else:

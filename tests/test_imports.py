@@ -53,6 +53,46 @@ def test_auto_classes_know_both_families_after_any_order_of_imports(order: str) 
     run_python(f"{order}\n{KNOWS_FAMILIES}")
 
 
+IN_THREADS = """
+import threading
+import sase_hf
+
+uses = [
+    lambda: sase_hf.SelfAttentiveConfig,
+    lambda: sase_hf.build_tokenizer,
+    lambda: sase_hf.SelfAttention,
+    lambda: __import__("transformers").AutoModel,
+]
+together = threading.Barrier(len(uses))
+errors = []
+
+def use(one):
+    together.wait()
+    try:
+        one()
+    except BaseException as error:
+        errors.append(error)
+
+threads = [threading.Thread(target=use, args=(one,)) for one in uses]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert not errors, errors
+"""
+
+
+@pytest.mark.slow
+def test_names_can_be_first_used_in_several_threads() -> None:
+    run_python(IN_THREADS)
+
+
+@pytest.mark.slow
+def test_folders_are_attributes() -> None:
+    folders = "\n".join(f"assert sase_hf.{folder}.__path__" for folder in sase_hf._FOLDERS)
+    run_python(f"import sase_hf\n{folders}")
+
+
 def test_public_names_are_those_that_type_checkers_read() -> None:
     tree = ast.parse(Path(sase_hf.__file__).read_text(encoding="utf-8"))
     [typed] = [node for node in tree.body if isinstance(node, ast.If) and not node.orelse][:1]
