@@ -10,6 +10,7 @@ preset, a recipe in the folder `presets`; the entries of the preset are read bef
 
 import argparse
 import difflib
+import json
 import logging
 import os
 import sys
@@ -332,11 +333,13 @@ def _parts_from_here(path: str) -> list[str]:
 
 
 def flag_words(entries: Mapping[str, Any]) -> list[str]:
-    """Return the words of a command line with the meaning of the entries of a recipe."""
+    """Return the words of a command line with the meaning of entries of a recipe or a program."""
     words: list[str] = []
     for name, value in entries.items():
-        if isinstance(value, list):
+        if isinstance(value, list | tuple):
             words += [f"--{name}", *map(str, value)]
+        elif isinstance(value, Mapping):
+            words.append(f"--{name}={json.dumps(dict(value))}")
         elif value is not None:
             words.append(f"--{name}={value}")
     return words

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from datasets import Dataset, DatasetDict
+from datasets import ClassLabel, Dataset, DatasetDict
 
 from sase_hf.tasks.labels.given_rows import (
     as_array,
@@ -213,8 +213,23 @@ def test_rows_to_read_are_texts_or_pairs() -> None:
 
 
 def test_labels_of_a_column_come_back_by_their_names() -> None:
-    assert names_and_values([[3, None, 2]], ["2", "3", "4"]) == {"2": 2, "3": 3}
-    assert names_and_values([[["x"], []]], ["x"]) == {"x": "x"}
+    numbers = Dataset.from_dict({"label": [3, None, 2]})
+    assert names_and_values([numbers], ["2", "3", "4"]) == {"2": 2, "3": 3}
+    lists = Dataset.from_dict({"label": [["x"], []]})
+    assert names_and_values([lists], ["x"]) == {"x": "x"}
+
+
+@pytest.mark.parametrize("names", [["neg", "pos"], ["1", "2"]], ids=str)
+def test_labels_of_a_class_label_are_its_ids(names: list[str]) -> None:
+    rows = Dataset.from_dict({"label": [1, 0]}).cast_column("label", ClassLabel(names=names))
+    values = names_and_values([rows], names)
+    assert values == dict(zip(names, [0, 1], strict=True))
+    assert type_of_labels(values) == "str"
+
+
+def test_column_of_texts_has_no_comma_in_its_name() -> None:
+    with pytest.raises(ValueError, match="texts 'review, long' has a comma in its name; rename"):
+        fit_rows(frame({"review, long": TEXTS}), ["b", "a", "b"])
 
 
 @pytest.mark.parametrize(
@@ -222,7 +237,7 @@ def test_labels_of_a_column_come_back_by_their_names() -> None:
 )
 def test_type_of_labels_reads_their_names(labels: list[Any]) -> None:
     names = list(map(name_of, labels))
-    read = labels_by_type(names, type_of_labels(labels))
+    read = labels_by_type(names, type_of_labels(dict(zip(names, labels, strict=True))))
     assert read == (names if isinstance(labels[0], Mood) else labels)
     assert list(map(type, read)) == [str if x in names else type(x) for x in read]
 
@@ -230,4 +245,4 @@ def test_type_of_labels_reads_their_names(labels: list[Any]) -> None:
 def test_renamed_labels_are_texts() -> None:
     assert labels_by_type(["good", "bad"], "int") == ["good", "bad"]
     assert labels_by_type(["good", "bad"], "bool") == ["good", "bad"]
-    assert type_of_labels([1, "a"]) == "str"
+    assert type_of_labels({"1": 1, "a": "a"}) == "str"

@@ -20,6 +20,7 @@ from sase_hf.training.arguments import RunArguments, changed_arguments
 from sase_hf.training.command_line import (
     PRESETS,
     arguments_of_program,
+    flag_words,
     parse_arguments,
     read_recipe,
 )
@@ -300,3 +301,8 @@ def test_run_arguments_minimise_errors(tmp_path: Path) -> None:
         RunArguments(str(tmp_path), **given)
     run = RunArguments(str(tmp_path), **given, greater_is_better=False)
     assert (run.metric_for_best_model, run.greater_is_better) == ("mape", False)
+
+
+def test_flag_words_of_a_program_are_those_of_its_lists_and_mappings() -> None:
+    words = flag_words({"word_vectors": ("own", "b.vec"), "lr_scheduler_kwargs": {"a": 1}})
+    assert words == ["--word_vectors", "own", "b.vec", '--lr_scheduler_kwargs={"a": 1}']

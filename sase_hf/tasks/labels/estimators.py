@@ -5,9 +5,11 @@ A fit is a run of `sase_hf train` with rows in memory in place of files.
 Shapes: N texts, C classes, K numbers for each text.
 """
 
+import logging
 import random
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,6 +63,8 @@ NOT_SETTINGS = (
     *("train_file", "validation_file", "test_file"),
 )
 BATCH_SIZE = 64  # texts that are predicted at once
+# Fits of several threads run one after the other: they share random numbers and progress bars.
+_FITS = threading.Lock()
 
 
 class _FitTask(LabelTask):
@@ -89,9 +93,10 @@ class _FitTask(LabelTask):
         if self.learns_labels and not self.values:
             columns = []
             if self.in_memory:
-                columns = [self.in_memory["train"][name][:] for name in setup.rows.label_columns]
+                train = self.in_memory["train"]
+                columns = [train.select_columns(name) for name in setup.rows.label_columns]
             self.values = names_and_values(columns, setup.rows.label_names)
-        setup.model.config.label_type = type_of_labels(self.values.values())
+        setup.model.config.label_type = type_of_labels(self.values)
         return setup
 
     def make_trainer(self, setup: TrainingSetup) -> SelfAttentiveTrainer:
@@ -151,6 +156,14 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = True
         return tags
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ValueError for a part of the settings, which are one parameter."""
+        for name in params:
+            if name.startswith("settings__"):
+                raise refusal(f"there is no parameter {name!r}", "set all `settings` as a whole")
+        super().set_params(**params)
+        return self
+
     def fit(self, texts: Any, labels: Any = None, *, validation: Any = None) -> Self:
         """Train a new model, as `sase_hf train` does; return this estimator.
 
@@ -170,7 +183,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         entries = self._entries()
         rows = rows_to_fit(texts, labels, validation, entries, learns_labels=self.learns_labels)
         entries |= rows.entries
-        with _kept_random_state(), only_training_bar(), tempfile.TemporaryDirectory() as scratch:
+        with _alone(), _warnings(not self.disable_tqdm), tempfile.TemporaryDirectory() as scratch:
             entries.setdefault("output_dir", Path(scratch, "model"))
             task = arguments_of_program(_FitTask, entries, rows.in_memory)
             task.learns_labels = self.learns_labels
@@ -193,6 +206,8 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the flags that are given, by their names."""
         entries = self.get_params(deep=False)
         settings = entries.pop("settings") or {}
+        if not isinstance(settings, Mapping):
+            raise refusal(f"settings are {settings!r:.80}", "give a dict of flags by their names")
         for name in settings:
             if entries.get(name) is not None:
                 raise refusal(f"{name} is a parameter and in the settings", "give it once")
@@ -249,10 +264,14 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         is_one = isinstance(texts, str) or is_pair
         rows = rows_to_read([texts] if is_one else texts, self.text_columns_)
         inputs = [dict(zip(TEXT_COLUMNS, row, strict=False)) for row in rows]
-        options = {} if target is None else {"target": name_of(target)}
+        options = {} if target is None else {"target": self._target_name(target)}
         read = attention_pipeline(self.model_, self.tokenizer_)
         results = read(inputs, batch_size=BATCH_SIZE, **options)
         return Attention(results[0] if is_one else results)
+
+    def _target_name(self, target: Any) -> str:
+        """Return the name that the model has for a label to explain."""
+        return name_of(target)
 
     def save_pretrained(self, folder: FilePath) -> None:
         """Write the model, its tokenizer, its code and its card to a folder.
@@ -334,9 +353,10 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
     seed: of the model and the order of the rows. Equal seeds give equal models on one machine.
     use_cpu: compute on the CPU even if there is a GPU.
     output_dir: a new folder for the model, its checkpoints and `report.html`. By default there is
-        no report, and the files are removed.
+        no report, and the files are removed. Each fit needs a new folder, so leave it out in
+        `cross_val_score` and searches.
     report: whether to write the report.
-    disable_tqdm: show neither bars nor the line with the result on the held-out rows.
+    disable_tqdm: show nothing: no bars, no line with the result on the held-out rows, no warnings.
     settings: other flags by name, such as {"class_weights": "balanced", "lstm_hidden_size": 64}.
 
     Attributes of a fitted classifier:
@@ -365,6 +385,13 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
         dtype = None if rows is None else rows.dtype
         self.classes_ = as_array([of_ids[label_id] for label_id in self.class_ids_], dtype)
         self.is_matrix_ = rows is not None and rows.is_matrix
+
+    def _target_name(self, target: Any) -> str:
+        """Return the name of one of the `classes_`, which need not be what is printed for it."""
+        for label_id, value in zip(self.class_ids_, self.classes_, strict=True):
+            if value == target:
+                return self._answers.names[label_id]
+        return name_of(target)
 
     def predict(self, texts: Any) -> Any:
         """Return the label of each of N texts, (N,), in the type of the labels of `fit`.
@@ -413,6 +440,26 @@ class TextRegressor(RegressorMixin, _TextEstimator):  # type: ignore[misc]
         """Return the number of each of N texts, (N,); the numbers, (N, K), if `fit` had K."""
         numbers = self._answers.scores(self._logits(texts)).numpy()
         return numbers[:, 0] if numbers.shape[1] == 1 else numbers
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Wait for the fits of other threads; leave random numbers and bars as they were."""
+    with _FITS, _kept_random_state(), only_training_bar():
+        yield
+
+
+@contextmanager
+def _warnings(are_shown: bool) -> Iterator[None]:
+    """Log no warnings of this package unless they are shown."""
+    package = logging.getLogger(__name__.partition(".")[0])
+    level = package.level
+    try:
+        if not are_shown:
+            package.setLevel(logging.ERROR)
+        yield
+    finally:
+        package.setLevel(level)
 
 
 @contextmanager

@@ -73,6 +73,9 @@ def rows_to_fit(
     if labels is None:
         return _rows_with_labels(texts, validation, learns_labels)
     columns, values = _labelled(texts, labels, _asked_columns(entries))
+    for name in columns:
+        if "," in name:
+            raise refusal(f"the column of texts {name!r} has a comma in its name", "rename it")
     named = {"label_column_name": LABEL, "problem_type": REGRESSION}
     if len(columns) <= len(TEXT_COLUMNS):
         named["text_column_names"] = ",".join(columns)
@@ -419,15 +422,29 @@ def name_of(value: Any) -> str:
     return class_name(value) if isinstance(value, str | int | float) else str(value)
 
 
-def names_and_values(columns: Iterable[Sequence[Any]], names: Sequence[str]) -> dict[str, Any]:
-    """Return the labels in columns of rows by those of the `names` that they have."""
+def names_and_values(columns: Iterable[Dataset], names: Sequence[str]) -> dict[str, Any]:
+    """Return the labels in datasets of one column by those of the `names` that they have.
+
+    A `ClassLabel` has ids in its rows, and names beside them: its labels are the ids.
+    """
     known = set(names)
     values: dict[str, Any] = {}
-    for cell in chain.from_iterable(columns):
-        for value in cell if isinstance(cell, list) else [cell]:
-            if isinstance(value, str | int | float) and name_of(value) in known:
-                values[name_of(value)] = value
+    for column in columns:
+        ((column_name, feature),) = column.features.items()
+        item_feature = getattr(feature, "feature", feature)  # that of the items of lists
+        if isinstance(item_feature, ClassLabel):
+            pairs: list[Any] = [(i, class_name(x)) for i, x in enumerate(item_feature.names)]
+        else:
+            pairs = _labels_and_names(column[column_name][:])
+        values |= {name: value for value, name in pairs if name in known}
     return values
+
+
+def _labels_and_names(cells: Iterable[Any]) -> list[tuple[Any, str]]:
+    """Return the labels in cells, each a label or a list of them, with their names."""
+    lists = (cell if isinstance(cell, list) else [cell] for cell in cells)
+    labels = chain.from_iterable(lists)
+    return [(x, name_of(x)) for x in labels if isinstance(x, str | int | float)]
 
 
 def in_order(values: Sequence[Any]) -> list[int]:
@@ -449,10 +466,15 @@ def as_array(values: list[Any], dtype: Any = None) -> np.ndarray:
     return array
 
 
-def type_of_labels(values: Iterable[Any]) -> str:
-    """Return the type of labels for `config.label_type`, "str" for all that are no numbers."""
-    types = {type(value) for value in values}
-    return TYPES.get(types.pop(), "str") if len(types) == 1 else "str"
+def type_of_labels(values: Mapping[str, Any]) -> str:
+    """Return the type of labels, by name, for `config.label_type`.
+
+    It is "str" for all that are no numbers, and for ids with other names.
+    """
+    types = {type(value) for value in values.values()}
+    if len(types) != 1 or any(name_of(value) != name for name, value in values.items()):
+        return "str"
+    return TYPES.get(types.pop(), "str")
 
 
 def labels_by_type(names: Sequence[str], label_type: str) -> list[Any]:
