@@ -115,7 +115,8 @@ def test_sentence_transformer_of_the_guide_returns_the_states_of_the_tokens(
     folder: Path, name: str
 ) -> None:
     page = Path(__file__).parents[2].joinpath("scripts/guide/embed.md").read_text(encoding="utf-8")
-    code = page.partition("```python\n")[2].partition("```")[0].rpartition("print(")[0]
+    section = page.partition("## SentenceTransformer\n")[2]
+    code = section.partition("```python\n")[2].partition("```")[0].rpartition("print(")[0]
     scope: dict[str, Any] = {}
     exec(code.replace("runs/quickstart/model", str(folder / name)), scope)
     found = scope["encoder"].encode(MANY, output_value="token_embeddings")
