@@ -4,7 +4,9 @@ Once this package is imported, the Auto classes and `pipeline` of transformers l
 without `trust_remote_code`. Saved checkpoints carry the code for everyone else.
 
 The import takes no time: a name brings its module, and torch, when it is used. The classes are
-registered (`registration`) right after transformers is imported, by whoever imports it.
+registered (`registration`) right after transformers is imported, by whoever imports it. Names here
+can be used first in several threads; whoever imports a file of a folder by its path, or
+transformers, in several threads at once imports transformers before.
 """
 
 import importlib

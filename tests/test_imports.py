@@ -61,7 +61,6 @@ uses = [
     lambda: sase_hf.SelfAttentiveConfig,
     lambda: sase_hf.build_tokenizer,
     lambda: sase_hf.SelfAttention,
-    lambda: __import__("transformers").AutoModel,
 ]
 together = threading.Barrier(len(uses))
 errors = []
