@@ -349,6 +349,7 @@ def _unknown_message(word: str, known: Collection[str]) -> str:
     if not word.startswith("-"):
         return f"unexpected {word!r}: a recipe comes first, and every value belongs to a --flag"
     name = word.removeprefix("--").partition("=")[0].replace("-", "_")
-    close = difflib.get_close_matches(name, known, n=1)
+    all_names = {*known, HELP_ALL_FLAG.removeprefix("--")}  # that flag is not one of the parser
+    close = difflib.get_close_matches(name, all_names, n=1)
     hint = f"did you mean --{close[0]}?" if close else f"{HELP_ALL_FLAG} lists all flags"
     return f"there is no flag --{name}; {hint}"

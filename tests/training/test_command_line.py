@@ -171,6 +171,8 @@ def test_arguments_of_a_program_are_those_of_the_command_with_a_file() -> None:
 def test_parse_arguments_refuses_unknown_flag_and_names_the_closest() -> None:
     with pytest.raises(ValueError, match="no flag --nm_hops; did you mean --num_hops"):
         parse_arguments(LabelTask, ["--nm_hops", "3"])
+    with pytest.raises(ValueError, match="no flag --help_al; did you mean --help_all"):
+        parse_arguments(LabelTask, ["--help_al"])
     with pytest.raises(ValueError, match=r"unexpected 'run\.yaml': a recipe comes first"):
         parse_arguments(LabelTask, ["--num_hops", "3", "run.yaml"])
 

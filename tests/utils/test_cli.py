@@ -51,11 +51,15 @@ def test_script_reads_a_tilde_as_the_home_folder(
         script_main(name)(words)
 
 
+@pytest.mark.parametrize(
+    ("word", "close"),
+    [("visualise", "visualize"), ("--versoin", "--version"), ("--hlep", "--help")],
+)
 def test_sase_hf_names_the_command_that_a_misspelt_one_is_close_to(
-    monkeypatch: pytest.MonkeyPatch,
+    word: str, close: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["sase_hf", "visualise"])
-    with pytest.raises(SystemExit, match="no command 'visualise'; did you mean visualize"):
+    monkeypatch.setattr(sys, "argv", ["sase_hf", word])
+    with pytest.raises(SystemExit, match=f"no command '{word}'; did you mean {close}"):
         main()
 
 
