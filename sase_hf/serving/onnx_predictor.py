@@ -125,6 +125,14 @@ class Predictor:
             return results
         return results if isinstance(inputs, str) and top_k == _BEST else results[0]
 
+    def explain(self, *_: object, **__: object) -> Any:
+        """Raise NotImplementedError, which says where answers are explained."""
+        raise NotImplementedError(
+            "the graph holds the way from a text to its answer and not the way back to the words; "
+            "explain answers by pipeline('self-attention', ...) with the checkpoint, or in the "
+            "HTML page that holds the model (sase_hf export CHECKPOINT model.html)"
+        )
+
     def read(self, inputs: Iterable[str | dict[str, str]]) -> Array:
         """Return the logits or embeddings of several inputs, shape (inputs, width)."""
         return self._outputs(self._encode(inputs)[0])

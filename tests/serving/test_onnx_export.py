@@ -245,6 +245,12 @@ def test_export_and_predictor_follow_the_problem_type(
         assert_same_answers(found, classify(TEXTS, top_k=None))
 
 
+def test_predictor_says_where_answers_are_explained(root: Path) -> None:
+    predict = Predictor(root / "onnx" / "classifier")
+    with pytest.raises(NotImplementedError, match=r"explain answers by pipeline\('self-attention'"):
+        predict.explain("The soup was cold.", target="good")
+
+
 @pytest.mark.parametrize("name", ANSWERING[:2])
 def test_predictor_answers_as_the_pipeline(root: Path, name: str) -> None:
     predict = Predictor(root / "onnx" / name)
