@@ -34,13 +34,15 @@ Array = NDArray[np.floating]
 
 # Of a pair beside a word: pairs are rarer, and there are more of them.
 WEIGHT_OF_PAIRS = 0.7
-# scikit-learn's C, the inverse of the regularisation. From 0.3 to 10 the sum of both parts is as
-# good: b takes up the difference.
-STRENGTH = 1.0
+# scikit-learn's C, the inverse of the regularisation. More is better for few rows, less for many.
+STRENGTH = 2.0
 MAX_STEPS = 200  # of a regression; more change no prediction
 # How much the usual a and b weigh beside the validation rows: a few rows alone would choose any
 # share, a thousand outvote them.
 WEIGHT_OF_USUAL = 4.0
+# How far the hops usually move logits, at most, where the words move them by 1. Hops that learned
+# few long texts by heart move them further, also where they are wrong.
+MOST_OF_HOPS = 0.25
 ROUNDING = 1e-6  # of numbers in float32
 LEAST_VARIANCE = 1e-6  # of errors, in deviations of the numbers
 MAX_ENTRIES = 100_000_000  # features of all rows, times labels: a regression of some minutes
@@ -199,14 +201,14 @@ def regression_of(
     known = np.unique(counts.indices)  # the weight of a feature that no row has stays 0
     if not len(known):
         return None
-    rarity = _rarity(counts, _num_words(linear_part))[known]
-    weighed = csr_array(counts[:, known] * rarity)
+    units = _units(counts, _num_words(linear_part))[known]
+    weighed = csr_array(counts[:, known] * units)
     found = _problem_of(config).regression(weighed, labels, config, strength)
     if found is None:
         return None
     coefficients, bias = found
     weights = np.zeros((counts.shape[1], num_labels))
-    weights[known] = coefficients * rarity[:, np.newaxis]
+    weights[known] = coefficients * units[:, np.newaxis]
     return WordRegression(weights, bias, mean, deviation)
 
 
@@ -225,19 +227,37 @@ def fit_scales(logits: Tensor, regression: WordRegression, rows: Dataset, model:
     labels = torch.tensor(rows["labels"][:])
     if not answers_of(config).has_labels:
         labels = regression.centred(labels)
-    usual = torch.tensor(problem.usual, dtype=torch.float64)
+    usual = torch.tensor(usual_scales(of_hops, of_words, problem.usual), dtype=torch.float64)
+    scale_units = torch.tensor(problem.usual, dtype=torch.float64)
     unit = problem.unit(of_hops, of_words, labels)
 
     @torch.enable_grad()
     def loss_and_slope(values: Array) -> tuple[float, Array]:
         scales = torch.tensor(values, requires_grad=True)
         loss = problem.loss(scales[0] * of_hops + scales[1] * of_words, labels, config) / unit
-        loss = loss + WEIGHT_OF_USUAL * ((scales - usual) / usual).square().sum()
+        loss = loss + WEIGHT_OF_USUAL * ((scales - usual) / scale_units).square().sum()
         (slope,) = torch.autograd.grad(loss, scales)
         return loss.item(), slope.numpy()
 
     found = minimize(loss_and_slope, problem.usual, jac=True, bounds=[(0, None), (0, None)])
     return Scales(*found.x.tolist())
+
+
+def usual_scales(of_hops: Tensor, of_words: Tensor, most: tuple[float, float]) -> Scales:
+    """Return the scales where labels say nothing, given logits (B, L) of both parts.
+
+    That of the hops is less than `most` says where they would outweigh the words.
+    """
+    moved_by_hops = _spread(of_hops)
+    moved_by_words = most[1] * _spread(of_words)
+    if moved_by_hops * most[0] <= MOST_OF_HOPS * moved_by_words:
+        return Scales(*most)
+    return Scales(MOST_OF_HOPS * moved_by_words / moved_by_hops, most[1])
+
+
+def _spread(logits: Tensor) -> float:
+    """Return how far logits (B, L) are from their mean over the rows, as a root mean square."""
+    return (logits - logits.mean(0)).square().mean().sqrt().item()
 
 
 # ---- the regression and the loss of each kind of answers -----------------------------------------
@@ -450,13 +470,28 @@ def _flat(rows: Dataset, column: str) -> np.ndarray:
     return np.concatenate([np.zeros(0, np.int64), *numbers])
 
 
-def _rarity(counts: csr_array, num_words: int) -> Array:
-    """Return the inverse document frequency of each feature, less for pairs: (F,)."""
+def _units(counts: csr_array, num_words: int) -> Array:
+    """Return by what the regression multiplies the counts of each feature: (F,).
+
+    The inverse document frequency, less for pairs, over how often the feature stands in a row that
+    has it: without the latter "the", thirty times in a review, outweighs what is said once.
+    """
     num_rows = counts.shape[0]
     num_with = np.bincount(counts.indices, minlength=counts.shape[1])
     rarity = np.log((1 + num_rows) / (1 + num_with)) + 1
     rarity[num_words:] *= WEIGHT_OF_PAIRS
-    return rarity
+    return rarity / np.maximum(_usual_counts(counts, num_with), 1)
+
+
+def _usual_counts(counts: csr_array, num_with: np.ndarray) -> Array:
+    """Return how often each feature stands in a row that has it, on average: (F,)."""
+    row_of_entry = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    # The least entry of a row is that of features which stand there once.
+    of_one = np.full(counts.shape[0], np.inf)
+    np.minimum.at(of_one, row_of_entry, counts.data)
+    times = counts.data / of_one[row_of_entry]
+    total = np.bincount(counts.indices, times, counts.shape[1])
+    return total / np.maximum(num_with, 1)
 
 
 @torch.no_grad()

@@ -19,6 +19,7 @@ NUMBERS: dict[str, Any] = {"problem_type": "regression", "num_labels": 2}
 IN_UNITS = NUMBERS | {"target_mean": [40.0, -3.0], "target_deviation": [12.0, 0.5]}
 PROBLEMS = (ONE_LABEL, ONE_LABEL | {"num_labels": 2}, SEVERAL, NUMBERS, IN_UNITS)
 GOOD, BAD = 5, 6  # the words that say what the label is
+LAST = 0  # a word that no random text has
 
 
 def model_of(**fields: Any) -> Any:
@@ -70,19 +71,20 @@ def test_fitted_model_is_the_sum_of_both_parts(problem: dict[str, Any], kind: st
 
 
 def test_regression_is_that_of_scikit_learn_over_rare_words() -> None:
-    """Each count times its inverse document frequency, over the square root of the length."""
-    rows = rows_of(ONE_LABEL)
-    texts = rows["input_ids"][:]
+    """Each count over the usual one and the root of the length, times the rarity of the word."""
+    labels = rows_of(ONE_LABEL)["labels"][:]
+    texts = [[*text, LAST] for text in rows_of(ONE_LABEL)["input_ids"][:]]
+    rows = Dataset.from_dict({"input_ids": texts, "labels": labels})
     model = model_of(linear_part="words", num_labels=2)
     regression = linear_part.fit_words(rows, model)
     assert regression is not None
     features = np.zeros((len(texts), tiny.VOCAB_SIZE))
     for row, text in enumerate(texts):
         for word in text:
-            num_with = sum(word in other for other in texts)
-            rarity = np.log((1 + len(texts)) / (1 + num_with)) + 1
-            features[row, word] += rarity / len(text) ** 0.5
-    fitted = LogisticRegression(max_iter=1000, tol=1e-8).fit(features, rows["labels"][:])
+            counts = [other.count(word) for other in texts if word in other]
+            rarity = np.log((1 + len(texts)) / (1 + len(counts))) + 1
+            features[row, word] += rarity / np.mean(counts) / len(text) ** 0.5
+    fitted = LogisticRegression(C=2.0, max_iter=1000, tol=1e-8).fit(features, labels)
     outputs = regression.outputs(rows, model)
     expected = torch.tensor(fitted.decision_function(features))
     torch.testing.assert_close(outputs[:, 1] - outputs[:, 0], expected, rtol=1e-2, atol=1e-2)
@@ -106,6 +108,19 @@ def test_few_validation_rows_hardly_move_the_usual_scales() -> None:
     assert scales.words == pytest.approx(0.6, rel=0.35)
 
 
+def test_hops_that_would_outweigh_the_words_usually_count_less() -> None:
+    of_words = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
+    usual = linear_part.usual_scales(10 * of_words, of_words, (0.3, 0.6))
+    assert usual == pytest.approx((0.25 * 0.6 / 10, 0.6))
+
+
+def test_hops_that_hardly_move_logits_count_as_usual() -> None:
+    """A constant that both rows have, however large, moves nothing."""
+    of_words = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
+    of_hops = 0.1 * of_words + 100
+    assert linear_part.usual_scales(of_hops, of_words, (0.3, 0.6)) == (0.3, 0.6)
+
+
 def test_words_that_say_nothing_count_nothing() -> None:
     """The words speak for the wrong label, and the hops for the right one in three of four rows."""
     problem = ONE_LABEL | {"num_labels": 2}
@@ -121,7 +136,7 @@ def test_words_that_say_nothing_count_nothing() -> None:
     of_hops = torch.nn.functional.one_hot(said, 2) * 2.0
     scales = linear_part.fit_scales(of_hops, regression, validation, model)
     assert scales.words == 0
-    assert scales.hops == pytest.approx(np.log(3) / 2, rel=0.1)
+    assert scales.hops == pytest.approx(np.log(3) / 2, rel=0.12)
 
 
 def test_hops_that_say_nothing_count_little() -> None:
