@@ -19,6 +19,7 @@ from ..utils.text import one_line, table_lines
 
 # The modules whose information a person reads in the log.
 LOGGED = (
+    "data.corrections",
     "data.level",
     "data.own_vectors",
     "data.phrases",

@@ -88,6 +88,11 @@ class DataArguments(PredictionArguments):
         "Files of more texts, whose labels are not read: a new model of single texts takes words "
         "and word vectors from them, too."
     )
+    corrections_file: list[str] | None = flag(
+        "Files of corrections that people downloaded from a page or a report. They take the place "
+        "of the training and validation rows with the same texts; those of other texts are more "
+        "training rows."
+    )
     label_column_name: str | None = flag(
         'The column of labels, or several columns of 0 and 1 that are labels: "fun,sad,angry". By '
         'default found by its usual name or by its values; "" ignores the labels of rows to '

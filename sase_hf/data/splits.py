@@ -27,6 +27,7 @@ from ..utils.errors import refusal
 from ..utils.text import one_line
 from .arguments import MAX_SAMPLES, DataArguments, PairArguments, SourceArguments
 from .columns import FLAGS, MARKS, SPAN_COLUMNS, find_columns, find_pair
+from .corrections import open_corrections, with_corrections
 from .held_out import Fold, hold_out, take_fold
 from .label_cells import CellFault
 from .label_values import is_unlabelled, truth_of
@@ -152,12 +153,14 @@ def load_rows(
     for split in stored:
         splits[split.name] = _checked(split, cells[split.name], columns, labels, arguments)
     origins = {split.name: split.source for split in stored}
+    splits, origins_of_corrections = _corrected(splits, columns, labels, arguments)
     if fold is not None:
         take_fold(splits, origins, fold, arguments.shuffle_seed or 0)
     hold_out(splits, origins, arguments)
     rows = _limited(splits, labels, origins, columns, arguments)
     unlabelled, more_origins = load_unlabelled(arguments, columns.texts)
-    rows = replace(rows, unlabelled=unlabelled, sources={**rows.sources, **more_origins})
+    sources = {**rows.sources, **origins_of_corrections, **more_origins}
+    rows = replace(rows, unlabelled=unlabelled, sources=sources)
     logger.info("%s, labels %s, read from %s", labels.kind, labels.names, rows.sources)
     return rows
 
@@ -347,6 +350,23 @@ def _checked(
         for name, places in split.places().items():
             rows = rows.add_column(name, places, new_fingerprint=uuid4().hex)
     return rows.select(np.setdiff1d(np.arange(split.num_rows), unlabelled))
+
+
+def _corrected(
+    splits: dict[str, Dataset], columns: Columns, labels: LabelColumn, arguments: DataArguments
+) -> tuple[dict[str, Dataset], dict[str, Origin]]:
+    """Return splits with the rows of `--corrections_file`, and the origin of each file's rows.
+
+    Each file also replaces corrections of those before it.
+    """
+    origins: dict[str, Origin] = {}
+    for number, path in enumerate(arguments.corrections_file or [], start=1):
+        split, own = open_corrections(path, len(columns.texts), arguments)
+        rows = _checked(split, _label_cells(split, own.labels), own, labels, arguments)
+        splits = with_corrections(splits, rows, labels.answers)
+        name = "corrections" if number == 1 else f"corrections_{number}"
+        origins[name] = {**split.source, "rows": rows.num_rows}
+    return splits, origins
 
 
 def _encoded_labels(

@@ -42,7 +42,7 @@ PRESETS = Path(__file__).with_name("presets")  # recipes for commands that name 
 PATH_FLAGS = {
     *("train_file", "validation_file", "test_file", "dataset_name", "cache_dir"),
     *("model_name_or_path", "encoder_name_or_path", "tokenizer_name", "word_vectors"),
-    "unlabelled_file",
+    *("unlabelled_file", "corrections_file"),
     *("output_dir", "record", "resume_from_checkpoint"),
 }
 
@@ -153,7 +153,7 @@ def flag_names(words: Iterable[str]) -> list[str]:
 
 def note_given_twice(names: Sequence[str]) -> None:
     """Warn if a file of rows is given twice: argparse takes the last one, and drops the others."""
-    for name in (*(f"{split}_file" for split in SPLITS), "unlabelled_file"):
+    for name in (*(f"{split}_file" for split in SPLITS), "unlabelled_file", "corrections_file"):
         if names.count(name) > 1:
             logger.warning(f"--{name} is given twice, and only the last file is read")
 

@@ -16,6 +16,7 @@ from ...data.arguments import DataArguments
 from ...data.held_out import Fold
 from ...data.label_doubts import label_doubts
 from ...data.rationales import RationaleCollator, count_marked
+from ...data.sources import Origin
 from ...data.splits import Rows, load_rows
 from ...evaluation.linear_part import has_linear_part
 from ...evaluation.metrics import load_metrics, metrics_function
@@ -179,10 +180,12 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
                 )
 
     def inputs(self) -> dict[str, list[str]]:
-        """Return also the files of unlabelled texts."""
+        """Return also the files of unlabelled texts and of corrections."""
         named = super().inputs()
-        if self.arguments.data.unlabelled_file:
-            named["unlabelled_file"] = self.arguments.data.unlabelled_file
+        for name in ("unlabelled_file", "corrections_file"):
+            files = getattr(self.arguments.data, name)
+            if files:
+                named[name] = files
         return named
 
     def choose_head(self, rows: Rows, config: PreTrainedConfig | None) -> type[PreTrainedModel]:
@@ -264,15 +267,13 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
             )
 
     def what_is_read(self, rows: Rows) -> dict[str, Any]:
-        """Return also the names of the columns of marks, and the unlabelled texts."""
-        unlabelled = [
-            source for name, source in rows.sources.items() if name.startswith("unlabelled")
-        ]
+        """Return also the names of the columns of marks, and the files of further rows."""
         return {
             **super().what_is_read(rows),
             "rationale_column_name": self.arguments.data.rationale_column_name,
             "rationale_against_column_name": self.arguments.data.rationale_against_column_name,
-            "unlabelled": unlabelled,
+            "unlabelled": _origins(rows, "unlabelled"),
+            "corrections": _origins(rows, "corrections"),
         }
 
     def describe(self, setup: TrainingSetup) -> Iterator[str]:
@@ -393,6 +394,11 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
         if self.out_of_fold is not None:
             details["out_of_fold"] = self.out_of_fold._asdict()
         return details
+
+
+def _origins(rows: Rows, kind: str) -> list[Origin]:
+    """Return the origins of the files of a kind of further rows."""
+    return [source for name, source in rows.sources.items() if name.startswith(kind)]
 
 
 def _linear_part(num_words: int, num_weights: int) -> str:

@@ -1,0 +1,122 @@
+"""Rows that people corrected in a page, and the rows of a task with these in their places."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from datasets import Dataset, concatenate_datasets
+
+from ..models.answers import Answers
+from ..utils.errors import refusal
+from .arguments import DataArguments
+from .columns import MARKS
+from .repeats import text_digests
+from .sources import PLACE_COLUMNS, PROBABILITIES, TEXT_COLUMNS, Columns, FileSplit
+
+logger = logging.getLogger(__name__)
+
+LABEL = "label"  # the name of the column of labels in a file of corrections
+
+
+def open_corrections(
+    path: str, num_texts: int, arguments: DataArguments
+) -> tuple[FileSplit, Columns]:
+    """Read a file of corrections, and return its rows and columns.
+
+    The columns have the names that the page writes, whatever those of the training rows are. Marks
+    of which the flag is "" are not read.
+    """
+    marks: dict[str, str] = {}
+    for flag, default, (first, second) in MARKS:
+        if getattr(arguments, flag):
+            marks |= {first: default, second: f"{default}_pair"}
+    columns = Columns(TEXT_COLUMNS[:num_texts], (LABEL,), marks)
+    split = FileSplit.of_file("corrections", path)
+    split.read(columns)
+    names = (*columns.texts, LABEL)
+    split.require(names, f"the names {', '.join(names)}, as the page writes them")
+    return split, columns
+
+
+def with_corrections(
+    splits: Mapping[str, Dataset], corrections: Dataset, answers: Answers
+) -> dict[str, Dataset]:
+    """Return splits with corrections in place of the rows that have the same texts.
+
+    Test rows stay as they are. Corrections of other texts become training rows. Texts are the same
+    as in `repeats`; of two corrections of one text the later counts. ValueError is raised without
+    a train split.
+    """
+    if "train" not in splits:
+        raise refusal(
+            "--corrections_file is given, but there are no training rows",
+            "add --train_file, or leave it out",
+        )
+    texts = [name for name in TEXT_COLUMNS if name in corrections.column_names]
+    digests_of_corrections = text_digests(corrections, texts).tolist()
+    numbers = {digest: number for number, digest in enumerate(digests_of_corrections)}
+    changed = dict(splits)
+    found: set[int] = set()
+    num_replaced = 0
+    chosen = {}
+    for name in ("train", "validation"):
+        if name in splits:
+            digests = text_digests(splits[name], texts).tolist()
+            chosen[name] = [numbers.get(digest) for digest in digests]
+            found.update(number for number in chosen[name] if number is not None)
+            num_replaced += len(digests) - chosen[name].count(None)
+    added = [number for number in numbers.values() if number not in found]
+    for name, numbers_of_rows in chosen.items():
+        more = added if name == "train" else []
+        changed[name] = _replaced(splits[name], corrections, numbers_of_rows, more, answers)
+    logger.info(
+        f"corrections: {len(numbers):,} texts, rows replaced: {num_replaced:,}, training rows "
+        f"added: {len(added):,}"
+    )
+    return changed
+
+
+def _replaced(
+    rows: Dataset,
+    corrections: Dataset,
+    numbers: Sequence[int | None],
+    added: Sequence[int],
+    answers: Answers,
+) -> Dataset:
+    """Return rows with a correction in the place of each that has a number, and with added ones."""
+    for name in corrections.column_names:
+        if name not in rows.column_names:  # marks
+            rows = _with_column(rows, name, [[]] * rows.num_rows, corrections.features[name])
+    for name in rows.column_names:
+        if name not in corrections.column_names:
+            values = _values(name, corrections, answers)
+            corrections = _with_column(corrections, name, values, rows.features[name])
+    order = np.arange(rows.num_rows + len(added))
+    for place, number in enumerate([*numbers, *added]):
+        if number is not None:
+            order[place] = rows.num_rows + number
+    places = {name: rows[name][:] for name in PLACE_COLUMNS if name in rows.column_names}
+    columns = rows.column_names
+    rows = concatenate_datasets([rows, corrections.select_columns(columns)]).select(order)
+    for name, values in places.items():  # a row that is replaced keeps its place
+        feature = rows.features[name]
+        values = [*values, *[None] * len(added)]
+        rows = _with_column(rows.remove_columns(name), name, values, feature)
+    return rows
+
+
+def _values(name: str, corrections: Dataset, answers: Answers) -> list[Any]:
+    """Return the values of a column that only the training rows have, for each correction."""
+    if name == PROBABILITIES:
+        certain = np.eye(len(answers.names))
+        return [certain[number].tolist() for number in corrections[LABEL]]
+    if name in PLACE_COLUMNS:
+        return [None] * corrections.num_rows
+    return [[]] * corrections.num_rows  # marks
+
+
+def _with_column(rows: Dataset, name: str, values: list[Any], feature: Any) -> Dataset:
+    # The fingerprint is random, because hashing all values takes long.
+    return rows.add_column(name, values, feature=feature, new_fingerprint=uuid4().hex)
