@@ -22,12 +22,15 @@ from .word_corpus import Example
 
 MAX_SHOWN_LABELS = 8
 MAX_NAMED_LABELS = 20
+# Words of a list before the others are folded, with two labels or fewer, and with more.
+NUM_WORDS_OF_FEW = 10
+NUM_WORDS_OF_MANY = 5
 LONGEST_WORD = 40  # characters
 LONGEST_LABEL = 40
 SIDES = ("1st", "2nd")  # texts of a pair
 NUM_PUNCTUATION = 6
 LEAST_NAMED_SHARE = 0.0005  # of punctuation and of unknown words; less is shown as 0.0 %
-NUM_HOP_WORDS = 8
+NUM_HOP_WORDS = 6
 NUM_TERMINAL_WORDS = 6
 
 
@@ -44,6 +47,7 @@ def learned_values(learned: LearnedWords) -> dict[str, object]:
         "num_texts": learned.num_texts,
         "noun": _noun(learned),
         "lead": _lead(learned),
+        "num_unfolded": NUM_WORDS_OF_FEW if len(shown) <= 2 else NUM_WORDS_OF_MANY,
         "labels": [_label_values(learned, label, longest) for label in shown],
         "hops": [_hop_values(learned, hop, largest) for hop in learned.hops],
         "linear": _voice_values(learned, learned.linear, largest),

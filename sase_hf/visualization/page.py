@@ -34,7 +34,9 @@ MAX_WORDS = 20_000  # of a text
 STRIP_CELLS = 48
 TOP_WORDS, MIN_TOP_WEIGHT = 4, 0.05
 MAX_LABELS = 10
-OPEN_EXAMPLES = 2  # results of a heading that are not folded
+# Results of a heading that are not folded: two, or the first alone if both have more words.
+OPEN_EXAMPLES = 2
+MAX_OPEN_WORDS = 100
 MIN_CONTENTS = 4  # texts of a page that has a table of contents
 
 Parsed = tuple[Result, list[AttendedText]]
@@ -128,16 +130,17 @@ def tables_html(
     """Show lines, tables, what the model learned, and results by their headings: one page.
 
     `num_open` tables stand above what the model learned. The others are folded, and so are the
-    results of each heading but the first `OPEN_EXAMPLES`; they look as in `attention_html`. With
-    the `answers` of the model, people can correct the results, which all have a `true_label`, and
-    download what they corrected: the page has a script.
+    results of each heading but the first one or two (`_num_open`); they look as in
+    `attention_html`. With the `answers` of the model, people can correct the results, which all
+    have a `true_label`, and download what they corrected: the page has a script.
     """
     all_parsed: list[Parsed] = []
     shown = []
     for number, (heading, results) in enumerate(examples.items(), start=1):
         parsed = parse_results(results)
         all_parsed += parsed
-        shown.append((heading, _articles(parsed, f"p{number}", corrects=answers is not None)))
+        articles = _articles(parsed, f"p{number}", corrects=answers is not None)
+        shown.append((heading, articles, _num_open(parsed)))
     corrections = None
     if answers is not None and all_parsed:
         corrections = _to_correct(all_parsed, answers)
@@ -149,11 +152,18 @@ def tables_html(
         open_tables=tables[:num_open],
         folded_tables=tables[num_open:],
         examples=shown,
-        num_open=OPEN_EXAMPLES,
         learned=learned,
         corrections=corrections,
     )
     return with_hashes(rendered)
+
+
+def _num_open(parsed: Sequence[Parsed]) -> int:
+    """Return how many results of a heading are not folded."""
+    num_words = 0
+    for _, texts in parsed[:OPEN_EXAMPLES]:
+        num_words += sum(len(text.words) for text in texts)
+    return 1 if num_words > MAX_OPEN_WORDS else OPEN_EXAMPLES
 
 
 def _to_correct(all_parsed: Sequence[Parsed], answers: Answers) -> dict[str, object]:

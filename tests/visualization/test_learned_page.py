@@ -87,6 +87,15 @@ def test_learned_page_of_two_labels_says_once_what_speaks_for_one_and_against_th
     assert len(several["labels"][0]["lists"]) == 2, "each label is decided by itself"  # type: ignore[index]
 
 
+@pytest.mark.parametrize(("num_labels", "folded"), [(2, []), (3, ["2 more"] * 3)])
+def test_learned_page_folds_long_lists_of_many_labels(num_labels: int, folded: list[str]) -> None:
+    words = [word_of(f"word{place}", 1.0) for place in range(7)]
+    labels = [label_of(f"label{number}", words_for=words) for number in range(num_labels)]
+    text = attention_html([], learned=replace(LEARNED, labels=labels))
+    assert re.findall(r'<details class="more"><summary>(.*?)<', text) == folded
+    assert all(text.count(f">word{place}<") >= num_labels for place in range(7))
+
+
 def test_learned_page_of_numbers_says_what_raised_them() -> None:
     voice = Voice({"stars": -0.5}, 0.5, "stars")
     hops = [replace(HOP, voice=voice), replace(HOP, voice=replace(voice, label=None))]

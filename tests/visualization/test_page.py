@@ -233,6 +233,16 @@ def test_pages_escape_texts_labels_titles_and_names(payload: str) -> None:
     assert page.texts["h2"] == [payload, f"Predicted {payload} 75.0%"]
 
 
+@pytest.mark.parametrize(("num_words", "folded"), [(50, ["2 more"]), (51, ["3 more"])])
+def test_report_page_folds_the_second_result_of_long_texts(
+    num_words: int, folded: list[str]
+) -> None:
+    shown = [result("word " * num_words)] * 4
+    text = tables_html([], {"Predictions": shown}, "report")
+    assert re.findall(r'<details class="more"><summary>(.*?)<', text) == folded
+    assert Page(text).elements.count("article") == 4
+
+
 def test_page_says_what_is_not_read_or_not_shown() -> None:
     """Cut tokens and empty texts look alike without a note; an empty text has no chooser."""
     long = result("word " * (MAX_WORDS + 1), truncated=1234)
