@@ -58,7 +58,7 @@ def test_headline_says_the_accuracy_and_the_worst_confusion() -> None:
     assert (headline(few) or "").startswith("right for 2 of 5 validation rows, the linear model ")
     assert (headline(few) or "").endswith("; most often it confuses cold and mild")
     many = make_report(LOGITS * 60, LABELS * 60, "single_label_classification", NAMES)
-    assert (headline(many) or "").startswith("right for 40 of 100 validation rows, ")
+    assert (headline(many) or "").startswith("right for 40 of every 100 validation rows, ")
 
 
 @pytest.mark.parametrize(
@@ -79,6 +79,34 @@ def test_headline_says_what_is_known(
     classes = [ClassScore("a", 1, 1, 1, 9), ClassScore("b", 0, 0, 0, 0)]
     report = Report(9, systems, classes, np.diag([9, 0]), {}, [], [])
     assert headline(report) == expected
+
+
+@pytest.mark.parametrize(
+    ("num_rows", "own", "linear", "expected"),
+    [
+        (1, 1.0, 0.0, "right for 1 of 1 validation row, the linear model for 0"),
+        (100, 0.99, 0.5, "right for 99 of 100 validation rows, the linear model for 50"),
+        (120, 1.0, 0.0, "right for 100 of every 100 validation rows, the linear model for 0"),
+        (2000, 0.996, 0.9, "right for 1,992 of 2,000 validation rows, the linear model for 1,800"),
+        (2000, 0.9, 0.004, "right for 1,800 of 2,000 validation rows, the linear model for 8"),
+    ],
+)
+def test_headline_rounds_no_mistake_away(
+    num_rows: int, own: float, linear: float, expected: str
+) -> None:
+    systems = {"linear model": {"accuracy": linear}, "this model": {"accuracy": own}}
+    assert headline(Report(num_rows, systems, [], None, {}, [], [])) == expected
+
+
+def test_headline_names_no_confusion_that_is_as_frequent_as_another() -> None:
+    classes = [ClassScore(name, 1, 1, 1, 9) for name in NAMES]
+    systems = {"this model": {"accuracy": 0.5}}
+    tie = np.array([[9, 2, 0], [0, 9, 1], [0, 1, 9]])
+    assert "confuses" not in (headline(Report(31, systems, classes, tie, {}, [], [])) or "")
+    tie[0, 1] += 1
+    assert "confuses cold and mild" in (
+        headline(Report(32, systems, classes, tie, {}, [], [])) or ""
+    )
 
 
 def test_remarks_name_few_rows_better_simple_models_and_labels_never_predicted() -> None:

@@ -118,13 +118,10 @@ def headline(report: Report) -> str | None:
     own = report.systems[THIS_MODEL]
     linear = report.systems.get(LINEAR_MODEL)
     if "accuracy" in own:
-        num_right = _num_right(own["accuracy"], report.num_rows)
-        num_rows = min(report.num_rows, PER_HUNDRED)
-        sentence = f"right for {num_right} of {num_rows} validation rows"
+        accuracies = [own["accuracy"]]
         if linear is not None:
-            sentence += (
-                f", the {LINEAR_MODEL} for {_num_right(linear['accuracy'], report.num_rows)}"
-            )
+            accuracies.append(linear["accuracy"])
+        sentence = _in_rows(accuracies, report.num_rows)
     elif "mse" in own:
         sentence = f"off by {math.sqrt(own['mse']):.3g} (root of the mean squared error)"
         if linear is not None:
@@ -138,17 +135,37 @@ def headline(report: Report) -> str | None:
     return sentence
 
 
-def _num_right(accuracy: float, num_rows: int) -> int:
-    """Return how many rows are right, of a hundred or of all if they are fewer."""
-    return round(accuracy * min(num_rows, PER_HUNDRED))
+def _in_rows(accuracies: Sequence[float], num_rows: int) -> str:
+    """Return for how many rows this model is right, and the linear model if there is one.
+
+    They are said of every hundred, or of all if there are no more, or if rounding would hide that
+    a model has made a mistake, or that it was right.
+    """
+    said = num_rows
+    of = f"{num_rows:,}"
+    if num_rows > PER_HUNDRED and not any(map(_is_rounded_away, accuracies)):
+        said = PER_HUNDRED
+        of = f"every {PER_HUNDRED}"
+    noun = "row" if num_rows == 1 else "rows"
+    num_right, *of_linear = [f"{round(accuracy * said):,}" for accuracy in accuracies]
+    sentence = f"right for {num_right} of {of} validation {noun}"
+    for other in of_linear:
+        sentence += f", the {LINEAR_MODEL} for {other}"
+    return sentence
+
+
+def _is_rounded_away(accuracy: float) -> bool:
+    """Return whether some rows are right and some wrong, but of a hundred all or none."""
+    return 0 < accuracy < 1 and round(accuracy * PER_HUNDRED) in (0, PER_HUNDRED)
 
 
 def _most_confused(report: Report) -> tuple[str, str] | None:
-    """Return the two labels that are taken for one another most often; None if none are."""
+    """Return the two labels that are taken for one another most often; None if no two are."""
     if report.confusion is None:
         return None
     mistakes = np.triu(report.confusion + report.confusion.T, 1)
-    if not mistakes.any():
+    num_worst = (mistakes == mistakes.max()).sum()
+    if not mistakes.any() or num_worst > 1:
         return None
     first, second = np.unravel_index(mistakes.argmax(), mistakes.shape)
     return report.classes[first].name, report.classes[second].name
