@@ -181,6 +181,7 @@ CONSTANT_WINS = {"most frequent label": 0.7, "linear model": 0.6, "this model": 
         ),
         ("accuracy", {**WORDS_WIN, "this model": 0.61}, 100, None),
         ("mse", {"mean": 3.0, "linear model": 1.0, "this model": 0.9}, 100, None),
+        ("accuracy", {**WORDS_WIN, "linear model": 1.0, "this model": 1.0}, 100, None),
         ("accuracy", {"this model": 0.1}, 100, None),  # without training rows
         ("rouge", WORDS_WIN, 100, None),
     ],
@@ -252,6 +253,12 @@ def test_report_tables_show_the_worst_confusions_of_many_labels() -> None:
     assert whole.shares[0] == [pytest.approx(1 / 3), pytest.approx(2 / 3), 0]
     *_, worst = report_tables(report, max_matrix=2)
     assert worst.rows == [["cold", "mild", "2"], ["mild", "hot", "1"]]
+
+
+def test_report_tables_leave_out_confusions_of_which_there_are_none() -> None:
+    report = make_report([[3, 0, 0], [0, 3, 0]], [0, 1], "single_label_classification", NAMES)
+    titles = [table.title for table in report_tables(report, max_matrix=2)]
+    assert titles[-1] == "Label by label"
 
 
 def test_table_lines_keep_columns_apart_whatever_the_labels_are() -> None:

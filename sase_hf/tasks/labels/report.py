@@ -195,7 +195,9 @@ def report_tables(
         return
     names = [score.name for score in report.classes]
     if len(names) > max_matrix:
-        yield _worst_confusions(names, report.confusion)
+        worst = _worst_confusions(names, report.confusion)
+        if worst.rows:
+            yield worst
     else:
         yield _confusion_matrix(names, report.confusion)
 
@@ -266,6 +268,7 @@ def remarks(
 def _lag(report: Report, metric: str, way_out: str) -> Iterator[str]:
     """Yield how far this model is behind the best simple model, if it is not better.
 
+    A model that makes no mistake cannot be better.
     Accuracy and macro F1: a gap counts only above its standard error, computed as for two
     independent shares. For macro F1 this estimate is too small.
     """
@@ -273,7 +276,7 @@ def _lag(report: Report, metric: str, way_out: str) -> Iterator[str]:
     model_result = results.pop(THIS_MODEL)
     best = max(results, key=lambda system: SIGNS[metric] * results[system])
     behind = SIGNS[metric] * (results[best] - model_result)
-    if behind < 0:
+    if behind < 0 or (metric in SHARES and model_result == 1):
         return
     if metric in SHARES:
         distance = f"{100 * behind:.1f} points of {SHARES[metric]}"
