@@ -15,6 +15,7 @@ from sase_hf.tasks.labels.report import (
     measure_report,
     remarks,
     report_tables,
+    shown_metric,
 )
 from sase_hf.utils.text import table_lines
 
@@ -259,6 +260,19 @@ def test_report_tables_leave_out_confusions_of_which_there_are_none() -> None:
     report = make_report([[3, 0, 0], [0, 3, 0]], [0, 1], "single_label_classification", NAMES)
     titles = [table.title for table in report_tables(report, max_matrix=2)]
     assert titles[-1] == "Label by label"
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "shown"),
+    [
+        ("accuracy", 0.9876, "98.8%"),
+        ("mse", 0.00001669, "1.669e-05"),
+        ("mse", 5.2393, "5.239"),
+        ("pearson", 0.99, "0.990"),
+    ],
+)
+def test_shown_metric_tells_errors_of_any_size(metric: str, value: float, shown: str) -> None:
+    assert shown_metric(metric, value) == shown
 
 
 def test_table_lines_keep_columns_apart_whatever_the_labels_are() -> None:

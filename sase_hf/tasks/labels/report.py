@@ -203,8 +203,10 @@ def report_tables(
 
 
 def shown_metric(metric: str, value: float) -> str:
-    """Return a metric as a person reads it: a share in percent."""
-    return f"{value:.1%}" if metric in SHARES else f"{value:.3f}"
+    """Return a metric as a person reads it: a share in percent, an error of any size in digits."""
+    if metric in SHARES:
+        return f"{value:.1%}"
+    return f"{value:.4g}" if metric == "mse" else f"{value:.3f}"
 
 
 def _score_table(classes: Sequence[ClassScore], max_labels: int | None) -> Table:
