@@ -41,7 +41,7 @@ from ...utils.errors import refusal
 from ...utils.files import FilePath
 from ...utils.loading import attention_pipeline, load_checkpoint
 from ...visualization import Attention
-from .folds import in_one_line
+from .folds import in_one_line, in_words
 from .given_rows import (
     FitRows,
     as_array,
@@ -236,8 +236,9 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         validation = self.record_["sources"].get("validation")
         if validation is None:
             return f"trained on {self.record_['sources']['train']['rows']:,} rows, none held out"
-        numbers = [f"{name} {self.metrics_[name]:.3f}" for name in METRICS if name in self.metrics_]
-        return f"{validation['rows']:,} held-out rows: {', '.join(numbers)}"
+        measured = {name: self.metrics_[name] for name in METRICS if name in self.metrics_}
+        noun = "row" if validation["rows"] == 1 else "rows"
+        return f"{validation['rows']:,} held-out {noun}: {in_words(measured)}"
 
     @property
     def _answers(self) -> Answers:

@@ -84,7 +84,7 @@ def measure_folds(task: "LabelTask", num_folds: int) -> OutOfFold:
         assert of_fold.fold_outputs is not None
         parts.append(of_fold.fold_outputs)
         done = pooled([parts[-1]], num_folds).metrics
-        logger.info(f"fold {number + 1} of {num_folds}: {_in_words(done)}")
+        logger.info(f"fold {number + 1} of {num_folds}: {in_words(done)}")
     measured = pooled(parts, num_folds)
     logger.info(in_one_line(measured))
     return measured
@@ -196,11 +196,12 @@ def in_one_line(measured: OutOfFold) -> str:
     results = []
     for name, (low, high) in measured.intervals.items():
         bounds = f"{shown_metric(name, low)} to {shown_metric(name, high)}"
-        results.append(f"{_in_words({name: measured.metrics[name]})} ({bounds})")
+        results.append(f"{in_words({name: measured.metrics[name]})} ({bounds})")
     return f"in folds, {measured.rows:,} rows, with intervals of 95 %: {', '.join(results)}"
 
 
-def _in_words(metrics: Mapping[str, float]) -> str:
+def in_words(metrics: Mapping[str, float]) -> str:
+    """Return metrics as a person reads them, in one line."""
     results = []
     for name, value in metrics.items():
         results.append(f"{SHARES.get(name, name)} {shown_metric(name, value)}")
