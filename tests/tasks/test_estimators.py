@@ -91,6 +91,15 @@ def test_classifier_reads_tables_and_files_as_the_command_does(tmp_path: Path) -
     np.testing.assert_array_equal(of_file.predict_proba(NEW), expected[:7])
 
 
+def test_labels_of_a_fit_may_be_named_as_scikit_learn_names_them() -> None:
+    named = tiny().fit(TEXTS, y=STARS)
+    np.testing.assert_array_equal(
+        named.predict_proba(NEW), tiny().fit(TEXTS, STARS).predict_proba(NEW)
+    )
+    with pytest.raises(ValueError, match="given twice, as `labels` and as `y`"):
+        tiny().fit(TEXTS, STARS, y=STARS)
+
+
 def test_classifier_validates_with_the_rows_it_is_given() -> None:
     model = tiny().fit(TEXTS[:40], STARS[:40], validation=(TEXTS[40:], STARS[40:]))
     assert model.record_["sources"]["train"]["rows"] == 40

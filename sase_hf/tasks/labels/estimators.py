@@ -164,7 +164,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         super().set_params(**params)
         return self
 
-    def fit(self, texts: Any, labels: Any = None, *, validation: Any = None) -> Self:
+    def fit(self, texts: Any, labels: Any = None, *, y: Any = None, validation: Any = None) -> Self:
         """Train a new model, as `sase_hf train` does; return this estimator.
 
         Args:
@@ -174,12 +174,19 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
                 `--train_file` finds them, or named by `settings`. Beside `labels`, a Dataset or
                 DataFrame holds the texts.
             labels: N labels, or None where `texts` holds them.
+            y: The same as `labels`, by the name that scikit-learn has for them.
             validation: Rows to validate with: (texts, labels), or rows with their labels. By
                 default `validation_fraction` of the rows are held out, a tenth.
 
         ValueError names the row that cannot be read, or the parameter that is refused, as the
         commands name it: --learning_rate.
         """
+        if y is not None:
+            if labels is not None:
+                raise refusal(
+                    "the labels are given twice, as `labels` and as `y`", "give them once"
+                )
+            labels = y
         entries = self._entries()
         rows = rows_to_fit(texts, labels, validation, entries, learns_labels=self.learns_labels)
         entries |= rows.entries
