@@ -352,6 +352,19 @@ def test_corrections_are_opened_again(tmp_path: Path, page: Any, checkpoint: str
     assert changed != rows
 
 
+def test_label_in_brackets_is_opened_again(tmp_path: Path, page: Any, checkpoint: str) -> None:
+    open_live_page(page, checkpoint)
+    page.evaluate("model.labels.splice(0, 2, '[NEG]', '[1]')")
+    rows = [
+        {"text": TEXTS[0], "label": "[NEG]", "rationale": [[4, 8]]},
+        {"text": TEXTS[1], "label": "[1]", "rationale": [[4, 9]]},
+    ]
+    open_file(page, write_jsonl(tmp_path / "corrections.jsonl", rows))
+    assert page.text_content("#unopened") == ""
+    found = page.evaluate("Array.from(corrections.values(), ({ label }) => label)")
+    assert found == ["[NEG]", "[1]"]
+
+
 def test_corrections_of_a_sheet_are_opened(tmp_path: Path, page: Any, checkpoint: str) -> None:
     """Marks are JSON in a cell; a row with an empty cell is a text and no correction."""
     path = tmp_path / "marked.csv"

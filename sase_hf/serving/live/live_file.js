@@ -225,7 +225,9 @@ function spansOfCell(cell, text, line) {
 function labelOf(cell) {
   if (isBlank(cell)) return null;
   let values = [cell].flat();
-  if (typeof cell === "string" && /^\[.*\]$/s.test(cell.trim())) {
+  // A name may have brackets itself, as "[NEG]" has.
+  const isName = model.kind === "single_label_classification" && nameOf(cell) !== undefined;
+  if (!isName && typeof cell === "string" && /^\[.*\]$/s.test(cell.trim())) {
     try {
       values = JSON.parse(cell);
     } catch {
