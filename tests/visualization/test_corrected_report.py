@@ -69,7 +69,11 @@ def test_report_writes_texts_and_labels_into_its_script_as_data(payload: str) ->
 @pytest.mark.browser
 @pytest.mark.parametrize(
     ("kind", "label"),
-    [(SINGLE_LABEL, LABELS[2]), (MULTI_LABEL, list(LABELS[1:])), (REGRESSION, [0.1, 2.0, -3.0])],
+    [
+        (SINGLE_LABEL, LABELS[2]),
+        (MULTI_LABEL, list(LABELS[1:])),
+        (REGRESSION, [0.1, 1234567.0, -3.0]),
+    ],
 )
 def test_texts_of_a_report_are_corrected(tmp_path: Path, kind: str, label: Any) -> None:
     """The true label is chosen at first. The page asks for nothing, and its policy holds."""

@@ -242,7 +242,7 @@ function drawChoices(form, known) {
     input.autocomplete = "off";
     if (input.type === "number") {
       input.step = "any";
-      input.value = Number(values[number].toPrecision(6));
+      input.value = Number(values[number].toPrecision(7)); // the digits of float32
     } else input.checked = values.includes(name);
     return element("label", [input, element("bdi", shownName(name))]);
   });
