@@ -250,7 +250,9 @@ def usual_scales(of_hops: Tensor, of_words: Tensor, most: tuple[float, float]) -
     """
     moved_by_hops = _spread(of_hops)
     moved_by_words = most[1] * _spread(of_words)
-    if moved_by_hops * most[0] <= MOST_OF_HOPS * moved_by_words:
+    # The logits of equal rows differ by rounding alone, and say nothing about the parts.
+    are_equal = moved_by_hops <= ROUNDING * of_hops.abs().max()
+    if are_equal or moved_by_hops * most[0] <= MOST_OF_HOPS * moved_by_words:
         return Scales(*most)
     return Scales(MOST_OF_HOPS * moved_by_words / moved_by_hops, most[1])
 

@@ -121,6 +121,13 @@ def test_hops_that_hardly_move_logits_count_as_usual() -> None:
     assert linear_part.usual_scales(of_hops, of_words, (0.3, 0.6)) == (0.3, 0.6)
 
 
+def test_hops_of_equal_rows_count_as_usual() -> None:
+    """The mean of seven equal numbers in float32 differs from them in the last digit."""
+    of_hops = torch.tensor([[0.1, 0.7, 40.3]]).repeat(7, 1)
+    of_words = torch.zeros(7, 3, dtype=torch.float64)
+    assert linear_part.usual_scales(of_hops, of_words, (0.3, 0.6)) == (0.3, 0.6)
+
+
 def test_words_that_say_nothing_count_nothing() -> None:
     """The words speak for the wrong label, and the hops for the right one in three of four rows."""
     problem = ONE_LABEL | {"num_labels": 2}
