@@ -111,6 +111,16 @@ def test_doubtful_csv_names_the_file_of_several(tmp_path: Path) -> None:
     assert (line["file"], line["row"]) == ("b.jsonl", "40")
 
 
+def test_doubtful_row_that_a_correction_added_has_no_place(tmp_path: Path) -> None:
+    corrections = [{"text": "the awful soup of the corrections", "label": "good"}]
+    path = write_jsonl(tmp_path / "corrections.jsonl", corrections)
+    table = written(tmp_path, reviews(), corrections_file=[str(path)])
+    assert table is not None
+    [line] = lines_of(tmp_path)
+    assert (line["row"], line["text"]) == ("", corrections[0]["text"])
+    assert table.rows[0][0] == ""
+
+
 def test_doubtful_csv_holds_no_formula(tmp_path: Path) -> None:
     """Numbers stay, also those below zero."""
     rows = reviews()

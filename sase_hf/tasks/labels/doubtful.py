@@ -103,11 +103,11 @@ def write_doubtful(
 
     The file has at most `MAX_ROWS` rows (`evaluation.doubtful_labels`). Its columns: `row`, the
     number in the training file, as a spreadsheet counts the rows of CSV files and from 0 for
-    others; `file`, if there are several; the texts, cut after `MAX_CHARACTERS`; `label`;
-    `suggested_label`; its `probability` and the `label_probability`, or for numbers the error in
-    `deviations`; and `why`, the words that speak most for the suggestion and against the label. A
-    cell that a spreadsheet would compute begins with an apostrophe. `opinions` are those that
-    `ReadsTrainingRows` has collected.
+    others; `file`, if there are several; both are empty in a row that a correction added; the
+    texts, cut after `MAX_CHARACTERS`; `label`; `suggested_label`; its `probability` and the
+    `label_probability`, or for numbers the error in `deviations`; and `why`, the words that speak
+    most for the suggestion and against the label. A cell that a spreadsheet would compute begins
+    with an apostrophe. `opinions` are those that `ReadsTrainingRows` has collected.
 
     Returns a table of the first rows for the page; None, and no file, if no label is doubtful.
     """
@@ -229,7 +229,8 @@ def _table_of(rows: Sequence[Row]) -> Table:
     likelihood = "probability" if "probability" in rows[0] else "deviations"
     lines = []
     for row in shown:
-        place = " ".join(str(row[name]) for name in ("file", "row") if name in row)
+        parts = [row.get(name) for name in ("file", "row")]
+        place = " ".join(str(part) for part in parts if part is not None)
         texts = [shortened(row[name], 160) for name in TEXT_COLUMNS if name in row]
         cells = [" / ".join(texts), row["label"], row["suggested_label"]]
         cells += [f"{row[likelihood]:.2f}", row["why"]]
