@@ -2,8 +2,6 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
-from uuid import uuid4
 
 import numpy as np
 from datasets import Dataset, concatenate_datasets
@@ -13,7 +11,14 @@ from ..utils.errors import refusal
 from .arguments import DataArguments
 from .columns import MARKS
 from .repeats import text_digests
-from .sources import PLACE_COLUMNS, PROBABILITIES, TEXT_COLUMNS, Columns, FileSplit
+from .sources import (
+    PLACE_COLUMNS,
+    PROBABILITIES,
+    TEXT_COLUMNS,
+    Columns,
+    FileSplit,
+    with_column,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -86,37 +91,29 @@ def _replaced(
     answers: Answers,
 ) -> Dataset:
     """Return rows with a correction in the place of each that has a number, and with added ones."""
-    for name in corrections.column_names:
-        if name not in rows.column_names:  # marks
-            rows = _with_column(rows, name, [[]] * rows.num_rows, corrections.features[name])
-    for name in rows.column_names:
-        if name not in corrections.column_names:
-            values = _values(name, corrections, answers)
-            corrections = _with_column(corrections, name, values, rows.features[name])
-    order = np.arange(rows.num_rows + len(added))
-    for place, number in enumerate([*numbers, *added]):
+    replaced = []
+    chosen = []
+    for row, number in enumerate(numbers):
         if number is not None:
-            order[place] = rows.num_rows + number
-    places = {name: rows[name][:] for name in PLACE_COLUMNS if name in rows.column_names}
-    columns = rows.column_names
-    rows = concatenate_datasets([rows, corrections.select_columns(columns)]).select(order)
-    for name, values in places.items():  # a row that is replaced keeps its place
-        feature = rows.features[name]
-        values = [*values, *[None] * len(added)]
-        rows = _with_column(rows.remove_columns(name), name, values, feature)
-    return rows
-
-
-def _values(name: str, corrections: Dataset, answers: Answers) -> list[Any]:
-    """Return the values of a column that only the training rows have, for each correction."""
-    if name == PROBABILITIES:
-        certain = np.eye(len(answers.names))
-        return [certain[number].tolist() for number in corrections[LABEL]]
-    if name in PLACE_COLUMNS:
-        return [None] * corrections.num_rows
-    return [[]] * corrections.num_rows  # marks
-
-
-def _with_column(rows: Dataset, name: str, values: list[Any], feature: Any) -> Dataset:
-    # The fingerprint is random, because hashing all values takes long.
-    return rows.add_column(name, values, feature=feature, new_fingerprint=uuid4().hex)
+            replaced.append(row)
+            chosen.append(number)
+    new = corrections.select([*chosen, *added])
+    if not new.num_rows:
+        return rows
+    for name in new.column_names:
+        if name not in rows.column_names:  # marks
+            rows = with_column(rows, name, [[]] * rows.num_rows, new.features[name])
+    for name in rows.column_names:
+        if name in PLACE_COLUMNS:  # a row that is replaced keeps its place
+            places = [*rows.select(replaced)[name], *[None] * len(added)]
+            new = with_column(new, name, places, rows.features[name])
+        elif name == PROBABILITIES:
+            certain = np.eye(len(answers.names))[new[LABEL][:]]
+            new = with_column(new, name, certain.tolist(), rows.features[name])
+        elif name not in new.column_names:  # marks
+            new = with_column(new, name, [[]] * new.num_rows, rows.features[name])
+    order = np.arange(rows.num_rows + len(added))
+    order[rows.num_rows :] += len(replaced)  # the added ones stand behind those that replace
+    if replaced:
+        order[replaced] = rows.num_rows + np.arange(len(replaced))
+    return concatenate_datasets([rows, new.select_columns(rows.column_names)]).select(order)

@@ -388,6 +388,17 @@ def _names_of_ids(values: Iterable[Any], name_of: Mapping[int, str]) -> list[obj
     return names
 
 
+def with_column(rows: Dataset, name: str, values: Sequence[Any], feature: Any = None) -> Dataset:
+    """Return rows with one more column, whose type is the `feature`, or that of the values."""
+    # The fingerprint is random, because hashing all values takes long.
+    return rows.add_column(name, values, feature=feature, new_fingerprint=uuid4().hex)
+
+
+def numbered(kind: str, number: int) -> str:
+    """Return the name of the n-th file of a kind in a record: `unlabelled`, `unlabelled_2`, ..."""
+    return kind if number == 1 else f"{kind}_{number}"
+
+
 def scratch_file() -> str:
     """Return the path of a new file on disk, which is deleted when the process ends."""
     return os.path.join(_scratch().name, f"{uuid4().hex}.arrow")  # forks share the folder

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from itertools import chain, compress
 from types import MappingProxyType
-from uuid import uuid4
 
 import numpy as np
 from datasets import (
@@ -42,8 +41,10 @@ from .sources import (
     Columns,
     Origin,
     StoredSplit,
+    numbered,
     open_sources,
     scratch_file,
+    with_column,
     writing_rows,
 )
 from .tokenizer import cut_texts, truncation
@@ -336,19 +337,18 @@ def _checked(
         unlabelled = []
     _check_unlabelled(split, cells, unlabelled, columns, labels, arguments)
     rows = split.named_texts(texts, left_out=set(unlabelled))
-    # The fingerprint is random, because hashing all labels takes long.
     if labels.soft:
         if split.name == "train":
-            rows = rows.add_column(PROBABILITIES, encoded, new_fingerprint=uuid4().hex)
+            rows = with_column(rows, PROBABILITIES, encoded)
         encoded = [None if shares is None else int(np.argmax(shares)) for shares in encoded]
-    rows = rows.add_column("label", encoded, feature=labels.feature, new_fingerprint=uuid4().hex)
+    rows = with_column(rows, "label", encoded, labels.feature)
     if unlabelled:
         where = one_line(split.title)
         logger.warning("left %d rows without a label out of %s", len(unlabelled), where)
     rows = _with_spans(rows, split, columns, set(unlabelled))
     if split.name == "train":
         for name, places in split.places().items():
-            rows = rows.add_column(name, places, new_fingerprint=uuid4().hex)
+            rows = with_column(rows, name, places)
     return rows.select(np.setdiff1d(np.arange(split.num_rows), unlabelled))
 
 
@@ -364,8 +364,7 @@ def _corrected(
         split, own = open_corrections(path, len(columns.texts), arguments)
         rows = _checked(split, _label_cells(split, own.labels), own, labels, arguments)
         splits = with_corrections(splits, rows, labels.answers)
-        name = "corrections" if number == 1 else f"corrections_{number}"
-        origins[name] = {**split.source, "rows": rows.num_rows}
+        origins[numbered("corrections", number)] = {**split.source, "rows": rows.num_rows}
     return splits, origins
 
 
@@ -468,7 +467,7 @@ def _with_spans(
                 if not is_measured:
                     message += f"; to ignore the column, give --{_flag_of_marks(name)} ''"
                 raise split.cell_error(row, column, message) from None
-        rows = rows.add_column(name, spans, feature=feature, new_fingerprint=uuid4().hex)
+        rows = with_column(rows, name, spans, feature)
     return rows
 
 

@@ -10,7 +10,7 @@ from ..utils.files import is_same_file
 from ..utils.text import one_line
 from .arguments import SPLITS, DataArguments
 from .columns import find_text
-from .sources import TEXT_COLUMNS, Columns, FileSplit, Origin
+from .sources import TEXT_COLUMNS, Columns, FileSplit, Origin, numbered
 
 logger = logging.getLogger(__name__)
 
@@ -41,8 +41,7 @@ def load_unlabelled(
         split = FileSplit.of_file("unlabelled", path)
         rows = _texts_of(split, text_columns[0], arguments.text_column_names is not None)
         texts.append(rows)
-        name = "unlabelled" if number == 1 else f"unlabelled_{number}"
-        origins[name] = {**split.source, "rows": rows.num_rows}
+        origins[numbered("unlabelled", number)] = {**split.source, "rows": rows.num_rows}
     return concatenate_datasets(texts), origins
 
 
