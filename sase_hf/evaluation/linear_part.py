@@ -201,8 +201,9 @@ def regression_of(
     known = np.unique(counts.indices)  # the weight of a feature that no row has stays 0
     if not len(known):
         return None
-    units = _units(counts, _num_words(linear_part))[known]
-    weighed = csr_array(counts[:, known] * units)
+    of_known = counts[:, known]
+    units = _units(of_known, is_pair=known >= _num_words(linear_part))
+    weighed = csr_array(of_known * units)
     found = _problem_of(config).regression(weighed, labels, config, strength)
     if found is None:
         return None
@@ -472,28 +473,24 @@ def _flat(rows: Dataset, column: str) -> np.ndarray:
     return np.concatenate([np.zeros(0, np.int64), *numbers])
 
 
-def _units(counts: csr_array, num_words: int) -> Array:
-    """Return by what the regression multiplies the counts of each feature: (F,).
+def _units(counts: csr_array, is_pair: np.ndarray) -> Array:
+    """Return by what the regression multiplies the counts of each of F features of N rows: (F,).
 
     The inverse document frequency, less for pairs, over how often the feature stands in a row that
     has it: without the latter "the", thirty times in a review, outweighs what is said once.
+    `is_pair` says which features are pairs (F,), and each stands in some row.
     """
-    num_rows = counts.shape[0]
-    num_with = np.bincount(counts.indices, minlength=counts.shape[1])
+    num_rows, num_features = counts.shape
+    num_with = np.bincount(counts.indices, minlength=num_features)
     rarity = np.log((1 + num_rows) / (1 + num_with)) + 1
-    rarity[num_words:] *= WEIGHT_OF_PAIRS
-    return rarity / np.maximum(_usual_counts(counts, num_with), 1)
-
-
-def _usual_counts(counts: csr_array, num_with: np.ndarray) -> Array:
-    """Return how often each feature stands in a row that has it, on average: (F,)."""
-    row_of_entry = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    rarity[is_pair] *= WEIGHT_OF_PAIRS
     # The least entry of a row is that of features which stand there once.
-    of_one = np.full(counts.shape[0], np.inf)
+    row_of_entry = np.repeat(np.arange(num_rows), np.diff(counts.indptr))
+    of_one = np.full(num_rows, np.inf)
     np.minimum.at(of_one, row_of_entry, counts.data)
     times = counts.data / of_one[row_of_entry]
-    total = np.bincount(counts.indices, times, counts.shape[1])
-    return total / np.maximum(num_with, 1)
+    usual_count = np.bincount(counts.indices, times, num_features) / num_with
+    return rarity / usual_count
 
 
 @torch.no_grad()
