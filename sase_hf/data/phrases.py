@@ -290,7 +290,11 @@ def _without_phrases(rows: Dataset, notes: Mapping[Phrase, str]) -> Dataset:
             "the training rows hold nothing but what is marked against",
             "mark fewer words, or give --rationale_against_column_name ''",
         )
-    return rows if all(have_text) else rows.select(np.flatnonzero(have_text))
+    num_empty = have_text.count(False)
+    if not num_empty:
+        return rows
+    logger.info(f"training rows left out whole, since nothing else is in their text: {num_empty:,}")
+    return rows.select(np.flatnonzero(have_text))
 
 
 def _row_without(row: Row, phrases: Phrases) -> tuple[dict[str, Any], set[Phrase]]:

@@ -113,6 +113,8 @@ def test_phrase_that_two_rows_mark_against_is_left_out_of_all_training_rows(
     assert splits["train"]["row"][:] == [0, 1, 2, 3, 4]
     message = 'left out of 4 training rows: "as seen on tv :", marked against in 4 rows'
     assert message in caplog.messages, "the validation rows have marks, too"
+    gone = "training rows left out whole, since nothing else is in their text: 1"
+    assert gone in caplog.messages
 
 
 def test_mark_against_of_one_row_is_left_out_of_this_row(
