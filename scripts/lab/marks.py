@@ -6,8 +6,9 @@
 not 2, and speaks against the sentence if its polarity is the opposite. Neutral sentences are left
 out. `yelp_hat` are reviews with the number of people, of three, who marked each word: two mark it.
 In files of training rows, a number of the rows that could have marks have them: up to all of sst2,
-and none to all of the 500 reviews that are added to yelp5. These rows are drawn at random. With
-`--chosen_by runs/study/sst2-seed1` further files of sst2 have marks where this model is least sure.
+and none to all of the 500 reviews that are added to yelp5, or to its first 1,000 rows (yelp5_few).
+These rows are drawn at random. With `--chosen_by runs/study` further files have marks where the
+models `sst2-seed1` and `yelp5_few_0-seed1` of this folder are least sure.
 """
 
 import random
@@ -25,6 +26,8 @@ from sase_hf.utils.cli import errors_in_one_line, make_parser
 # The labels of each set for reviews of `yelp_hat`, 0 and 1, and for sentences of `sst_words`.
 REVIEWS = {"sst2": (0, 1), "yelp5": ("1", "5")}
 SENTENCES = {"sst2": (0, 0, None, 1, 1)}
+NUM_FEW = 1000  # rows of yelp5_few without its reviews
+NUM_MARKED = (25, 50, 100, 200)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -32,8 +35,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = make_parser(__doc__)
     parser.add_argument("data", type=Path, help="folder of sst_words, yelp_hat, sst2 and yelp5")
     parser.add_argument("output", type=Path, help="folder of the new files")
-    chosen_by = "a model of sst2, which chooses the sentences that are marked in further files"
-    parser.add_argument("--chosen_by", metavar="CHECKPOINT", help=chosen_by)
+    chosen_by = "folder of the models that choose the rows that are marked in further files"
+    parser.add_argument("--chosen_by", type=Path, metavar="RUNS", help=chosen_by)
     flags = parser.parse_args(argv)
 
     def read(name: str) -> list[Record]:
@@ -49,12 +52,17 @@ def main(argv: Sequence[str] | None = None) -> None:
         sentences = marked_rows(read("sst_words.train"), SENTENCES["sst2"])
         known = {row["text"].lower(): row for row in sentences}
         sst2 = [{**known.get(row["text"], {}), **row} for row in read("sst2.train")]
-        write_training_rows(flags.output, "sst2", sst2, (50, 200, 500))
-        if flags.chosen_by:
-            write_doubtful_rows(flags.output, "sst2", sst2, (50, 200), flags.chosen_by)
+        write_training_rows(flags.output, "sst2", sst2, (*NUM_MARKED, 500))
         yelp5 = read("yelp5.train")
-        yelp5.extend(marked_rows(read("yelp_hat.train"), REVIEWS["yelp5"]))
-        write_training_rows(flags.output, "yelp5", yelp5, (0,))
+        reviews = list(marked_rows(read("yelp_hat.train"), REVIEWS["yelp5"]))
+        write_training_rows(flags.output, "yelp5", yelp5 + reviews, (0,))
+        few = yelp5[:NUM_FEW] + reviews
+        write_training_rows(flags.output, "yelp5_few", few, (0, *NUM_MARKED))
+        if flags.chosen_by:
+            sentence_model = str(flags.chosen_by / "sst2-seed1")
+            review_model = str(flags.chosen_by / "yelp5_few_0-seed1")
+            write_doubtful_rows(flags.output, "sst2", sst2, NUM_MARKED, sentence_model)
+            write_doubtful_rows(flags.output, "yelp5_few", few, NUM_MARKED, review_model)
 
 
 def write_training_rows(
