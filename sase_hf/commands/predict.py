@@ -32,7 +32,7 @@ from ..tasks.labels.predictions import batch_logits, predicted_labels
 from ..training.predictions import flat_row, json_line, write_csv
 from ..utils.cli import errors_in_one_line, make_parser, positive_int
 from ..utils.errors import refusal
-from ..utils.files import check_not_stdout
+from ..utils.files import check_not_stdout, check_readable
 from ..utils.loading import load_checkpoint
 from ..utils.translate import translate
 
@@ -59,6 +59,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             raise ValueError(
                 f"{flags.file} has columns; predict its rows by sase_hf train --test_file"
             )
+        if flags.file != "-":
+            check_readable(flags.file)
         check_not_stdout(flags.file)
         model, tokenizer = load_checkpoint(flags.checkpoint)
         if not model.is_head:

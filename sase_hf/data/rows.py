@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from ..utils.errors import refusal
-from ..utils.files import check_content
+from ..utils.files import check_content, check_readable
 from ..utils.text import one_line
 
 logger = logging.getLogger(__name__)
@@ -86,7 +86,11 @@ def read_parts(path: str, num_rows: int) -> Iterator[list[Row]]:
 
 @contextmanager
 def wrap_read_errors(path: str, endings: tuple[str, ...] = ENDINGS) -> Iterator[None]:
-    """Raise ValueError that names the file for a fault in it, or a name with none of `endings`."""
+    """Raise ValueError that names the file for a fault in it, or a name with none of `endings`.
+
+    `-`, the standard input, is read as it is; another path must lead to a file, or the error is
+    that of `check_readable`.
+    """
     if not path.lower().endswith(endings):
         way_out = "save a spreadsheet as CSV; --dataset_name reads a folder, sase_hf predict a .txt"
         if path.lower().endswith(".txt"):
@@ -94,6 +98,8 @@ def wrap_read_errors(path: str, endings: tuple[str, ...] = ENDINGS) -> Iterator[
         raise refusal(
             f"{path!r} has an unknown ending", f"allowed are {', '.join(ENDINGS)}; {way_out}"
         )
+    if path != "-":
+        check_readable(path)
     try:
         if path.lower().endswith(ENDINGS):
             check_content(path)

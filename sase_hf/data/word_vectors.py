@@ -25,7 +25,7 @@ from transformers import TokenizersBackend
 from transformers.utils import logging
 
 from ..utils.errors import refusal
-from ..utils.files import START, FilePath, foreign_content
+from ..utils.files import START, FilePath, check_readable, foreign_content
 from ..utils.loading import may_be_on_the_hub
 from ..utils.text import one_line
 
@@ -222,6 +222,7 @@ def _open_rows(
             width, words = _static_rows(*paths)
             yield width, _checked(words, None, faults)
             return
+        check_readable(paths[0])
         with open(paths[0], "rb") as packed, ExitStack() as stack:
             try:
                 unpacked = _unpack(stack, packed, member)

@@ -51,6 +51,18 @@ def check_content(path: FilePath) -> None:
         raise ValueError(fault)
 
 
+def check_readable(path: FilePath) -> None:
+    """Raise an OSError that says what to do if a path leads to no file, or to one that is closed."""
+    if not os.path.exists(path):
+        way_out = f"check its name and folder: {os.path.abspath(path)}"
+        raise refusal(f"there is no file {path}", way_out, FileNotFoundError)
+    if os.path.isdir(path):
+        raise refusal(f"{path} is a folder", "name a file in it", IsADirectoryError)
+    if not os.access(path, os.R_OK):
+        way_out = "change its permissions, or name another file"
+        raise refusal(f"cannot read {path}: permission denied", way_out, PermissionError)
+
+
 @contextmanager
 def atomic_write(path: FilePath, *, is_first_kept: bool = False) -> Iterator[Path]:
     """Write a file whole or not at all, even if the process is killed or the machine stops.

@@ -451,3 +451,10 @@ def test_read_file_parquet_batches_hold_decimals_as_numbers(tmp_path: Path) -> N
     pq.write_table(pa.table(rows), tmp_path / "r.parquet")
     split = read_file(tmp_path / "r.parquet", Columns(("text",), ("label",)))
     assert next(split.batches())["label"] == [1.5, 2], "also where columns are found by values"
+
+
+@pytest.mark.parametrize("name", ["absent.csv", "absent.parquet", "absent.jsonl.gz"])
+def test_read_file_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    with pytest.raises(FileNotFoundError, match=f"^there is no file {path}; check its name"):
+        read_file(path)

@@ -155,6 +155,23 @@ def test_predict_ends_without_a_line_where_its_reader_has_enough(
     assert stopped.value.code == 141
 
 
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("absent.txt", r"there is no file absent\.txt; check its name and folder: /.*/absent\.txt"),
+        ("lines", "lines is a folder; name a file in it"),
+    ],
+)
+def test_predict_names_a_text_file_that_is_not_there(
+    file: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it loads the model, which is not there either."""
+    monkeypatch.chdir(tmp_path)
+    Path("lines").mkdir()
+    with pytest.raises(SystemExit, match=rf"^predict\.py: {message}$"):
+        load_command("predict").main(["absent_model", file])
+
+
 def test_predict_says_how_to_convert_a_text_of_windows(checkpoints: Path, tmp_path: Path) -> None:
     (tmp_path / "new.txt").write_bytes("Zoë".encode("cp1252"))
     with pytest.raises(SystemExit, match=r"cannot read .*new\.txt.*: iconv .*/new-utf8\.txt"):

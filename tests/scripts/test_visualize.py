@@ -194,7 +194,7 @@ def test_visualize_writes_a_figure_of_one_text_read_by_one_checkpoint_or_two(
         ("one", ["--text=a", "--text=b", "--text_pair=c"], "1 --text_pair for 2 --text; give one"),
         ("pairs", ["--text=a"], "pairs compares two texts; give --text_pair for each --text"),
         ("one", ["--text=a", "--output=a.pdf"], r"must end in one of \.html, \.htm, \.png"),
-        ("one", ["--file=absent.csv"], r"^visualize\.py: .*No such file .*absent\.csv"),
+        ("one", ["--file=absent.csv"], r"^visualize\.py: there is no file absent\.csv; check"),
         ("one", ["--text=a", "--target=x"], "target is 'x'; the labels are poor, fine, great"),
         ("max", ["--text=a"], "cannot load .*max: .*pooling='max', which attends to nothing"),
         ("number", ["--file=ROWS"], "--select is 'confident', but .*/number predicts numbers; "),

@@ -1,11 +1,11 @@
-"""Outputs that would replace what a command reads."""
+"""Outputs that would replace what a command reads, and inputs that cannot be read."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from sase_hf.utils.files import check_not_stdout, check_output
+from sase_hf.utils.files import check_not_stdout, check_output, check_readable
 
 
 @pytest.fixture
@@ -63,3 +63,12 @@ def test_check_not_stdout_refuses_a_file_that_the_output_goes_into(
     monkeypatch.setattr(os, "fstat", lambda _: status)
     with pytest.raises(FileExistsError, match=r"the output goes into rows\.csv, which is read"):
         check_not_stdout(rows)
+
+
+def test_check_readable_names_a_file_that_is_closed(
+    rows: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_readable(rows)
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may read all files
+    with pytest.raises(PermissionError, match=r"cannot read rows\.csv: permission denied; change"):
+        check_readable(rows)
