@@ -6,9 +6,9 @@
 not 2, and speaks against the sentence if its polarity is the opposite. Neutral sentences are left
 out. `yelp_hat` are reviews with the number of people, of three, who marked each word: two mark it.
 In files of training rows, a number of the rows that could have marks have them: up to all of sst2,
-and none to all of the 500 reviews that are added to yelp5, or to its first 1,000 rows (yelp5_few).
-These rows are drawn at random. With `--chosen_by runs/study` further files have marks where the
-models `sst2-seed1` and `yelp5_few_0-seed1` of this folder are least sure.
+and none to all of the 500 reviews, alone or added to yelp5. These rows are drawn at random. With
+`--chosen_by runs/study` further files have marks where the models `sst2-seed1` and `reviews-seed1`
+of this folder are least sure.
 """
 
 import random
@@ -24,9 +24,8 @@ from sase_hf.models.answers import answers_of
 from sase_hf.utils.cli import errors_in_one_line, make_parser
 
 # The labels of each set for reviews of `yelp_hat`, 0 and 1, and for sentences of `sst_words`.
-REVIEWS = {"sst2": (0, 1), "yelp5": ("1", "5")}
+REVIEWS = {"sst2": (0, 1), "yelp5": ("1", "5"), "reviews": ("1", "5")}
 SENTENCES = {"sst2": (0, 0, None, 1, 1)}
-NUM_FEW = 1000  # rows of yelp5_few without its reviews
 NUM_MARKED = (25, 50, 100, 200)
 
 
@@ -56,13 +55,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         yelp5 = read("yelp5.train")
         reviews = list(marked_rows(read("yelp_hat.train"), REVIEWS["yelp5"]))
         write_training_rows(flags.output, "yelp5", yelp5 + reviews, (0,))
-        few = yelp5[:NUM_FEW] + reviews
-        write_training_rows(flags.output, "yelp5_few", few, (0, *NUM_MARKED))
+        write_training_rows(flags.output, "reviews", reviews, (0, *NUM_MARKED))
         if flags.chosen_by:
             sentence_model = str(flags.chosen_by / "sst2-seed1")
-            review_model = str(flags.chosen_by / "yelp5_few_0-seed1")
+            review_model = str(flags.chosen_by / "reviews-seed1")
             write_doubtful_rows(flags.output, "sst2", sst2, NUM_MARKED, sentence_model)
-            write_doubtful_rows(flags.output, "yelp5_few", few, NUM_MARKED, review_model)
+            write_doubtful_rows(flags.output, "reviews", reviews, NUM_MARKED, review_model)
 
 
 def write_training_rows(

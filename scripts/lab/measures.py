@@ -33,7 +33,7 @@ EXAMPLES = {
 }
 
 # Sets of reviews -> the rows whose explanations are measured; 200 of sets of sentences.
-NUM_EXPLAINED = {"yelp5": 60, "yelp_hat": 60}
+NUM_EXPLAINED = {"yelp5": 60, "reviews": 60, "yelp_hat": 60}
 MAX_EXPLAINED = 200
 
 # Shares of the rows at which the groups of `accuracy_by_length` end: fifths, and the longest.
@@ -95,13 +95,15 @@ def measure_explanation(words: Sequence[str], model: Path, word_list: Path | Non
     seed = task.arguments.run.seed
     name = validation.name.partition(".")[0]
     load = partial(load_evaluation_dataset, str(model), max_seq_length=MAX_EXPLAINED, seed=seed)
-    if not (validation.parent / "marks").is_dir():
+    is_marked = validation.parent.name == "marks"  # the validation rows themselves
+    folder = validation.parent if is_marked else validation.parent / "marks"
+    if not folder.is_dir():
         raise FileNotFoundError("there is no folder data/marks; write it with scripts/lab/marks.py")
     rows = load(str(validation), max_samples=NUM_EXPLAINED.get(name, 200))
     found = measure_faithfulness(rows, seed=seed)
     measured: dict[str, Any] = {"faithfulness": {key: found[key] for key in ("metrics", "cost")}}
     ratings = read_word_list(word_list) if word_list is not None else None
-    for file in sorted(validation.parent.glob(f"marks/{name}.*.dev.jsonl")):
+    for file in sorted(folder.glob(f"{name}.*.dev.jsonl")):
         marks = file.name.split(".")[1]
         rows = load(str(file), max_samples=NUM_EXPLAINED.get(marks, 200), with_marks=True)
         agreed = measure_agreement(rows, ratings, seed=seed)
