@@ -52,7 +52,7 @@ def check_content(path: FilePath) -> None:
 
 
 def check_readable(path: FilePath) -> None:
-    """Raise an OSError that says what to do if a path leads to no file, or to one that is closed."""
+    """Raise an OSError with the way out if a path leads to no file, or to one that is closed."""
     if not os.path.exists(path):
         way_out = f"check its name and folder: {os.path.abspath(path)}"
         raise refusal(f"there is no file {path}", way_out, FileNotFoundError)
