@@ -5,6 +5,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED_FROM := pyproject.toml constraints.txt
 
+# Python keeps what it compiled, also where the environment forbids it: each of the many processes that
+# the tests start would otherwise compile torch and transformers anew, which takes longer than most tests.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help quickstart release app test fast lab-tests lint common-tests newest soak clean
 # Two installations into one environment must not run at the same time under `make -j`.
