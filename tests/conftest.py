@@ -1,4 +1,8 @@
-"""Fixtures of all tests: no network, a fixed seed, a Hub of the test's own, checkpoints."""
+"""Fixtures of all tests: no network, a fixed seed, a Hub of the test's own, checkpoints.
+
+What imports torch is imported in the fixtures: pytest-xdist loads this file also in the process
+that only hands the tests out, and no test begins before that is done.
+"""
 
 import gc
 import os
@@ -10,15 +14,10 @@ from pathlib import Path
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import pytest
-import torch
-from checkpoints import save_publishable
+from browsers import untested_pages
 from huggingface_hub import constants
 from huggingface_hub.utils import close_session, http_backoff
 from loopback_hub import TOKEN, Hub, running_hub
-from pages import untested_pages
-from runs import write_splits
-
-from sase_hf.models import packing_self_attentive
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -39,12 +38,18 @@ def frozen_imports() -> None:
 @pytest.fixture(autouse=True)
 def seed() -> None:
     """Start every test from the same random state, whatever ran before it."""
+    import torch
+
     torch.manual_seed(0)
 
 
 @pytest.fixture
 def many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut a batch into many blocks with spare positions; tests have too few texts for that."""
+    import torch
+
+    from sase_hf.models import packing_self_attentive
+
     monkeypatch.setattr(packing_self_attentive, "CALL_IN_TOKENS", 0)
     monkeypatch.setattr(packing_self_attentive, "LENGTHS_PER_OCTAVE", 1)
     monkeypatch.setattr(packing_self_attentive, "COMPILED", (torch.float32, torch.float64))
@@ -53,6 +58,8 @@ def many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def poisoned_memory() -> Iterator[None]:
     """Fill new tensors with NaN, to expose a weight that was never initialised."""
+    import torch
+
     torch.use_deterministic_algorithms(True)
     yield
     torch.use_deterministic_algorithms(False)
@@ -61,6 +68,8 @@ def poisoned_memory() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def reviews(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return the files of a training, a validation and a test split, as arguments."""
+    from runs import write_splits
+
     return write_splits(tmp_path_factory.mktemp("reviews"))
 
 
@@ -88,6 +97,8 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
 
 @pytest.fixture(scope="session")
 def fit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from checkpoints import save_publishable
+
     return save_publishable(tmp_path_factory.mktemp("fit") / "model")
 
 

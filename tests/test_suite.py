@@ -1,16 +1,19 @@
-"""The suite itself: what it says of tests that did not run."""
+"""The suite itself: what it says of tests that did not run, and what all tests wait for."""
 
+import os
+import subprocess
+import sys
 from typing import Any
 
-import pages
+import browsers
 import pytest
-from pages import find_browser, untested_pages
+from browsers import find_browser, untested_pages
 
 
 @pytest.fixture
 def skipped(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return the reports of a test in a browser where none is installed, and of another test."""
-    monkeypatch.setattr(pages, "BROWSERS", ("no-such-browser",))
+    monkeypatch.setattr(browsers, "BROWSERS", ("no-such-browser",))
     monkeypatch.delenv("CI", raising=False)
     with pytest.raises(pytest.skip.Exception) as reason:
         find_browser()
@@ -32,7 +35,15 @@ def test_run_without_a_browser_says_that_pages_are_untested(skipped: list[Any]) 
 
 
 def test_browser_tests_fail_where_every_test_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "BROWSERS", ("no-such-browser",))
+    monkeypatch.setattr(browsers, "BROWSERS", ("no-such-browser",))
     monkeypatch.setenv("CI", "true")
     with pytest.raises(pytest.fail.Exception, match="no Chromium"):
         find_browser()
+
+
+def test_process_that_hands_out_the_tests_imports_no_torch() -> None:
+    """It loads the fixtures of all tests, and the others wait for it."""
+    code = "import sys, conftest; print({'torch', 'transformers', 'sase_hf'} & sys.modules.keys())"
+    options: Any = {"env": {"PYTHONPATH": os.pathsep.join(sys.path)}, "check": True}
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, **options).stdout
+    assert printed == b"set()\n"

@@ -15,7 +15,7 @@ from bench import models, parts
 from bench.models import OURS, PLAIN, RECOMMENDED, build_model, check_same_results
 from bench.texts import draw_texts
 from bench.timing import MIN_ROUNDS, compare, in_turn, speedup
-from pages import find_browser
+from browsers import find_browser
 from script_files import load_script
 from tiny import SIZES
 

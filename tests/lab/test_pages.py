@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import study
+from browsers import find_browser
 from checkpoints import save_checkpoint
 from figures import save_pictures
 from huggingface_hub import ModelCard
-from pages import find_browser
 from records import read_records
 from runner import RESULTS, state_of
 from study_pages import Pages, by_recipe, cell

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 import answers
 import pytest
-from pages import TEXT, browser_context, find_browser, save_tiny
+from browsers import browser_context, find_browser
+from pages import TEXT, save_tiny
 
 from sase_hf import SelfAttentiveForSequenceClassification
 

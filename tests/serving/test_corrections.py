@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import PAIR, TEXT, browser_context, open_live_page, save_tiny, watched_tab
+from browsers import browser_context, watched_tab
+from pages import PAIR, TEXT, open_live_page, save_tiny
 from rows import write_jsonl
 from shown import PAYLOADS
 from transformers import pipeline

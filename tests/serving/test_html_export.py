@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 import torch
+from browsers import browser_context, watched_tab
 from checkpoints import save_checkpoint
-from pages import browser_context, open_live_page, watched_tab
+from pages import open_live_page
 from script_files import load_command
 from shown import PAYLOADS
 from tiny import name_of, tiny_model

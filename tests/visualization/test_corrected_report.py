@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import browser_context, watched_tab
+from browsers import browser_context, watched_tab
 from shown import PAYLOADS, assert_harmless, explained, pair_result, result
 
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, answers_of_kind

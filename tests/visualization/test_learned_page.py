@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pages import browser_context
+from browsers import browser_context
 from shown import PAYLOADS, Page, assert_harmless, explained
 
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL

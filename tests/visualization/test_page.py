@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import browser_context
+from browsers import browser_context
 from shown import (
     PAYLOADS,
     Page,
