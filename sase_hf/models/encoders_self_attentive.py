@@ -64,6 +64,10 @@ class BiLSTMLayer(nn.Module):
         blocks = packing.blocks
         if self.gradient_checkpointing and self.training:
             blocks = _short_blocks(blocks)
+        if len(blocks) == 1 and packing.spare == 0:  # nothing to split and to join
+            before = x.new_zeros(1, blocks[0][1], self.units)
+            output, _, _ = lstm(x.unflatten(0, blocks[0]), before, before)
+            return output.flatten(0, 1)
         # One split: with a slice for each block, the backward pass would fill all of x per block.
         sizes = [steps * rows for steps, rows in blocks]
         *parts, spare = x.split([*sizes, packing.spare])

@@ -105,8 +105,6 @@ class Packing:
         spare: The number of spare positions of P.
         order: The sentences by rank, longest first, shape (B,).
         lengths: Tokens of each sentence by rank, or None where reading them would cost too much.
-        rank: The rank of each position's sentence, shape (P,).
-        step: Which token of its sentence each position holds, shape (P,).
         real: True on the real tokens of left-aligned rows, shape (B, S).
     """
 
@@ -128,21 +126,21 @@ class Packing:
         if self.lengths is not None and _precision(dtype) in COMPILED:
             self.spare = _spare(sum(steps * rows for steps, rows in self.blocks))
             spare_steps = _spare(sum(steps for steps, _ in self.blocks))
-        first, step, self.rank = self._positions()
+        first, step, self._rank = self._positions()
         self._first = F.pad(first, (0, spare_steps))
 
-        sentence = self.order[self.rank]
+        sentence = self.order[self._rank]
         self._last = (lengths[sentence] - 1).clamp(min=0)
-        self.step = step.minimum(self._last)
+        self._step = step.minimum(self._last)
         self._step_of_position = step
-        self._tokens = sentence * length + columns_of_tokens(mask, lengths)[sentence, self.step]
-        self._reverse_index = self._first[(self._last - step).clamp(min=0)] + self.rank
+        self._tokens = sentence * length + columns_of_tokens(mask, lengths)[sentence, self._step]
+        self._reverse_index = self._first[(self._last - step).clamp(min=0)] + self._rank
 
         steps = self._first.shape[0]
         self.real = torch.arange(steps, device=mask.device) < lengths.unsqueeze(1)
         rank_of_sentence = torch.zeros_like(self.order).scatter(0, self.order, sentences)
         rows = self._first * self.real + rank_of_sentence.unsqueeze(1)
-        self._rows = rows.flatten().clamp(max=self.rank.shape[0] - 1)
+        self._rows = rows.flatten().clamp(max=self._rank.shape[0] - 1)
         self._step_of_token = (mask.cumsum(1) - 1) * mask
         self._places = (self._step_of_token + sentences.unsqueeze(1) * steps).flatten()
 
@@ -187,7 +185,7 @@ class Packing:
 
     def pack_rows(self, rows: Tensor) -> Tensor:
         """Put left-aligned rows into the packed sequence: (B, S, width) -> (P, width)."""
-        positions = self.order[self.rank] * rows.shape[1] + self.step
+        positions = self.order[self._rank] * rows.shape[1] + self._step
         return rows.flatten(0, 1).index_select(0, positions)
 
     def restore(self, rows: Tensor) -> Tensor:
@@ -211,9 +209,9 @@ class Packing:
         """
         positions = []
         for offset in offsets:
-            there = self.step + offset
+            there = self._step + offset
             inside = (there >= 0) & (there <= self._last)
-            position = self._first[there.clamp(0, self._first.shape[0] - 1)] + self.rank
+            position = self._first[there.clamp(0, self._first.shape[0] - 1)] + self._rank
             positions.append((position + 1).masked_fill(~inside, 0))
         with_zeros = F.pad(packed, (0, 0, 1, 0))  # row 0 is for neighbours outside the sentence
         chosen = with_zeros.index_select(0, torch.stack(positions, 1).flatten())
@@ -235,11 +233,11 @@ class DensePacking(Packing):
         self.lengths = [length] * batch
         self.blocks = [(length, batch)]
         self.spare = 0
-        self._first = torch.arange(0, length * batch, batch, device=mask.device)
-        self._last = torch.tensor(length - 1, device=mask.device)
-        self.rank = self.order.repeat(length)
-        self.step = torch.arange(length, device=mask.device).repeat_interleave(batch)
-        self._step_of_position = self.step
+
+    @property
+    def repeats(self) -> Tensor:
+        """As that of `Packing`: no position repeats a token."""
+        return torch.zeros_like(self.mask).flatten()
 
     def pack(self, x: Tensor) -> Tensor:
         """As `Packing.pack`."""
@@ -264,6 +262,17 @@ class DensePacking(Packing):
     def restore_pairs(self, weights: Tensor) -> Tensor:
         """As `Packing.restore_pairs`."""
         return weights
+
+    def windows(self, packed: Tensor, offsets: Sequence[int]) -> Tensor:
+        """As `Packing.windows`."""
+        steps = packed.unflatten(0, self.blocks[0])  # (T, B, width)
+        neighbours = []
+        for offset in offsets:
+            before = max(-offset, 0)
+            after = max(offset, 0)
+            with_zeros = F.pad(steps, (0, 0, 0, 0, before, after))
+            neighbours.append(with_zeros[after : after + len(steps)])
+        return torch.stack(neighbours, 2).flatten(0, 1)
 
 
 def packing_of(mask: Tensor, dtype: torch.dtype = torch.float32) -> Packing:

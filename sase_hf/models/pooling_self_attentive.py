@@ -233,8 +233,11 @@ def _rows_of_scores(scores: Tensor, packing: Packing) -> Tensor:
     in an empty sentence.
     """
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    rows = packing.unpack(scores)
+    if isinstance(packing, DensePacking):  # no padding
+        return rows
     real = packing.real.unsqueeze(-1)  # (B, S, 1)
-    return torch.where(real, packing.unpack(scores), torch.finfo(scores.dtype).min)
+    return torch.where(real, rows, torch.finfo(scores.dtype).min)
 
 
 def _zero_if_empty(matrix: Tensor, packing: Packing) -> Tensor:
