@@ -51,6 +51,7 @@ class LabelColumn:
     names: tuple[str, ...]  # the classes in id order; for regression one name per output
     positions: bool = False  # whether whole numbers are read as positions in `names`
     indicators: bool = False  # whether a row of a multi-label problem is a 0 or 1 for every class
+    reads_names: bool = False  # whether a list of texts is one of names, also beside indicators
     soft: bool = False  # whether a row of a single-label problem gives each class a probability
     reader: CellReader = field(default_factory=_whole_cells)
 
@@ -171,7 +172,8 @@ class LabelColumn:
                 f"{reprlib.repr(value)} is not a list of labels, or of 0 and 1",
                 f"write ['a', 'b'], or add --problem_type {MULTI_LABEL}",
             )
-        if self.indicators:
+        is_of_names = self.reads_names and all(isinstance(item, str) for item in value)
+        if self.indicators and not is_of_names:
             if len(value) != len(self.names) or any(item not in (0, 1) for item in value):
                 raise ValueError(
                     f"{reprlib.repr(value)} is not a list of {len(self.names)} numbers, each 0 or 1"

@@ -357,12 +357,15 @@ def _corrected(
 ) -> tuple[dict[str, Dataset], dict[str, Origin]]:
     """Return splits with the rows of `--corrections_file`, and the origin of each file's rows.
 
-    Each file also replaces corrections of those before it.
+    Each file also replaces corrections of those before it. Several labels are a list of names, as
+    the page writes them, or have the form of the training rows.
     """
     origins: dict[str, Origin] = {}
+    labels_of_page = replace(labels, reads_names=True)
     for number, path in enumerate(arguments.corrections_file or [], start=1):
         split, own = open_corrections(path, len(columns.texts), arguments)
-        rows = _checked(split, _label_cells(split, own.labels), own, labels, arguments)
+        cells = _label_cells(split, own.labels)
+        rows = _checked(split, cells, own, labels_of_page, arguments)
         splits = with_corrections(splits, rows, labels.answers)
         origins[numbered("corrections", number)] = {**split.source, "rows": rows.num_rows}
     return splits, origins

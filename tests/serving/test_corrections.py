@@ -353,6 +353,18 @@ def test_corrections_are_opened_again(tmp_path: Path, page: Any, checkpoint: str
     assert changed != rows
 
 
+def test_zeros_and_ones_of_a_file_are_labels(tmp_path: Path, page: Any) -> None:
+    """One for each, in the order of the model; a list of one number is a name."""
+    open_live_page(page, save(tmp_path / "model", problem_type=MULTI_LABEL))
+    page.evaluate("model.labels.splice(0, 3, '0', '1', '2')")
+    cells: list[Any] = [[0, 1, 1], [0, 0, 0], [0], ["1", "0"], "[1, 0, 0]"]
+    rows = [{"text": f"soup {k}", "label": cell, RATIONALE: []} for k, cell in enumerate(cells)]
+    open_file(page, write_jsonl(tmp_path / "rows.jsonl", rows))
+    by_text = {row["text"]: row["label"] for row in downloaded(page)}
+    found = [by_text[f"soup {k}"] for k in range(len(cells))]
+    assert found == [["1", "2"], [], ["0"], ["1", "0"], ["0"]]
+
+
 def test_label_in_brackets_is_opened_again(tmp_path: Path, page: Any, checkpoint: str) -> None:
     open_live_page(page, checkpoint)
     page.evaluate("model.labels.splice(0, 2, '[NEG]', '[1]')")
@@ -417,6 +429,7 @@ def test_page_opens_texts_in_all_forms(
 BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     "json.jsonl": ('{"text": "one"}\n\n{"text": "two"\n', "line 3: "),
     "nested.json": ('{"text": ' * 1_000_000, "brackets are nested too deeply"),
+    "groups.json": (("[" * 999 + "]") * 1000, "brackets are nested too deeply"),
     "number.jsonl": ('{"text": "one"}\n5\n', "line 2: this is no row"),
     "cell.jsonl": ('{"text": ["one"]}\n', 'line 1: the text is ["one"]'),
     "names.jsonl": ('{"a": "one", "b": 2}\n', "line 1: no column of the row (a, b)"),

@@ -239,11 +239,16 @@ function labelOf(cell) {
     if (numbers.length !== model.labels.length || !numbers.every(Number.isFinite)) return null;
     return numbers.length > 1 ? numbers : numbers[0];
   }
+  if (areZerosAndOnes(values)) return model.labels.filter((_, number) => values[number] === 1);
   const names = values.map(nameOf);
   if (names.includes(undefined)) return null;
   if (model.kind === "multi_label_classification") return names;
   return names.length === 1 ? names[0] : null;
 }
+
+/* Return whether values are a 0 or 1 for each of several labels, as rows to train on may have. */
+const areZerosAndOnes = (values) => model.kind === "multi_label_classification" && values.length > 1
+  && values.length === model.labels.length && values.every((value) => value === 0 || value === 1);
 
 /* Return the name of the model's label that a value spells, as 1.0 spells "1". */
 function nameOf(value) {
