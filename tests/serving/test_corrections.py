@@ -353,6 +353,69 @@ def test_corrections_are_opened_again(tmp_path: Path, page: Any, checkpoint: str
     assert changed != rows
 
 
+def test_marks_on_words_that_the_page_does_not_read_stay(
+    tmp_path: Path, page: Any, checkpoint: str
+) -> None:
+    """When the text is corrected again, and where one mark goes over the cut."""
+    text = "soup " * 100 + "good"
+    row: dict[str, Any] = {"text": text, "label": "fair", RATIONALE: [[0, 4], [315, 504]]}
+    row[RATIONALE_AGAINST] = [[300, 304]]
+    open_live_page(page, checkpoint)
+    open_file(page, write_jsonl(tmp_path / "corrections.jsonl", [row]))
+    page.wait_for_function("text => first('.words').textContent === text", arg=text)
+    assert page.locator(".words span").count() == 64, "the premise"
+    page.locator(".words span").first.click()
+    [again] = downloaded(page)
+    assert again[RATIONALE] == [[315, 319], [319, 504]]
+    assert again[RATIONALE_AGAINST] == [[0, 4], [300, 304]]
+    page.locator(".words span").nth(63).click()
+    page.locator(".words span").nth(63).click()
+    assert downloaded(page)[0][RATIONALE] == [[319, 504]]
+
+
+def test_blanks_behind_the_words_are_no_mark(tmp_path: Path, page: Any, checkpoint: str) -> None:
+    row = {"text": "soup ", "label": "fair", RATIONALE: [[0, 5]]}
+    open_live_page(page, checkpoint)
+    open_file(page, write_jsonl(tmp_path / "corrections.jsonl", [row]))
+    page.wait_for_function("() => first('.words').textContent === 'soup '")
+    mark(page, "soup", times=2)
+    assert downloaded(page)[0][RATIONALE] == []
+
+
+def test_of_several_corrections_of_a_text_in_a_file_the_last_counts(
+    tmp_path: Path, page: Any, checkpoint: str
+) -> None:
+    rows = [{"text": "soup", "label": label, RATIONALE: []} for label in ("bad", "fair")]
+    open_live_page(page, checkpoint)
+    open_file(page, write_jsonl(tmp_path / "corrections.jsonl", [*rows, {"text": "soup"}]))
+    assert [row["label"] for row in downloaded(page)] == ["fair"]
+    assert "repeat a text: 2" in remarks(page)
+
+
+def test_newest_correction_stands_last(page: Any, checkpoint: str) -> None:
+    """Training takes texts that differ in capitals for one, and the last correction of it."""
+    open_live_page(page, checkpoint)
+    for text in ("Soup", "soup", "Soup"):
+        type_in(page, text)
+        if page.is_visible(".correct"):
+            page.click(".correct")
+        mark(page, text)
+    assert [row["text"] for row in downloaded(page)] == ["soup", "Soup"]
+
+
+def test_number_is_asked_for_where_words_are_marked_without_it(tmp_path: Path, page: Any) -> None:
+    open_live_page(page, save(tmp_path / "model", problem_type=REGRESSION))
+    type_in(page, TEXTS[0])
+    page.click(".correct")
+    page.fill(".choices label:nth-child(2) input", "")
+    mark(page, "soup")
+    asked = page.locator(".choices label:nth-child(2) input")
+    assert asked.evaluate("input => input === document.activeElement")
+    asked.fill("2")
+    page.click("[type=submit]")
+    assert downloaded(page)[0][RATIONALE] == [[4, 8]]
+
+
 def test_zeros_and_ones_of_a_file_are_labels(tmp_path: Path, page: Any) -> None:
     """One for each, in the order of the model; a list of one number is a name."""
     open_live_page(page, save(tmp_path / "model", problem_type=MULTI_LABEL))

@@ -118,3 +118,20 @@ def test_report_of_pairs_is_corrected_on_both_texts(tmp_path: Path) -> None:
         row = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))
     assert (row["text"], row["text_pair"]) == ("good soup", "bad")
     assert (row["rationale"], row["rationale_pair"]) == ([[5, 9]], [[0, 3]])
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_text_that_a_report_shows_twice_is_corrected_in_both_places(tmp_path: Path) -> None:
+    shown = {**result("good soup"), "true_label": "another"}
+    (tmp_path / "report.html").write_text(report(shown, shown), encoding="utf-8")
+    with browser_context() as browser, watched_tab(browser) as tab:
+        tab.goto((tmp_path / "report.html").as_uri())
+        one, other = tab.locator(".result").all()
+        for article in (other, one):
+            article.locator(".correct").click()
+        one.locator(".words span").last.click()
+        assert other.locator(".correction").count() == 0, "it would not know of the mark"
+        assert other.locator(".kept").text_content() == "Corrected: another"
+        assert other.locator("[data-mark=why]").all_text_contents() == ["soup"]
+        assert tab.text_content(".count") == "1 correction"

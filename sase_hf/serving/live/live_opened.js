@@ -65,8 +65,10 @@ async function rowsToShow(file, isOff) {
       const key = keyOf(row.texts);
       if (row.texts.some((one) => one.length > MAX_LENGTH)) numLong++;
       else if (isWithoutText(row.texts)) numEmpty++;
-      else if (rows.has(key)) numRepeated++;
-      else if (rows.size === MAX_OPENED) return true;
+      else if (rows.has(key)) {
+        numRepeated++;
+        if (row.spans) rows.set(key, row);
+      } else if (rows.size === MAX_OPENED) return true;
       else rows.set(key, row);
       yield;
     }

@@ -82,6 +82,16 @@ function spansOf(words, marks, mark) {
   return spans;
 }
 
+/* Return the parts of spans behind the last word of a text that has something there. A page that cuts
+   a text shows no words there, and marks on them stay as they are. */
+function behindWords(spans, words, text) {
+  const end = words.at(-1)?.end ?? 0;
+  const points = Array.from(text);
+  return spans
+    .map(([start, last]) => [Math.max(start, end), last])
+    .filter(([start, last]) => points.slice(start, last).join("").trim());
+}
+
 /* Return the mark of a word of one text of a correction. */
 function markOf({ start, end }, correction, side) {
   const touches = ([from, to]) => Math.max(start, from) < Math.min(end, to);
@@ -116,8 +126,8 @@ function download() {
 
 // ---- an article that can be corrected ------------------------------------------------------------
 
-// By article. An item has the `texts`, the `words` of each, the `label` that is chosen at first,
-// and `goOn`, if there is a text to go on with.
+// By article. An item has the `texts`, their `key`, the `words` of each, the `label` that is chosen
+// at first, and `goOn`, if there is a text to go on with.
 const items = new Map();
 const panels = new Map();
 
@@ -130,7 +140,7 @@ function offerCorrection(article, item) {
     (first(".panel :checked", article) ?? first(".panel input", article)).focus();
   };
   button.hidden = false;
-  items.set(article, item);
+  items.set(article, { ...item, key: keyOf(item.texts) });
   if (isOpen) closePanel(article);
   showMarks(article);
   showKept(article);
@@ -138,7 +148,19 @@ function offerCorrection(article, item) {
 }
 
 /* Return what is known of the text of an article: its correction, or undefined. */
-const keptOf = (article) => corrections.get(keyOf(items.get(article).texts));
+const keptOf = (article) => corrections.get(items.get(article).key);
+
+/* Show what is known of a text in all of its articles; panels of other articles than its own close,
+   since they know it no more. */
+function showCorrection({ article, item: { key } }) {
+  for (const [other, { key: keyOfOther }] of items) {
+    if (keyOfOther !== key) continue;
+    if (other !== article && panels.has(other)) closePanel(other);
+    if (other !== article) showMarks(other);
+    showKept(other);
+  }
+  showCount();
+}
 
 /* Show the marks of a correction on the words of an article. */
 function showMarks(article) {
@@ -167,7 +189,9 @@ function openPanel(article) {
   const kept = keptOf(article);
   const form = first("#correction").content.cloneNode(true).firstElementChild;
   const marks = item.words.map((words, side) => words.map((word) => markOf(word, kept, side)));
-  const panel = { article, item, form, marks, closing: new AbortController() };
+  const unseen = (kept?.spans ?? []).map((ofSides) =>
+    ofSides.map((spans, side) => behindWords(spans, item.words[side], item.texts[side])));
+  const panel = { article, item, form, marks, unseen, closing: new AbortController() };
   panels.set(article, panel);
   drawChoices(form, kept ? kept.label : item.label);
   every(".words", article).forEach((paragraph, side) => makeButtons(panel, paragraph, side));
@@ -206,21 +230,22 @@ function leave(article) {
   first(".correct", article).focus();
 }
 
-/* Keep what a panel says as the correction of its text, if a label is chosen. */
-function keep({ article, item, form, marks }) {
-  if (!form.checkValidity()) return;
-  const spansWith = (mark) => marks.map((ofSide, side) => spansOf(item.words[side], ofSide, mark));
+/* Keep what a panel says as the correction of its text; without a label the browser asks for it. */
+function keep(panel) {
+  const { item, form, marks, unseen } = panel;
+  if (!form.reportValidity()) return;
+  const spansWith = (mark) => marks.map((ofSide, side) =>
+    [...spansOf(item.words[side], ofSide, mark), ...(unseen[mark]?.[side] ?? [])]);
   const spans = [[], spansWith(WHY), spansWith(NOT_WHY)];
-  corrections.set(keyOf(item.texts), { texts: item.texts, label: chosenLabel(form), spans });
+  corrections.delete(item.key); // the newest stands last, as training wants it
+  corrections.set(item.key, { texts: item.texts, label: chosenLabel(form), spans });
   areDownloaded = false;
-  showKept(article);
-  showCount();
+  showCorrection(panel);
 }
 
-function discard({ article, item }) {
-  if (corrections.delete(keyOf(item.texts))) areDownloaded = false;
-  showKept(article);
-  showCount();
+function discard(panel) {
+  if (corrections.delete(panel.item.key)) areDownloaded = false;
+  showCorrection(panel);
 }
 
 // ---- the right label -----------------------------------------------------------------------------
