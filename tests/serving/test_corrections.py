@@ -416,6 +416,21 @@ def test_number_is_asked_for_where_words_are_marked_without_it(tmp_path: Path, p
     assert downloaded(page)[0][RATIONALE] == [[4, 8]]
 
 
+def test_number_keeps_its_digits_when_its_text_is_corrected_again(
+    tmp_path: Path, page: Any
+) -> None:
+    """Those of a model are shown with as few as tell them from others."""
+    numbers = [12345678, 0.1, 1234.56789012]
+    open_live_page(page, save(tmp_path / "model", problem_type=REGRESSION))
+    path = write_jsonl(tmp_path / "rows.jsonl", [{"text": "soup", "label": numbers}])
+    open_file(page, path)
+    page.wait_for_function("() => first('.words').textContent === 'soup'")
+    mark(page, "soup")
+    assert downloaded(page)[0]["label"] == numbers
+    shown = page.evaluate("[0.1, 2, 16777215, 1e-10].map(Math.fround).map(shortNumber)")
+    assert shown == [0.1, 2, 16777215, 1e-10]
+
+
 def test_zeros_and_ones_of_a_file_are_labels(tmp_path: Path, page: Any) -> None:
     """One for each, in the order of the model; a list of one number is a name."""
     open_live_page(page, save(tmp_path / "model", problem_type=MULTI_LABEL))

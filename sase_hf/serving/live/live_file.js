@@ -235,7 +235,7 @@ function labelOf(cell) {
     }
   }
   if (model.kind === "regression") {
-    const numbers = values.map(Number);
+    const numbers = values.map((value) => (isBlank(value) ? NaN : Number(value)));
     if (numbers.length !== model.labels.length || !numbers.every(Number.isFinite)) return null;
     return numbers.length > 1 ? numbers : numbers[0];
   }

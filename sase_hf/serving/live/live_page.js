@@ -207,7 +207,10 @@ function predictedLabels(scores, best) {
 
 /* Return a prediction in the form of the label of a correction. */
 function predictedLabel(scores, best) {
-  if (model.kind === "regression") return scores.length > 1 ? scores : scores[0];
+  if (model.kind === "regression") {
+    const numbers = scores.map(Math.fround);
+    return numbers.length > 1 ? numbers : numbers[0];
+  }
   const names = predictedLabels(scores, best).map((label) => model.labels[label]);
   return model.kind === "multi_label_classification" ? names : names[0];
 }

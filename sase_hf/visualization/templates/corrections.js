@@ -256,6 +256,17 @@ const TYPES = {
   regression: "number",
 };
 
+/* Return a number with as few digits as tell it from others of float32, as models write numbers;
+   other numbers stay as they are. */
+function shortNumber(value) {
+  if (value !== Math.fround(value)) return value;
+  for (let digits = 1; digits < 9; digits++) {
+    const short = Number(value.toPrecision(digits));
+    if (Math.fround(short) === value) return short;
+  }
+  return value;
+}
+
 /* Lay out an input for each label, with what is known of the right one. */
 function drawChoices(form, known) {
   const values = [known].flat();
@@ -267,7 +278,7 @@ function drawChoices(form, known) {
     input.autocomplete = "off";
     if (input.type === "number") {
       input.step = "any";
-      input.value = Number(values[number].toPrecision(7)); // the digits of float32
+      input.value = shortNumber(values[number]);
     } else input.checked = values.includes(name);
     return element("label", [input, element("bdi", shownName(name))]);
   });
