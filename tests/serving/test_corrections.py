@@ -443,6 +443,20 @@ def test_zeros_and_ones_of_a_file_are_labels(tmp_path: Path, page: Any) -> None:
     assert found == [["1", "2"], [], ["0"], ["1", "0"], ["0"]]
 
 
+def test_counter_is_said_from_the_first_correction_on(page: Any, checkpoint: str) -> None:
+    """What says it is there before, since screen readers hear changes of what they know."""
+    open_live_page(page, checkpoint)
+    counter = page.locator(".counted")
+    assert counter.get_attribute("role") == "status"
+    assert counter.evaluate("element => element.checkVisibility()")
+    type_in(page, TEXTS[0])
+    page.click(".correct")
+    mark(page, "good")
+    assert counter.text_content() == "1 correction"
+    page.click(".discard")
+    assert counter.text_content() == ""
+
+
 def test_label_in_brackets_is_opened_again(tmp_path: Path, page: Any, checkpoint: str) -> None:
     open_live_page(page, checkpoint)
     page.evaluate("model.labels.splice(0, 2, '[NEG]', '[1]')")

@@ -434,7 +434,7 @@ def test_page_reads_while_it_is_typed_in(tmp_path: Path, page: Any) -> None:
     (own,) = answers(page, ["the good room \U0001f355 e\u0301"])
     shown = f"Predicted LABEL_{own['best']} {max(own['scores']):.1%}"
     assert page.text_content("#answer") == shown
-    assert not page.get_by_role("status").text_content(), "not spoken at each key"
+    assert not page.locator("#spoken").text_content(), "not spoken at each key"
     page.wait_for_function(
         "text => first('[role=status]').textContent === text", arg=shown.rpartition(" ")[0]
     )

@@ -101,8 +101,10 @@ function markOf({ start, end }, correction, side) {
 
 function showCount() {
   const count = corrections.size;
+  const said = count === 1 ? "1 correction" : `${count} corrections`;
   first(".corrections").hidden = !count;
-  first(".corrections .count").textContent = count === 1 ? "1 correction" : `${count} corrections`;
+  first(".corrections .count").textContent = said;
+  first(".counted").textContent = count ? said : "";
 }
 
 /* Keep the corrections of a file; those made in the page are newer. */
