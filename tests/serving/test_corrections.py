@@ -431,6 +431,13 @@ def test_number_keeps_its_digits_when_its_text_is_corrected_again(
     assert shown == [0.1, 2, 16777215, 1e-10]
 
 
+def test_numbers_with_a_gap_are_no_label(tmp_path: Path, page: Any) -> None:
+    open_live_page(page, save(tmp_path / "model", problem_type=REGRESSION))
+    row = {"text": "soup", "label": [1, None, 2], RATIONALE: []}
+    open_file(page, write_jsonl(tmp_path / "rows.jsonl", [row]))
+    assert "the label is [1,null,2]" in page.text_content("#unopened")
+
+
 def test_zeros_and_ones_of_a_file_are_labels(tmp_path: Path, page: Any) -> None:
     """One for each, in the order of the model; a list of one number is a name."""
     open_live_page(page, save(tmp_path / "model", problem_type=MULTI_LABEL))

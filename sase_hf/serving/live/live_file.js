@@ -9,8 +9,7 @@ const MAX_CELLS = 10_000; // of a row
 const LINE_END = /\r\n|\r|\n/;
 const JSON_ENDING = /\.(json|jsonl|ndjson)$/i;
 const SHEET_ENDING = /\.(csv|tsv)$/i;
-// A browser runs out of memory where millions of brackets open one after the other.
-const DEEPLY_NESTED = /(?:[[{][^[\]{}]*){1000}/;
+const MAX_DEPTH = 1000; // of brackets; a browser runs out of memory where millions are open
 const SEPARATORS = [",", ";", "\t"];
 
 const atLine = (line, fault) => new Error(`line ${counted(line)}: ${fault}`);
@@ -67,8 +66,23 @@ function* rowsOfJson(text) {
   }
 }
 
+/* Return whether more than `MAX_DEPTH` brackets of a JSON text are open at once. */
+function isDeeplyNested(text) {
+  let depth = 0;
+  let isInString = false;
+  for (let place = 0; place < text.length; place++) {
+    const mark = text[place];
+    if (mark === '"') isInString = !isInString;
+    else if (isInString) place += mark === "\\"; // the next character is no end of the string
+    else if (mark === "[" || mark === "{") depth++;
+    else if (mark === "]" || mark === "}") depth--;
+    if (depth > MAX_DEPTH) return true;
+  }
+  return false;
+}
+
 function parsed(text, line) {
-  if (DEEPLY_NESTED.test(text)) throw atLine(line, "brackets are nested too deeply");
+  if (isDeeplyNested(text)) throw atLine(line, "brackets are nested too deeply");
   try {
     return JSON.parse(text);
   } catch (error) {
@@ -217,8 +231,13 @@ function spansOfCell(cell, text, line) {
     throw atLine(line, `${JSON.stringify(spans).slice(0, 60)} are no marks; allowed are `
       + `[[start, end], ...], whole numbers with 0 <= start < end <= ${points.length}`);
   }
-  const before = (place) => points.slice(0, place).join("").replaceAll(/\r\n?/g, "\n");
-  return spans.map((span) => span.map((place) => Array.from(before(place)).length));
+  const places = [0]; // of each code point in the box
+  points.forEach((point, place) => {
+    const isHalf = point === "\n" && points[place - 1] === "\r"; // of a line end
+    places.push(places[place] + (isHalf ? 0 : 1));
+  });
+  const ofBox = spans.map((span) => span.map((place) => places[place]));
+  return ofBox.filter(([start, end]) => start < end); // a half of a line end is nothing there
 }
 
 /* Return the label that a cell spells, in the form of a correction; null if the model knows none. */

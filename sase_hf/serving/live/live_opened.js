@@ -51,7 +51,8 @@ async function openFile(file) {
   first("#scanning").hidden = true;
 }
 
-/* Return the rows of a file that have a text which no earlier one has, and what is left out. */
+/* Return the rows of a file, one for each text, and what is left out. Of several corrections of a
+   text the last counts, as in training. */
 async function rowsToShow(file, isOff) {
   const text = await textOfFile(file);
   const rows = new Map();
