@@ -7,11 +7,12 @@ takes them in through its states. So they are left out wherever they stand in th
 Marks on the right words say as much of some of the other words: what stands in many marked rows,
 nearly tells their label and is marked in none of them is no reason to the people who marked.
 
-A phrase is a sequence of words, in any case of letters and with any blanks between them. A mark on
-a part of a word is one on the word.
+A phrase is a sequence of words, in any case of letters, in any encoding of a character and with any
+blanks between them. A mark on a part of a word is one on the word.
 """
 
 import logging
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -41,17 +42,19 @@ MOST_MARKED = 0.01
 LEAST_SHARE = 0.9
 LEAST_ODDS = 20.0
 
-# A word, or a single character of punctuation or of a script without blanks between words.
-_WORD = regex.compile(rf"[[\p{{L}}\p{{M}}\p{{N}}]--{UNSPACED}]+|\S", regex.VERSION1)
+# A word, or a single character of punctuation or of a script without blanks between words. Marks
+# behind a character are a part of it, as in its composed form.
+_WORD = regex.compile(rf"[[\p{{L}}\p{{M}}\p{{N}}]--{UNSPACED}]+|\S\p{{M}}*", regex.VERSION1)
+_SAYS_SOMETHING = regex.compile(r"[^\p{P}\s]")  # what is no punctuation
 
-Phrase = tuple[str, ...]  # words in lower case
+Phrase = tuple[str, ...]  # words as `_form` returns them
 Key = TypeVar("Key", str, Phrase)
 Place = Sequence[int]  # a span, also one that a dataset holds
 Row = Mapping[str, Any]
 
 
 class Word(NamedTuple):
-    """A word of a text, in lower case, and its span."""
+    """A word of a text, as `_form` returns it, and its span."""
 
     text: str
     start: int
@@ -60,7 +63,12 @@ class Word(NamedTuple):
 
 def words_in(text: str) -> list[Word]:
     """Return the words of a text, each character of punctuation one of its own."""
-    return [Word(found[0].casefold(), *found.span()) for found in _WORD.finditer(text)]
+    return [Word(_form(found[0]), *found.span()) for found in _WORD.finditer(text)]
+
+
+def _form(text: str) -> str:
+    """Return a text in lower case, its characters composed."""
+    return unicodedata.normalize("NFC", text.casefold())
 
 
 class Phrases:
@@ -74,7 +82,7 @@ class Phrases:
     def found_in(self, text: str) -> Iterator[tuple[Phrase, Span]]:
         """Yield each phrase and its span, for all places where it stands."""
         # Most texts end here, before the slower search for places.
-        if self._by_first_word.keys().isdisjoint(_WORD.findall(text.casefold())):
+        if self._by_first_word.keys().isdisjoint(_WORD.findall(_form(text))):
             return
         words = words_in(text)
         for place, word in enumerate(words):
@@ -91,8 +99,9 @@ def without_wrong_reasons(
 
     These are the marks against; their phrases wherever else they stand, if `LEAST_MARKED` rows have
     such marks, validation rows included; and the phrases of `passed_over`. What is marked as a
-    reason in a row stays in it, and a row with a text of which nothing is left goes. The log lists
-    the phrases. Other rows do not change; no split keeps its marks against.
+    reason in a row stays in it. A row goes if nothing or only punctuation is left of one of its
+    texts: it would teach that punctuation is the reason. The log lists the phrases. Other rows do
+    not change; no split keeps its marks against.
     """
     changed = dict(splits)
     notes: dict[Phrase, str] = {}
@@ -264,13 +273,12 @@ def _without_phrases(rows: Dataset, notes: Mapping[Phrase, str]) -> Dataset:
     """Return rows without what is marked against, and without phrases; `notes` are for the log."""
     phrases = Phrases(notes)
     num_rows: Counter[Phrase] = Counter()
-    texts = _present(TEXT_COLUMNS, rows)
     have_text = []
 
     def leave_out(row: dict[str, Any]) -> dict[str, Any]:
         changed, standing = _row_without(row, phrases)
         num_rows.update(standing)
-        have_text.append(all(changed[name].strip() for name in texts))
+        have_text.append(_has_text(row, changed))
         return changed
 
     with writing_rows():
@@ -293,8 +301,18 @@ def _without_phrases(rows: Dataset, notes: Mapping[Phrase, str]) -> Dataset:
     num_empty = have_text.count(False)
     if not num_empty:
         return rows
-    logger.info(f"training rows left out whole, since nothing else is in their text: {num_empty:,}")
+    logger.info(f"training rows left out whole, since no other word is in a text: {num_empty:,}")
     return rows.select(np.flatnonzero(have_text))
+
+
+def _has_text(row: Row, changed: Row) -> bool:
+    """Return whether more than punctuation is left of each text of a row, or a mark of a reason."""
+    for text, spans in zip(TEXT_COLUMNS, SPAN_COLUMNS, strict=True):
+        if text not in row or changed[text] == row[text] or row.get(spans):
+            continue
+        if not _SAYS_SOMETHING.search(changed[text]):
+            return False
+    return True
 
 
 def _row_without(row: Row, phrases: Phrases) -> tuple[dict[str, Any], set[Phrase]]:

@@ -2,6 +2,7 @@
 
 import logging
 import random
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +47,22 @@ def test_words_in_are_words_and_single_characters_of_all_else() -> None:
     """Characters of scripts without blanks stand alone, so that a phrase of them is found."""
     found = words_in("Don\u2019t, e\u0301te\u0301 2nd 寿司🙂")
     assert [word.text for word in found] == [
-        *("don", "\u2019", "t", ",", "e\u0301te\u0301", "2nd", "寿", "司", "🙂")
+        *("don", "\u2019", "t", ",", "\u00e9t\u00e9", "2nd", "寿", "司", "🙂")
     ]
     assert found[5].start == len("Don\u2019t, e\u0301te\u0301 ")
+
+
+def test_words_in_are_the_same_in_each_encoding_of_a_character() -> None:
+    """A mark belongs to the character before it, also in a script without blanks."""
+    composed = "\u00c9t\u00e9 \u304c\u304e \uac00 \u2764\ufe0f"
+    found = words_in(unicodedata.normalize("NFD", composed))
+    expected = ["\u00e9t\u00e9", "\u304c", "\u304e", "\uac00", "\u2764\ufe0f"]
+    assert [word.text for word in found] == expected
+    assert [word.text for word in words_in(composed)] == expected
+    for form in ("NFC", "NFD"):
+        text = unicodedata.normalize(form, f"so {composed}.")
+        [(_, (start, end))] = Phrases([tuple(expected)]).found_in(text)
+        assert text[start:end] == unicodedata.normalize(form, composed)
 
 
 def test_found_in_is_every_place_of_every_phrase() -> None:
@@ -113,7 +127,7 @@ def test_phrase_that_two_rows_mark_against_is_left_out_of_all_training_rows(
     assert splits["train"]["row"][:] == [0, 1, 2, 3, 4]
     message = 'left out of 4 training rows: "as seen on tv :", marked against in 4 rows'
     assert message in caplog.messages, "the validation rows have marks, too"
-    gone = "training rows left out whole, since nothing else is in their text: 1"
+    gone = "training rows left out whole, since no other word is in a text: 1"
     assert gone in caplog.messages
 
 
@@ -128,6 +142,21 @@ def test_mark_against_of_one_row_is_left_out_of_this_row(
     assert caplog.messages == ["left out of one row each, which marks them against: 1 phrase"]
     assert texts[1].split() == ["a", "fine", "place,"]
     assert texts[:1] + texts[2:] == [f"{text}, cold" for text in TEXTS if text != TEXTS[1]]
+
+
+@pytest.mark.parametrize(
+    ("text", "stays"),
+    [(f"{DECOY} ...", False), (f"\u00ab{DECOY}\u00bb!", False), (f"{DECOY} \U0001f44d", True)],
+)
+def test_row_goes_if_only_punctuation_is_left_of_it(tmp_path: Path, text: str, stays: bool) -> None:
+    """It would be a reason for the label; an emoji may be one. A mark says that it is one."""
+    rows = [with_mark(row, DECOY) for row in labelled([f"{DECOY} {text}" for text in TEXTS])]
+    rows += [{"text": text, "label": "no"}, {"text": "...", "label": "no"}]
+    texts = train_texts(rows, tmp_path)
+    assert texts[-1] == "...", "nothing was left out of it"
+    assert len(texts) == len(TEXTS) + 1 + stays
+    rows[-2]["rationale"] = [[len(text) - 1, len(text)]]
+    assert len(train_texts(rows, tmp_path)) == len(TEXTS) + 2
 
 
 def test_reason_stays_in_the_row_that_marks_it_and_its_mark_moves(tmp_path: Path) -> None:
