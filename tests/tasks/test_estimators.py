@@ -17,6 +17,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils import estimator_checks
+from sklearn.utils.validation import has_fit_parameter
 from transformers import AutoModelForSequenceClassification, pipeline
 
 from sase_hf import TextClassifier, TextRegressor
@@ -98,6 +99,20 @@ def test_labels_of_a_fit_may_be_named_as_scikit_learn_names_them() -> None:
     )
     with pytest.raises(ValueError, match="given twice, as `labels` and as `y`"):
         tiny().fit(TEXTS, STARS, y=STARS)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("sample_weight", "fit takes no sample_weight; .* labels by settings=.*class_weights"),
+        ("label", r"fit takes no label; it takes texts, labels \(or y\) and validation"),
+    ],
+)
+def test_fit_refuses_arguments_of_other_names(name: str, message: str) -> None:
+    """Its signature holds no weights, so that scikit-learn gives it none."""
+    with pytest.raises(TypeError, match=message):
+        tiny().fit(TEXTS, STARS, **{name: STARS})
+    assert not has_fit_parameter(tiny(), "sample_weight")
 
 
 def test_classifier_validates_with_the_rows_it_is_given() -> None:

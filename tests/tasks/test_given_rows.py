@@ -135,6 +135,16 @@ def test_faults_are_named(texts: Any, labels: Any, message: str) -> None:
         fit_rows(texts, labels)
 
 
+def test_row_with_a_lone_surrogate_is_named() -> None:
+    message = r"^row 2 \(counted from 0\), column 'text': 'b\\ud800d' has a lone surrogate.*repair"
+    table = frame({"text": TEXTS, "label": ["x", "y", "x"]}).astype(object)
+    table.loc[2, "text"] = "b\ud800d"
+    with pytest.raises(ValueError, match=message):
+        fit_rows(list(table["text"]), list(table["label"]))
+    with pytest.raises(ValueError, match=message):
+        fit_rows(table)
+
+
 def test_pairs_are_two_columns() -> None:
     rows = fit_rows([("a dog", "an animal"), ("a cat", "a dog")], ["yes", "no"])
     assert rows.in_memory["train"].column_names == ["text", "text_pair", "label"]

@@ -164,7 +164,15 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         super().set_params(**params)
         return self
 
-    def fit(self, texts: Any, labels: Any = None, *, y: Any = None, validation: Any = None) -> Self:
+    def fit(
+        self,
+        texts: Any,
+        labels: Any = None,
+        *,
+        y: Any = None,
+        validation: Any = None,
+        **others: Any,
+    ) -> Self:
         """Train a new model, as `sase_hf train` does; return this estimator.
 
         Args:
@@ -177,10 +185,13 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
             y: The same as `labels`, by the name that scikit-learn has for them.
             validation: Rows to validate with: (texts, labels), or rows with their labels. By
                 default `validation_fraction` of the rows are held out, a tenth.
+            others: None. `sample_weight` in the signature would tell scikit-learn that rows can be
+                weighed.
 
         ValueError names the row that cannot be read, or the parameter that is refused, as the
-        commands name it: --learning_rate.
+        commands name it: --learning_rate. TypeError: there is an argument of another name.
         """
+        _check_no_others(others)
         if y is not None:
             if labels is not None:
                 raise refusal(
@@ -448,6 +459,15 @@ class TextRegressor(RegressorMixin, _TextEstimator):  # type: ignore[misc]
         """Return the number of each of N texts, (N,); the numbers, (N, K), if `fit` had K."""
         numbers = self._answers.scores(self._logits(texts)).numpy()
         return numbers[:, 0] if numbers.shape[1] == 1 else numbers
+
+
+def _check_no_others(others: Mapping[str, Any]) -> None:
+    """Raise TypeError if `fit` is given an argument that it does not take."""
+    for name in others:
+        way_out = "it takes texts, labels (or y) and validation"
+        if name == "sample_weight":
+            way_out = "rows weigh alike, and labels by settings={'class_weights': 'balanced'}"
+        raise refusal(f"fit takes no {name}", way_out, TypeError)
 
 
 @contextmanager

@@ -7,7 +7,8 @@ Shapes: N rows, C classes.
 """
 
 import os
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 
 from ...data.label_values import class_name
 from ...data.sources import TEXT_COLUMNS
+from ...data.tokenizer import text_fault
 from ...models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from ...utils.errors import refusal
 
@@ -128,7 +130,8 @@ def _table(rows: Any) -> Dataset:
     if isinstance(rows, Dataset):
         return rows
     if _is_table(rows):
-        return Dataset.from_pandas(rows, preserve_index=False)
+        with _naming_row(rows):
+            return Dataset.from_pandas(rows, preserve_index=False)
     if _is_path(rows):
         raise refusal(f"{rows} is a file, but other rows are in memory", "give files only, or none")
     raise refusal(
@@ -380,7 +383,8 @@ def _dataset(columns: Mapping[str, list[Any]], values: list[Any], known: _Known 
         )
     features: dict[str, Any] = {name: Value("string") for name in columns}
     if known is None:
-        return Dataset.from_dict({**columns, LABEL: values})
+        with _naming_row(columns):
+            return Dataset.from_dict({**columns, LABEL: values})
     _check_form(values, known)
     feature = ClassLabel(names=known.names)
     ids = {value: label_id for label_id, value in enumerate(known.values)}
@@ -393,7 +397,26 @@ def _dataset(columns: Mapping[str, list[Any]], values: list[Any], known: _Known 
     else:
         cells = [_id_of(value, ids) for value in values]
         features[LABEL] = feature
-    return Dataset.from_dict({**columns, LABEL: cells}, features=Features(features))
+    with _naming_row(columns):
+        return Dataset.from_dict({**columns, LABEL: cells}, features=Features(features))
+
+
+@contextmanager
+def _naming_row(columns: Any) -> Iterator[None]:
+    """Raise ValueError that names the row with a text that a dataset cannot hold.
+
+    `columns` are lists by name, or a table.
+    """
+    try:
+        yield
+    except UnicodeEncodeError as reason:
+        for name in columns:
+            for number, value in enumerate(columns[name]):
+                fault = text_fault(value) if isinstance(value, str) else None
+                if fault is not None:
+                    place = f"row {number} (counted from 0), column {name!r}"
+                    raise ValueError(f"{place}: {fault}") from reason
+        raise
 
 
 def _check_form(values: Sequence[Any], known: _Known) -> None:
