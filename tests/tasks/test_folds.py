@@ -68,7 +68,13 @@ def test_run_measures_all_rows_in_folds_and_trains_the_same_model(tmp_path: Path
     assert measured["simple"].keys() == {"most frequent label", "linear model"}
     table = found["report"][0]
     assert table.title == "In folds, on 40 training rows"
-    assert "In folds" in (tmp_path / "folds/report.html").read_text(encoding="utf-8")
+    page = (tmp_path / "folds/report.html").read_text(encoding="utf-8")
+    assert "In folds" in page
+    right = round(40 * measured["metrics"]["accuracy"])
+    assert measured["in_short"].startswith(f"in folds, right for {right} of 40 training rows, the ")
+    sentence = measured["in_short"].removeprefix("in folds")
+    assert f'<p class="line">In folds{sentence}.</p>' in page
+    assert "right for" not in page.replace(sentence, "")  # of the held-out rows
     without = outcome(tmp_path, output_dir=tmp_path / "without")
     assert "out_of_fold" not in without["record"]
     plain = weights(tmp_path / "without")

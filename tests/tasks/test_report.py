@@ -99,6 +99,25 @@ def test_headline_rounds_no_mistake_away(
     assert headline(Report(num_rows, systems, [], None, {}, [], [])) == expected
 
 
+@pytest.mark.parametrize(
+    ("missed", "said"),
+    [
+        ((20, 8), "; it takes poor for great more often than great for poor"),
+        ((8, 20), "; it takes great for poor more often than poor for great"),
+        ((15, 10), ""),
+        ((0, 0), ""),
+    ],
+)
+def test_headline_of_two_labels_says_which_one_is_missed_more_often(
+    missed: tuple[int, int], said: str
+) -> None:
+    """That these two are confused is no news, and a small difference can be chance."""
+    classes = [ClassScore(name, 1, 1, 1, 50) for name in ("poor", "great")]
+    confusion = np.array([[50, missed[0]], [missed[1], 50]])
+    report = Report(40, {"this model": {"accuracy": 0.5}}, classes, confusion, {}, [], [])
+    assert headline(report) == f"right for 20 of 40 validation rows{said}"
+
+
 def test_headline_names_no_confusion_that_is_as_frequent_as_another() -> None:
     classes = [ClassScore(name, 1, 1, 1, 9) for name in NAMES]
     systems = {"this model": {"accuracy": 0.5}}

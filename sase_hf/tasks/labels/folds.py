@@ -27,14 +27,22 @@ from ...training.run import run
 from ...training.task import TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
 from ...utils.text import Table
-from .report import SHARES, THIS_MODEL, shown_metric, simple_outputs
+from .report import (
+    NORMAL_95,
+    SHARES,
+    THIS_MODEL,
+    Report,
+    class_scores,
+    headline,
+    shown_metric,
+    simple_outputs,
+)
 
 if TYPE_CHECKING:
     from .task import LabelTask
 
 logger = logging.getLogger(__name__)
 
-NORMAL_95 = 1.959964  # the middle 95 % of a normal distribution are within so many deviations
 NUM_RESAMPLES = 1000  # of the bootstrap
 # Of a run, what the run of a fold does not do.
 LEFT_OUT = {
@@ -62,6 +70,7 @@ class OutOfFold(NamedTuple):
     metrics: those of `this model`, by name.
     intervals: for each of them the bounds of `interval`.
     simple: the metrics of the simple models, by model and name.
+    in_short: the sentence that a report begins with, if there is one.
     """
 
     folds: int
@@ -69,6 +78,7 @@ class OutOfFold(NamedTuple):
     metrics: dict[str, float]
     intervals: dict[str, tuple[float, float]]
     simple: dict[str, dict[str, float]]
+    in_short: str | None = None
 
 
 def measure_folds(task: "LabelTask", num_folds: int) -> OutOfFold:
@@ -130,18 +140,23 @@ def pooled(parts: Sequence[FoldOutputs], num_folds: int) -> OutOfFold:
         true = true.astype(int)
     systems: dict[str, dict[str, float]] = {}
     intervals: dict[str, tuple[float, float]] = {}
+    chosen: dict[str, torch.Tensor] = {}
     for system in parts[0].outputs:
         if any(system not in part.outputs for part in parts):
             continue
         logits = np.concatenate([part.outputs[system] for part in parts])
-        predicted = answers.chosen(torch.from_numpy(logits)).numpy().reshape(true.shape)
+        chosen[system] = answers.chosen(torch.from_numpy(logits)).reshape(true.shape)
+        predicted = chosen[system].numpy()
         systems[system] = {}
         for metric in load_metrics(DEFAULT_METRICS[answers.kind], answers.kind):
             systems[system][metric.name] = float(metric.score(true, predicted))
             if system == THIS_MODEL:
                 intervals[metric.name] = interval(metric, true, predicted)
+    classes, confusion = class_scores(chosen[THIS_MODEL], torch.from_numpy(true), answers)
+    report = Report(len(true), {**systems}, classes, confusion, facts={}, wrong=[], right=[])
+    in_short = headline(report, in_folds=True)
     own = systems.pop(THIS_MODEL)
-    return OutOfFold(num_folds, len(true), own, intervals, systems)
+    return OutOfFold(num_folds, len(true), own, intervals, systems, in_short)
 
 
 def interval(metric: Any, true: np.ndarray, predicted: np.ndarray) -> tuple[float, float]:

@@ -25,6 +25,8 @@ PER_HUNDRED = 100  # rows from which a share is said as so many of a hundred
 MAX_MATRIX = 8  # labels of a confusion matrix that fits a terminal
 MAX_CONFUSED = 10
 FEW_ROWS = 100
+NUM_OF_TWO = 2  # labels, which are confused with one another only
+NORMAL_95 = 1.959964  # the middle 95 % of a normal distribution are within so many deviations
 THIS_MODEL = "this model"
 LINEAR_MODEL = "linear model"
 MOST_FREQUENT = "most frequent label"
@@ -92,7 +94,7 @@ def measure_report(
     wrong, right = _by_error(answers.errors(model_outputs, labels))
     if answers.has_labels:
         right = _least_sure_first(right, model_outputs, answers)
-    classes, confusion = _class_scores(answers.chosen(model_outputs), labels, answers)
+    classes, confusion = class_scores(answers.chosen(model_outputs), labels, answers)
     return Report(rows.num_rows, metrics, classes, confusion, facts, wrong, right)
 
 
@@ -113,30 +115,33 @@ def simple_outputs(
     return outputs
 
 
-def headline(report: Report) -> str | None:
-    """Return what a report says in one sentence; None if it has neither accuracy nor mse."""
+def headline(report: Report, *, in_folds: bool = False) -> str | None:
+    """Return what a report says in one sentence; None if it has neither accuracy nor mse.
+
+    Its rows are those of validation or, `in_folds`, all that the models of the folds learned from.
+    """
     own = report.systems[THIS_MODEL]
     linear = report.systems.get(LINEAR_MODEL)
     if "accuracy" in own:
         accuracies = [own["accuracy"]]
         if linear is not None:
             accuracies.append(linear["accuracy"])
-        sentence = _in_rows(accuracies, report.num_rows)
+        kind = "training" if in_folds else "validation"
+        sentence = _in_rows(accuracies, report.num_rows, kind)
     elif "mse" in own:
         sentence = f"off by {math.sqrt(own['mse']):.3g} (root of the mean squared error)"
         if linear is not None:
             sentence += f", the {LINEAR_MODEL} by {math.sqrt(linear['mse']):.3g}"
     else:
         return None
-    confused = _most_confused(report)
-    if confused is not None:
-        first, second = confused
-        sentence += f"; most often it confuses {first} and {second}"
-    return sentence
+    mistake = _frequent_mistake(report)
+    if mistake is not None:
+        sentence += f"; {mistake}"
+    return f"in folds, {sentence}" if in_folds else sentence
 
 
-def _in_rows(accuracies: Sequence[float], num_rows: int) -> str:
-    """Return for how many rows this model is right, and the linear model if there is one.
+def _in_rows(accuracies: Sequence[float], num_rows: int, kind: str) -> str:
+    """Return for how many rows of a kind this model is right, and the linear model if there is one.
 
     They are said of every hundred, or of all if there are no more, or if rounding would hide that
     a model has made a mistake, or that it was right.
@@ -148,7 +153,7 @@ def _in_rows(accuracies: Sequence[float], num_rows: int) -> str:
         of = f"every {PER_HUNDRED}"
     noun = "row" if num_rows == 1 else "rows"
     num_right, *of_linear = [f"{round(accuracy * said):,}" for accuracy in accuracies]
-    sentence = f"right for {num_right} of {of} validation {noun}"
+    sentence = f"right for {num_right} of {of} {kind} {noun}"
     for other in of_linear:
         sentence += f", the {LINEAR_MODEL} for {other}"
     return sentence
@@ -159,16 +164,33 @@ def _is_rounded_away(accuracy: float) -> bool:
     return 0 < accuracy < 1 and round(accuracy * PER_HUNDRED) in (0, PER_HUNDRED)
 
 
-def _most_confused(report: Report) -> tuple[str, str] | None:
-    """Return the two labels that are taken for one another most often; None if no two are."""
+def _frequent_mistake(report: Report) -> str | None:
+    """Return which mistake is the most frequent one; None if none stands out."""
     if report.confusion is None:
         return None
+    names = [score.name for score in report.classes]
+    if len(names) == NUM_OF_TWO:
+        return _lopsided(names, report.confusion)
     mistakes = np.triu(report.confusion + report.confusion.T, 1)
     num_worst = (mistakes == mistakes.max()).sum()
     if not mistakes.any() or num_worst > 1:
         return None
     first, second = np.unravel_index(mistakes.argmax(), mistakes.shape)
-    return report.classes[first].name, report.classes[second].name
+    return f"most often it confuses {names[first]} and {names[second]}"
+
+
+def _lopsided(names: Sequence[str], confusion: np.ndarray) -> str | None:
+    """Return which of two labels is taken for the other one more often, if it is no chance.
+
+    Mistakes that are equally likely would differ so much in 5 of 100 cases.
+    """
+    first_missed = int(confusion[0, 1])
+    second_missed = int(confusion[1, 0])
+    difference = first_missed - second_missed
+    if abs(difference) <= NORMAL_95 * math.sqrt(first_missed + second_missed):
+        return None
+    missed, other = names if difference > 0 else reversed(names)
+    return f"it takes {missed} for {other} more often than {other} for {missed}"
 
 
 def report_tables(
@@ -328,10 +350,13 @@ def _least_sure_first(rows: Sequence[int], outputs: Tensor, answers: Answers) ->
     return sorted(rows, key=lambda row: answers.sureness(scores[row]) or ())
 
 
-def _class_scores(
+def class_scores(
     predicted: Tensor, labels: Tensor, answers: Answers
 ) -> tuple[list[ClassScore], np.ndarray | None]:
-    """Return the scores of each label, and for one label per row the confusion matrix (C, C)."""
+    """Return the scores of each label, and for one label per row the confusion matrix (C, C).
+
+    `predicted` and `labels` are in the form of `Answers.labels`, (B,) or (B, C).
+    """
     if not answers.has_labels:
         return [], None
     predicted_ids = predicted.numpy()

@@ -23,6 +23,7 @@ from ...visualization.learned_words import LearnedWords, read_learned_words
 from ...visualization.page import tables_html
 from .calibration import LEAST, MOST, UNCHANGED
 from .doubtful import opinions_of, write_doubtful
+from .folds import OutOfFold, table_of_folds
 from .report import FEW_ROWS, Report, headline, measure_report, remarks, report_tables
 
 logger = logging.getLogger(__name__)
@@ -48,14 +49,13 @@ def write_report(
     way_out: str,
     rare_way_out: str,
     *,
-    first: Sequence[Table] = (),
+    in_folds: OutOfFold | None = None,
 ) -> tuple[dict[str, float], list[Table]]:
     """Evaluate on the validation rows, and write the page of a report about them.
 
     The training rows with doubtful labels are in it and in a file, as `write_doubtful` says.
     `known`: the metrics measured so far, with those of `calibrate`. `way_out`, `rare_way_out`: see
-    `remarks`. The comparison uses `metric_for_best_model`. The tables `first` stand before those of
-    the validation rows.
+    `remarks`. The comparison uses `metric_for_best_model`. What was measured `in_folds` is first.
     Returns the metrics of `Trainer.evaluate`, and the tables of the report, none in processes but
     the first.
     """
@@ -67,9 +67,13 @@ def write_report(
     report = _measured(trainer, setup, output, known)
     chosen_by = (trainer.args.metric_for_best_model or "").removeprefix("eval_")
     notes = list(remarks(report, way_out, rare_way_out, chosen_by))
-    if report.num_rows < FEW_ROWS and trainer.args.do_train and not first:
+    if report.num_rows < FEW_ROWS and trainer.args.do_train and in_folds is None:
         notes.append("few rows to validate with: --folds 5 measures on all training rows")
     in_short = headline(report)
+    first: list[Table] = []
+    if in_folds is not None:
+        in_short = in_folds.in_short
+        first.append(table_of_folds(in_folds))
     folder = Path(str(trainer.args.output_dir))
     doubtful = None
     if trainer.args.do_train and "train" in setup.tokens:

@@ -33,7 +33,7 @@ from ...utils.text import Table
 from ..encoder import EncoderTask
 from .calibration import calibrate, leave_to_fit, weigh_words
 from .doubtful import reader_of_training_rows
-from .folds import FoldOutputs, OutOfFold, measure_folds, outputs_of_fold, table_of_folds
+from .folds import FoldOutputs, OutOfFold, measure_folds, outputs_of_fold
 from .predictions import predicted_labels
 from .report_page import write_report
 
@@ -347,8 +347,7 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
             return super().evaluate(trainer, setup, known)
         rare_way_out = self.way_to_learn_rare_labels(setup.model.config.class_weights)
         way_out = self.way_to_learn_more(setup.rows)
-        first = [] if self.out_of_fold is None else [table_of_folds(self.out_of_fold)]
-        return write_report(trainer, setup, known, way_out, rare_way_out, first=first)
+        return write_report(trainer, setup, known, way_out, rare_way_out, in_folds=self.out_of_fold)
 
     def way_to_learn_more(self, rows: Rows) -> str:
         """Return what the flags of the run leave to be done for a better model."""
