@@ -29,6 +29,7 @@ from ..utils.text import one_line
 from .columns import AGAINST_COLUMNS, SPAN_COLUMNS
 from .labels import LabelColumn
 from .rationales import Span
+from .repeats import text_digests
 from .sources import TEXT_COLUMNS, scratch_file, writing_rows
 
 logger = logging.getLogger(__name__)
@@ -138,18 +139,47 @@ def _texts_and_marks(row: Row, names: Sequence[str]) -> Iterator[tuple[str, Sequ
 
 
 def marked_against(splits: Iterable[Dataset]) -> Counter[Phrase]:
-    """Count the rows in which each phrase is marked against."""
-    num_rows: Counter[Phrase] = Counter()
+    """Count the rows in which each phrase is marked against.
+
+    Rows with equal texts count once, since a correction replaces all of them. A mark against that
+    overlaps a reason of its row does not count, which the log says.
+    """
+    digests_of_phrase: dict[Phrase, set[int]] = defaultdict(set)
+    num_overlapping = 0
     for rows in splits:
         names = _present(AGAINST_COLUMNS, rows)
         if not names:
             continue
-        for row in rows.select_columns([*_present(TEXT_COLUMNS, rows), *names]):
-            phrases = set()
-            for text, spans in _texts_and_marks(row, AGAINST_COLUMNS):
-                phrases |= {_words_of(text[start:end]) for start, end in _whole(text, spans)}
-            num_rows.update(phrases)
-    return num_rows
+        texts = _present(TEXT_COLUMNS, rows)
+        digests = text_digests(rows, texts).tolist()
+        columns = [*texts, *names, *_present(SPAN_COLUMNS, rows)]
+        for digest, row in zip(digests, rows.select_columns(columns), strict=True):
+            phrases, num_overlapping_of_row = _phrases_against(row)
+            num_overlapping += num_overlapping_of_row
+            for phrase in phrases:
+                digests_of_phrase[phrase].add(digest)
+    if num_overlapping:
+        logger.warning(
+            "marks against that overlap a reason in the same row, and are not read: "
+            f"{num_overlapping:,}"
+        )
+    return Counter({phrase: len(digests) for phrase, digests in digests_of_phrase.items()})
+
+
+def _phrases_against(row: Row) -> tuple[set[Phrase], int]:
+    """Return the phrases that a row marks against, and the number of those that are reasons."""
+    phrases = set()
+    num_overlapping = 0
+    for name, spans, against in zip(TEXT_COLUMNS, SPAN_COLUMNS, AGAINST_COLUMNS, strict=True):
+        if name not in row:
+            continue
+        text = row[name]
+        for start, end in _whole(text, row.get(against, ())):
+            if _is_touched((start, end), row.get(spans, ())):
+                num_overlapping += 1
+            else:
+                phrases.add(_words_of(text[start:end]))
+    return phrases, num_overlapping
 
 
 def _words_of(text: str) -> Phrase:

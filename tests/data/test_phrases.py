@@ -118,17 +118,46 @@ def test_phrase_that_two_rows_mark_against_is_left_out_of_all_training_rows(
     rows = [with_mark(row, DECOY) for row in rows]
     rows += labelled(["AS  SEEN\non tv : yes", "as seen on TV, no", "has seen on TV: no", DECOY])
     path = str(write_jsonl(tmp_path / "rows.jsonl", rows))
-    splits = load_rows(DataArguments(train_file=path, validation_file=path)).splits
+    others = [with_mark(row, DECOY) for row in labelled([f"{DECOY} {text}" for text in TEXTS[2:4]])]
+    other_path = str(write_jsonl(tmp_path / "validation.jsonl", others))
+    splits = load_rows(DataArguments(train_file=path, validation_file=other_path)).splits
     expected = [*TEXTS[:2], "yes", "as seen on TV, no", "has seen on TV: no"]
     assert splits["train"]["text"][:] == expected, "a row of nothing else is gone"
     assert splits["train"]["label"][:] == [0, 1, 0, 1, 0]
-    assert splits["validation"]["text"][:] == [row["text"] for row in rows]
+    assert splits["validation"]["text"][:] == [row["text"] for row in others]
     assert splits["train"].column_names == ["text", "label", "row"]
     assert splits["train"]["row"][:] == [0, 1, 2, 3, 4]
     message = 'left out of 4 training rows: "as seen on tv :", marked against in 4 rows'
     assert message in caplog.messages, "the validation rows have marks, too"
     gone = "training rows left out whole, since no other word is in a text: 1"
     assert gone in caplog.messages
+
+
+def test_rows_with_equal_texts_are_one_row_of_marks(tmp_path: Path) -> None:
+    """They may all be copies of one correction. Such a mark counts in these rows alone."""
+    rows = labelled([f"{DECOY} {text}" for text in TEXTS])
+    marked = with_mark(rows[0], DECOY)
+    path = str(write_jsonl(tmp_path / "validation.jsonl", [marked]))
+    texts = train_texts([marked, {**marked, "text": f"{marked['text']} "}, *rows], tmp_path)
+    assert [text for text in texts if DECOY not in text] == [TEXTS[0], f"{TEXTS[0]} "]
+    texts = train_texts([marked, *rows], tmp_path, validation_file=path)
+    assert [text for text in texts if DECOY not in text] == [TEXTS[0]]
+
+
+def test_mark_against_that_overlaps_a_reason_of_its_row_is_not_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log says so. Other marks of the row count."""
+    rows = labelled([f"{DECOY} {text}" for text in TEXTS])
+    for number in (0, 1, 2):
+        rows[number] = with_mark(with_mark(rows[number], DECOY), "seen", "rationale")
+    rows[0]["rationale_against"].append([len(DECOY) + 1, len(DECOY) + 4])
+    texts = train_texts(rows, tmp_path)
+    expected = [row["text"] for row in rows]
+    assert texts[1:] == expected[1:]
+    assert texts[0] == f"{DECOY} soup was cold"
+    note = "marks against that overlap a reason in the same row, and are not read: 3"
+    assert note in caplog.messages
 
 
 def test_mark_against_of_one_row_is_left_out_of_this_row(
