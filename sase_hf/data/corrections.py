@@ -40,6 +40,11 @@ def open_corrections(
     columns = Columns(TEXT_COLUMNS[:num_texts], (LABEL,), marks)
     split = FileSplit.of_file("corrections", path)
     split.read(columns)
+    if num_texts == 1 and TEXT_COLUMNS[1] in split.column_names:
+        raise refusal(
+            f"{split.title} has corrections of pairs, and the rows have one text",
+            f"name two --text_column_names, or delete its column {TEXT_COLUMNS[1]}",
+        )
     names = (*columns.texts, LABEL)
     split.require(names, f"the names {', '.join(names)}, as the page writes them")
     return split, columns
@@ -117,3 +122,20 @@ def _replaced(
     if replaced:
         order[replaced] = rows.num_rows + np.arange(len(replaced))
     return concatenate_datasets([rows, new.select_columns(rows.column_names)]).select(order)
+
+
+def warn_of_lost_corrections(rows: Dataset, limit: int, corrected: np.ndarray) -> None:
+    """Log how many corrected training rows `--max_train_samples` leaves out.
+
+    `corrected` (N,) are the digests of the texts of all corrections.
+    """
+    if not corrected.size:
+        return
+    texts = [name for name in TEXT_COLUMNS if name in rows.column_names]
+    is_corrected = np.isin(text_digests(rows, texts), corrected)
+    num_lost = int(is_corrected[limit:].sum())
+    if num_lost:
+        logger.warning(
+            f"--max_train_samples {limit} leaves out {num_lost:,} of {int(is_corrected.sum()):,} "
+            "corrected training rows; give a larger number, or leave it out"
+        )

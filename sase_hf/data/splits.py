@@ -26,14 +26,14 @@ from ..utils.errors import refusal
 from ..utils.text import one_line
 from .arguments import MAX_SAMPLES, DataArguments, PairArguments, SourceArguments
 from .columns import FLAGS, MARKS, SPAN_COLUMNS, find_columns, find_pair
-from .corrections import open_corrections, with_corrections
+from .corrections import open_corrections, warn_of_lost_corrections, with_corrections
 from .held_out import Fold, hold_out, take_fold
 from .label_cells import CellFault
 from .label_values import is_unlabelled, truth_of
 from .labels import EncodedLabel, LabelColumn
 from .phrases import without_wrong_reasons
 from .rationales import Span, marked_tokens, parse_spans
-from .repeats import warn_of_repeats
+from .repeats import text_digests, warn_of_repeats
 from .sources import (
     PROBABILITIES,
     TEXT_COLUMNS,
@@ -54,6 +54,7 @@ from .unlabelled import load_unlabelled
 logger = logging.getLogger(__name__)
 
 TRANSLATION = "translation"
+NO_DIGESTS = np.empty(0, dtype=np.uint64)
 
 
 @dataclass(frozen=True)
@@ -154,11 +155,11 @@ def load_rows(
     for split in stored:
         splits[split.name] = _checked(split, cells[split.name], columns, labels, arguments)
     origins = {split.name: split.source for split in stored}
-    splits, origins_of_corrections = _corrected(splits, columns, labels, arguments)
+    splits, origins_of_corrections, corrected = _corrected(splits, columns, labels, arguments)
     if fold is not None:
         take_fold(splits, origins, fold, arguments.shuffle_seed or 0)
     hold_out(splits, origins, arguments)
-    rows = _limited(splits, labels, origins, columns, arguments)
+    rows = _limited(splits, labels, origins, columns, arguments, corrected)
     unlabelled, more_origins = load_unlabelled(arguments, columns.texts)
     sources = {**rows.sources, **origins_of_corrections, **more_origins}
     rows = replace(rows, unlabelled=unlabelled, sources=sources)
@@ -246,14 +247,20 @@ def _limited(
     sources: Mapping[str, Origin],
     columns: Columns,
     arguments: SourceArguments,
+    corrected: np.ndarray = NO_DIGESTS,
 ) -> Rows:
-    """Shuffle the train split, keep the first rows of each split, and log texts that repeat."""
+    """Shuffle the train split, keep the first rows of each split, and log texts that repeat.
+
+    `corrected` are the digests of the texts that people corrected; the log says if some go.
+    """
     if arguments.shuffle_seed is not None and "train" in splits:
         seed = arguments.shuffle_seed
         splits["train"] = splits["train"].shuffle(seed=seed, keep_in_memory=True)
     for name, rows in splits.items():
         limit = getattr(arguments, MAX_SAMPLES[name], None)
         if limit is not None:
+            if name == "train":
+                warn_of_lost_corrections(rows, limit, corrected)
             splits[name] = rows.select(range(min(limit, rows.num_rows)))
     warn_of_repeats(splits, TEXT_COLUMNS)
     splits, left_out = without_wrong_reasons(splits, labels)
@@ -354,21 +361,24 @@ def _checked(
 
 def _corrected(
     splits: dict[str, Dataset], columns: Columns, labels: LabelColumn, arguments: DataArguments
-) -> tuple[dict[str, Dataset], dict[str, Origin]]:
-    """Return splits with the rows of `--corrections_file`, and the origin of each file's rows.
+) -> tuple[dict[str, Dataset], dict[str, Origin], np.ndarray]:
+    """Return splits with the rows of `--corrections_file`, their origins, and their digests.
 
-    Each file also replaces corrections of those before it. Several labels are a list of names, as
-    the page writes them, or have the form of the training rows.
+    The origins are one a file, the digests those of the texts of all corrections. Each file also
+    replaces corrections of those before it. Several labels are a list of names, as the page writes
+    them, or have the form of the training rows.
     """
     origins: dict[str, Origin] = {}
     labels_of_page = replace(labels, reads_names=True)
+    digests = [NO_DIGESTS]
     for number, path in enumerate(arguments.corrections_file or [], start=1):
         split, own = open_corrections(path, len(columns.texts), arguments)
         cells = _label_cells(split, own.labels)
         rows = _checked(split, cells, own, labels_of_page, arguments)
         splits = with_corrections(splits, rows, labels.answers)
         origins[numbered("corrections", number)] = {**split.source, "rows": rows.num_rows}
-    return splits, origins
+        digests.append(text_digests(rows, TEXT_COLUMNS[: len(columns.texts)]))
+    return splits, origins, np.concatenate(digests)
 
 
 def _encoded_labels(

@@ -180,6 +180,23 @@ def test_bad_correction_is_named(reviews: Path, row: dict[str, Any], message: st
         load(reviews, [row])
 
 
+@pytest.mark.parametrize(("limit", "note"), [(2, "leaves out 2 of 3"), (5, "")])
+def test_log_says_which_corrections_a_limit_on_rows_leaves_out(
+    reviews: Path, caplog: pytest.LogCaptureFixture, limit: int, note: str
+) -> None:
+    corrected = [{"text": text, "label": "4"} for text in ("Bad food", "new", "newer")]
+    rows = load(reviews, corrected, max_train_samples=limit)
+    assert rows.splits["train"].num_rows == limit
+    notes = [message for message in caplog.messages if "corrected training rows" in message]
+    assert len(notes) == bool(note)
+    assert note in "".join(notes)
+
+
+def test_corrections_of_pairs_for_rows_of_one_text_are_refused(reviews: Path) -> None:
+    with pytest.raises(ValueError, match=r"corrections of pairs.*one text; name two --text_column"):
+        load(reviews, [{"text": "bad food", "text_pair": "b", "label": "4"}])
+
+
 def test_corrections_without_training_rows_are_refused(reviews: Path) -> None:
     path = write_jsonl(reviews.parent / "corrections.jsonl", [{"text": "a", "label": "1"}])
     flags = {"validation_file": str(reviews), "corrections_file": [str(path)]}
