@@ -21,7 +21,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .configuration_self_attentive import SelfAttentiveConfig
-from .packing_self_attentive import columns_of_tokens, real_tokens, tokens_of_sides
+from .packing_self_attentive import (
+    columns_of_tokens,
+    has_no_padding,
+    real_tokens,
+    tokens_of_sides,
+)
 
 NUM_PAIRS = 2**16
 # The product with an id stays below 2^53, so that the script of a page computes the same.
@@ -34,8 +39,8 @@ class _Aligned(NamedTuple):
 
     word_rows: Tensor  # (B n, T)
     pair_rows: Tensor  # of each word and the next one, (B n, T - 1)
-    is_word: Tensor  # (B n, T)
-    is_pair: Tensor  # (B n, T - 1)
+    is_word: Tensor | None  # (B n, T); None: every place has a word
+    is_pair: Tensor | None  # (B n, T - 1)
 
 
 class LinearPart(nn.Module):
@@ -141,6 +146,9 @@ class LinearPart(nn.Module):
         return counts.gather(1, ids) > 0
 
     def _aligned(self, input_ids: Tensor, parts: Tensor) -> _Aligned:
+        if not self.reads_pairs and has_no_padding(parts):  # spares a text many small operations
+            ids = input_ids.long()
+            return _Aligned(ids, pair_ids(ids[:, :-1], ids[:, 1:]), is_word=None, is_pair=None)
         in_part = parts.flatten(0, 1)
         lengths = in_part.sum(1)
         ids = input_ids.long().repeat_interleave(self.num_parts, 0)
@@ -175,18 +183,21 @@ def _wide(weights: Tensor) -> Tensor:
     return weights.to(torch.promote_types(weights.dtype, torch.float32))
 
 
-def _sum_of(tables: Tensor, rows: Tensor, are_real: Tensor) -> Tensor:
+def _sum_of(tables: Tensor, rows: Tensor, are_real: Tensor | None) -> Tensor:
     """Return the sum of the real rows (N, K) of tables (n, ..., L), one below the other: (N, L)."""
     weights = _wide(F.embedding(rows, tables.flatten(0, 1)))
-    weights = weights.masked_fill(~are_real.unsqueeze(-1), 0)
+    if are_real is not None:
+        weights = weights.masked_fill(~are_real.unsqueeze(-1), 0)
     # Padding changes the order of the sum. In float64 no order moves a digit of float32.
     has_float64 = weights.device.type != "mps"
     total = weights.sum(1, dtype=torch.float64 if has_float64 else None)
     return total.to(weights.dtype)
 
 
-def _weighted(tables: Tensor, rows: Tensor, are_real: Tensor, weigh_labels: Tensor) -> Tensor:
+def _weighted(
+    tables: Tensor, rows: Tensor, are_real: Tensor | None, weigh_labels: Tensor
+) -> Tensor:
     """Return the weighted sum over the labels of the real rows (N, K) of tables: (N, K)."""
     weights = _wide(F.embedding(rows, tables.flatten(0, 1)))
     weighted = torch.einsum("bnl,bl->bn", weights, weigh_labels.to(weights.dtype))
-    return weighted.masked_fill(~are_real, 0)
+    return weighted if are_real is None else weighted.masked_fill(~are_real, 0)

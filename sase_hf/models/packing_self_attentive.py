@@ -275,13 +275,19 @@ class DensePacking(Packing):
         return torch.stack(neighbours, 2).flatten(0, 1)
 
 
-def packing_of(mask: Tensor, dtype: torch.dtype = torch.float32) -> Packing:
-    """Return the packing of a batch; the arguments are those of `Packing`.
+def has_no_padding(mask: Tensor) -> bool:
+    """Return True for a mask (B, T), not empty, that is True everywhere.
 
-    Whether there is padding is asked only where the answer costs nothing: on a CPU, in no graph.
+    This is asked only where the answer costs nothing, on a CPU and in no graph; elsewhere the
+    answer is False.
     """
     has_values = mask.device.type == "cpu" and not is_tracing(mask)
+    return has_values and mask.numel() > 0 and bool(mask.all())
+
+
+def packing_of(mask: Tensor, dtype: torch.dtype = torch.float32) -> Packing:
+    """Return the packing of a batch; the arguments are those of `Packing`."""
     is_half = _precision(dtype) in COMPILED
-    if has_values and not is_half and mask.numel() > 0 and mask.all():
+    if not is_half and has_no_padding(mask):
         return DensePacking(mask)
     return Packing(mask, dtype)

@@ -56,6 +56,22 @@ def test_model_with_a_linear_part_is_the_reference(kind: str, padding: str) -> N
     tiny.assert_gradients_agree(model, weights)
 
 
+@pytest.mark.parametrize("texts", [[[3, 7]], [[4, 9, 2, 9], [2, 2, 2, 2]]], ids=["text", "texts"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_model_with_a_linear_part_is_the_reference_without_padding(
+    kind: str, texts: list[tiny.Ids]
+) -> None:
+    model = linear_model(kind).double()
+    weights = tiny.reference_weights(model)
+    predictions = [reference.classify_text(model.config, weights, text) for text in texts]
+    labels = [2, 1][: len(texts)]
+    outputs = model(input_ids=torch.tensor(texts), labels=torch.tensor(labels))
+    outputs.loss.backward()
+    reference.loss(model.config, predictions, labels).backward()
+    tiny.assert_agree(outputs.logits, torch.stack([logits for logits, _ in predictions]))
+    tiny.assert_gradients_agree(model, weights)
+
+
 @pytest.mark.parametrize("padding", tiny.PADDINGS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_model_of_pairs_with_a_linear_part_is_the_reference(kind: str, padding: str) -> None:
