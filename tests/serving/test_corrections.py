@@ -255,6 +255,9 @@ def test_correction_of_a_pair_has_marks_on_both_texts(tmp_path: Path, page: Any)
     open_live_page(page, save(tmp_path / "model", SelfAttentiveForNLI))
     type_in(page, *PAIR)
     page.click(".correct")
+    toolbars = page.locator("[role=toolbar]").all()
+    names = [toolbar.get_attribute("aria-label") for toolbar in toolbars]
+    assert names == ["Words to mark in the first text", "Words to mark in the second text"]
     mark(page, "dogs")
     mark(page, "awake")
     page.check(".choices label:nth-child(2) input")
@@ -633,6 +636,22 @@ def test_long_text_is_corrected(page: Any, checkpoint: str) -> None:
     [row] = downloaded(page)
     assert row[RATIONALE] == [[0, 1], [10_000, 10_001], [19_996, 19_997]]
     assert row["text"] == text
+
+
+def test_words_to_mark_have_borders_where_the_system_chooses_colours(
+    page: Any, checkpoint: str
+) -> None:
+    """It draws no shadows."""
+    open_live_page(page, checkpoint)
+    page.emulate_media(forced_colors="active")
+    type_in(page, TEXTS[0])
+    border = "word => getComputedStyle(word).borderTopWidth"
+    word = page.locator(".words span").first
+    assert word.evaluate(border) == "0px"
+    page.click(".correct")
+    assert word.evaluate(border) == "1px"
+    page.emulate_media(forced_colors="none")
+    assert word.evaluate(border) == "0px"
 
 
 def test_panel_fits_a_phone(page: Any, tmp_path: Path) -> None:

@@ -323,7 +323,8 @@ function makeButtons(panel, paragraph, side) {
   }
 
   paragraph.role = "toolbar";
-  paragraph.ariaLabel = "Words to mark";
+  const ofPair = side ? " in the second text" : " in the first text";
+  paragraph.ariaLabel = `Words to mark${panel.item.texts.length > 1 ? ofPair : ""}`;
   words.forEach((word, place) => {
     word.role = "button";
     word.tabIndex = place ? -1 : 0;
