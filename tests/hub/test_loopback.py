@@ -8,7 +8,7 @@ import pytest
 import torch
 from checkpoints import KINDS, save_kinds, write_owned_card
 from huggingface_hub import constants
-from isolated import run_isolated
+from isolated import run_fresh
 from loopback_hub import OWNER, Hub
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -30,7 +30,7 @@ def test_pushed_checkpoints_load_as_remote_code_in_a_fresh_process(
     expected = json.loads(json.dumps(answers.load_and_answer(tmp_path)))
     home, output = tmp_path / "home", tmp_path / "answers.json"
     home.mkdir()
-    run_isolated([answers.__file__, OWNER, str(output)], home, hub.environment(home, token=""))
+    run_fresh([answers.__file__, OWNER, str(output)], home, hub.environment(home, token=""))
     assert json.loads(output.read_text(encoding="utf-8")) == expected
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from checkpoints import PAIRS, TEXTS, assert_same_answers, save_checkpoint
-from isolated import run_isolated
+from isolated import run_fresh, run_isolated
 from transformers import AutoModel, AutoTokenizer, pipeline
 
 from sase_hf import SelfAttentiveModel, build_tokenizer
@@ -77,7 +77,7 @@ def test_handler_names_a_cache_of_code_that_cannot_be_written(root: Path, tmp_pa
     load += "try:\n    EndpointHandler(sys.argv[1])\nexcept OSError as error:\n    print(error)\n"
     cache = tmp_path / "file" / "modules"
     environment = {"HF_MODULES_CACHE": str(cache), "HF_HUB_OFFLINE": "1"}
-    said = run_isolated(["-c", load, str(folder)], tmp_path, environment)
+    said = run_fresh(["-c", load, str(folder)], tmp_path, environment)
     assert said.startswith(f"the code of the checkpoint cannot be copied to {cache}: ")
     assert "; set HF_MODULES_CACHE to a folder that can be written" in said
 

@@ -24,7 +24,7 @@ from checkpoints import (
     save_checkpoint,
     write_owned_card,
 )
-from isolated import run_isolated
+from isolated import run_fresh
 from rows import write_jsonl
 from script_files import load_command
 from tiny import BERT, ON_BERT, PAPER, exports, pair_batch, random_pair
@@ -316,7 +316,7 @@ def test_export_prints_a_command_that_works_without_torch(root: Path) -> None:
     absent = dict.fromkeys(("torch", "transformers", "sase_hf", "datasets", "huggingface_hub"))
     code = f"import runpy, sys; sys.modules |= {absent}; del sys.argv[0]; "
     code += "runpy.run_path(sys.argv[0], run_name='__main__')"
-    printed = run_isolated(["-c", code, str(folder / "predictor.py"), *PAIRS[0]], root)
+    printed = run_fresh(["-c", code, str(folder / "predictor.py"), *PAIRS[0]], root, {})
     expected = Predictor(folder)({"text": PAIRS[0][0], "text_pair": PAIRS[0][1]}, top_k=None)
     assert_same_answers(json.loads(printed), expected)
 
