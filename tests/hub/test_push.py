@@ -1,6 +1,5 @@
 """`push` and `scripts/push.py`: what goes up, what stays, and what failures leave behind."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from huggingface_hub import HfApi, RepoCard, constants
 from loopback_hub import DROP, OWNER, TOKEN, Hub
 from safetensors.torch import load_file
 from script_files import load_command
-from tiny import exports, tiny_config
+from tiny import tiny_config
 
 from sase_hf import SelfAttentiveForSequenceClassification, build_tokenizer
 from sase_hf.hub import push, write_model_card
@@ -126,30 +125,6 @@ def test_push_space_keeps_the_terms_of_the_card(folder: Path, hub: Hub) -> None:
     push(folder, NAME, page="new")
     front = RepoCard(hub.files(SPACE)["README.md"].decode()).data.to_dict()
     assert {name: front.get(name) for name in terms} == terms
-
-
-@exports
-@pytest.mark.slow
-def test_push_onnx_sends_an_export_of_these_weights(folder: Path, hub: Hub, tmp_path: Path) -> None:
-    """And `--output` writes what would be sent; a graph of other weights never stays or goes up."""
-    output = tmp_path / "repository"
-    load_command("push").main([str(folder), NAME, "--onnx", "--output", str(output)])
-    assert not hub.requests
-    written = {path.relative_to(output).as_posix() for path in output.rglob("*.*")}
-    (output / "onnx" / "notes.txt").write_text("private")
-    done = push(folder, NAME, onnx=output / "onnx")
-    held = hub.files(NAME)
-    assert json.loads(held["onnx/export.json"])["checkpoint"]["name"] == NAME
-    assert held.keys() - MODEL_FILES >= {"onnx/model.onnx", "onnx/predictor.py"}
-    assert "python onnx/predictor.py" in held["README.md"].decode()
-    assert written | {"SHA256SUMS"} == set(done.files)
-    assert all((output / name).read_bytes() == held[name] for name in done.files)
-    change_weights(folder, lambda weights: weights["classifier.output.bias"].add_(1))
-    write_model_card(folder)
-    with pytest.raises(ValueError, match="onnx is not an export"):
-        push(folder, NAME, onnx=output / "onnx")
-    push(folder, NAME)
-    assert not [name for name in hub.files(NAME) if name.startswith("onnx/")]
 
 
 def test_push_script_prints_code_that_loads_what_was_pushed(

@@ -3,7 +3,6 @@
 import importlib
 import json
 import multiprocessing
-import os
 import random
 import re
 import shutil
@@ -11,6 +10,7 @@ import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from checkpoints import (
     write_owned_card,
 )
 from isolated import run_fresh
+from loopback_hub import OWNER, Hub
 from rows import write_jsonl
 from script_files import load_command
 from tiny import BERT, ON_BERT, PAPER, exports, pair_batch, random_pair
@@ -43,7 +44,8 @@ from sase_hf.serving.onnx_predictor import Predictor
 pytestmark = [exports, pytest.mark.slow, pytest.mark.timeout(900)]
 
 NAMES = dict(enumerate(("bad", "poor", "fair", "good", "superb")))
-# What is exported. Only the first can have an LSTM: a second one in a process has a fixed length.
+# What is exported: every encoder, and every pooling that needs no LSTM. Only one can have an LSTM:
+# a second one in a process has a fixed length.
 KINDS: dict[str, dict[str, Any]] = {
     "classifier": {
         "num_lstm_layers": 2,
@@ -52,15 +54,18 @@ KINDS: dict[str, dict[str, Any]] = {
         "linear_part": "words_and_pairs",
     },
     "nli": {"encoder": "cnn", "matching": "concat", "is_pair": True, "linear_part": "words"},
-    "encoder": {"encoder": "cnn", "pooling": "max"},
-    "dilated": {"encoder": "dilated_cnn", "pooling": "mean"},
+    "encoder": {"encoder": "dilated_cnn", "pooling": "max"},
     "relations": {
         **PAPER,
         "encoder": "relation_network",
         "relation_weights": "sigmoid",
         "relation_window": 2,
     },
-    "bert": {**ON_BERT, "encoder_config": {**BERT, "max_position_embeddings": 300}},
+    "bert": {
+        **ON_BERT,
+        "encoder_config": {**BERT, "max_position_embeddings": 300},
+        "pooling": "mean",
+    },
 }
 ANSWERING = ("classifier", "nli", "encoder")
 HARD = [*TEXTS, "", "[PAD] and bread", "Good \ud800!"]
@@ -75,6 +80,10 @@ INPUTS: dict[str, list[Any]] = {
 }
 
 
+def export_into(root: Path, name: str, *words: str) -> None:
+    load_command("export").main([str(root / name), str(root / "onnx" / name), *words])
+
+
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("export")
@@ -82,15 +91,15 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         save_checkpoint(root / name, **fields)
     SelfAttentiveModel.from_pretrained(root / "encoder").save_pretrained(root / "encoder")
     data = write_jsonl(root / "rows.jsonl.gz", [{"text": text} for text in TEXTS])
+    export_into(root, "classifier", "--int8", "--data", str(data))
     context = multiprocessing.get_context("forkserver")
-    # One process for all, since most of the time goes into its imports; only the first has an LSTM.
+    # One process for all others, since most of the time goes into its imports.
     with ProcessPoolExecutor(1, context) as pool, pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             onnx_export, "_in_fresh_process", lambda work, *args: pool.submit(work, *args).result()
         )
-        for name in KINDS:
-            flags = ["--int8", "--data", str(data)] if name == "classifier" else []
-            load_command("export").main([str(root / name), str(root / "onnx" / name), *flags])
+        for name in [*KINDS][1:]:
+            export_into(root, name)
     return root
 
 
@@ -419,29 +428,46 @@ def test_push_refuses_a_foreign_or_missing_file_of_an_export(
         push(root / "classifier", "owner/rooms", onnx=folder, dry_run=True)
 
 
-def test_export_in_a_script_without_a_guard_names_it(root: Path, tmp_path: Path) -> None:
+def test_push_onnx_sends_an_export_of_these_weights(
+    root: Path, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And `--output` writes what would be sent; a graph of other weights never stays or goes up."""
+    folder, output = tmp_path / "model", tmp_path / "repository"
+    shutil.copytree(root / "classifier", folder)
+    write_owned_card(folder)
+    use_graph(monkeypatch, root / "onnx" / "classifier" / "model.onnx")
+    name = f"{OWNER}/rooms"
+    load_command("push").main([str(folder), name, "--onnx", "--output", str(output)])
+    assert not hub.requests
+    written = {path.relative_to(output).as_posix() for path in output.rglob("*.*")}
+    (output / "onnx" / "notes.txt").write_text("private")
+    done = push(folder, name, onnx=output / "onnx")
+    held = hub.files(name)
+    assert json.loads(held["onnx/export.json"])["checkpoint"]["name"] == name
+    assert held.keys() >= {"onnx/model.onnx", "onnx/predictor.py"}
+    assert "python onnx/predictor.py" in held["README.md"].decode()
+    assert written | {"SHA256SUMS"} == set(done.files)
+    assert all((output / name).read_bytes() == held[name] for name in done.files)
+    change_weights(folder, lambda weights: weights["classifier.output.bias"].add_(1))
+    write_owned_card(folder)
+    with pytest.raises(ValueError, match="onnx is not an export"):
+        push(folder, name, onnx=output / "onnx")
+    push(folder, name)
+    assert not [name for name in hub.files(name) if name.startswith("onnx/")]
+
+
+def test_export_in_a_script_without_a_guard_names_it(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The process that writes the graphs imports the script, and would export once more."""
-    script = tmp_path / "mine.py"
-    script.write_text(
-        "import sys\n"
-        "from sase_hf.serving.onnx_export import export\n"
-        "try:\n"
-        "    export(sys.argv[1], 'onnx')\n"
-        "except ValueError as error:\n"
-        "    print(error, file=sys.stdout)\n"
-        "    raise\n"
+    script, checkpoint = ModuleType("__main__"), str(root / "classifier")
+    script.__file__ = str(tmp_path / "mine.py")
+    Path(script.__file__).write_text(
+        f"from sase_hf.serving.onnx_export import export\nexport({checkpoint!r}, 'onnx')\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(onnx_export.__file__).parents[2])}
-    done = subprocess.run(
-        [sys.executable, str(script), str(root / "classifier")],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1
-    last = done.stdout.splitlines()[-1]
-    assert "process that writes the graphs ended early; nothing was written" in last
-    assert 'under `if __name__ == "__main__":`' in last
-    assert not (tmp_path / "onnx").exists()
+    monkeypatch.setitem(sys.modules, "__main__", script)
+    monkeypatch.chdir(tmp_path)
+    named = r"process that writes the graphs ended early; .* under `if __name__ == \"__main__\":`"
+    with pytest.raises(ValueError, match=named):
+        export(checkpoint, tmp_path / "onnx")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.py"]
