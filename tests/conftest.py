@@ -9,12 +9,13 @@ import os
 import shutil
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 # Read when huggingface_hub is imported, so set before any test module imports it.
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import pytest
-from browsers import untested_pages
+from browsers import running_chromium, untested_pages
 from huggingface_hub import constants
 from huggingface_hub.utils import close_session, http_backoff
 from loopback_hub import TOKEN, Hub, running_hub
@@ -93,6 +94,13 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
         close_session()
         yield hub
         close_session()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """Start a browser for the tests of a file; while it runs, no other code can use asyncio."""
+    with running_chromium() as program:
+        yield program
 
 
 @pytest.fixture(scope="session")

@@ -19,8 +19,8 @@ def find_browser() -> str:
 
 
 @contextmanager
-def browser_context(**options: Any) -> Iterator[Any]:
-    """Open a Chromium by playwright."""
+def running_chromium() -> Iterator[Any]:
+    """Start a Chromium by playwright, of which each test opens a context or a page of its own."""
     executable = find_browser()
     if importlib.util.find_spec("playwright") is None:
         go_without("playwright is not installed (pip install 'sase_hf[test]')")
@@ -29,7 +29,7 @@ def browser_context(**options: Any) -> Iterator[Any]:
     with sync_playwright() as playwright:
         # Its own sandbox needs rights that containers do not give; the pages are ours.
         program = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        yield program.new_context(**options)
+        yield program
         program.close()
 
 

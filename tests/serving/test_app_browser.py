@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import answers
 import pytest
-from browsers import browser_context, find_browser
+from browsers import find_browser
 from pages import TEXT, save_tiny
 
 from sase_hf import SelfAttentiveForSequenceClassification
@@ -68,9 +68,8 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with browser_context(color_scheme="light") as context:
-        yield context
+def browser(chromium: Any) -> Any:
+    return chromium.new_context(color_scheme="light")
 
 
 @pytest.fixture

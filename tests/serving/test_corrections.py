@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsers import browser_context, watched_tab
+from browsers import watched_tab
 from pages import PAIR, TEXT, open_live_page, save_tiny
 from rows import write_jsonl
 from shown import PAYLOADS
@@ -25,9 +25,8 @@ TEXTS = ("the soup was good", "the bread was good", "not the soup, but the bread
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with browser_context(viewport={"width": 1000, "height": 800}, accept_downloads=True) as context:
-        yield context
+def browser(chromium: Any) -> Any:
+    return chromium.new_context(viewport={"width": 1000, "height": 800}, accept_downloads=True)
 
 
 @pytest.fixture

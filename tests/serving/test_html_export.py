@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from browsers import browser_context, watched_tab
+from browsers import watched_tab
 from checkpoints import save_checkpoint
 from pages import open_live_page
 from script_files import load_command
@@ -109,9 +109,8 @@ def whole(texts: list[str]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with browser_context(viewport={"width": 1000, "height": 800}) as context:
-        yield context
+def browser(chromium: Any) -> Any:
+    return chromium.new_context(viewport={"width": 1000, "height": 800})
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsers import browser_context, watched_tab
+from browsers import watched_tab
 from shown import PAYLOADS, assert_harmless, explained, pair_result, result
 
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, answers_of_kind
@@ -75,14 +75,16 @@ def test_report_writes_texts_and_labels_into_its_script_as_data(payload: str) ->
         (REGRESSION, [0.1, 1234567.0, -3.0]),
     ],
 )
-def test_texts_of_a_report_are_corrected(tmp_path: Path, kind: str, label: Any) -> None:
+def test_texts_of_a_report_are_corrected(
+    tmp_path: Path, chromium: Any, kind: str, label: Any
+) -> None:
     """The true label is chosen at first. The page asks for nothing, and its policy holds."""
     texts = ["dull \U0001f355 fine", *PAYLOADS]
     shown = [{**result(text), "kind": kind, "true_label": label} for text in texts]
     if kind == MULTI_LABEL:
         shown = [{**one, "labels": ["another"]} for one in shown]
     (tmp_path / "report.html").write_text(report(*shown, kind=kind), encoding="utf-8")
-    with browser_context(accept_downloads=True) as browser, watched_tab(browser) as tab:
+    with watched_tab(chromium) as tab:
         tab.goto((tmp_path / "report.html").as_uri())
         tab.click(".more summary")  # all but the first texts are folded
         for article in tab.locator(".result").all():
@@ -105,10 +107,10 @@ def test_texts_of_a_report_are_corrected(tmp_path: Path, kind: str, label: Any) 
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_report_of_pairs_is_corrected_on_both_texts(tmp_path: Path) -> None:
+def test_report_of_pairs_is_corrected_on_both_texts(tmp_path: Path, chromium: Any) -> None:
     shown = {**pair_result("good soup", "bad"), "true_label": "another"}
     (tmp_path / "report.html").write_text(report(shown), encoding="utf-8")
-    with browser_context(accept_downloads=True) as browser, watched_tab(browser) as tab:
+    with watched_tab(chromium) as tab:
         tab.goto((tmp_path / "report.html").as_uri())
         tab.click(".correct")
         tab.locator(".words span", has_text="soup").click()
@@ -122,10 +124,12 @@ def test_report_of_pairs_is_corrected_on_both_texts(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_text_that_a_report_shows_twice_is_corrected_in_both_places(tmp_path: Path) -> None:
+def test_text_that_a_report_shows_twice_is_corrected_in_both_places(
+    tmp_path: Path, chromium: Any
+) -> None:
     shown = {**result("good soup"), "true_label": "another"}
     (tmp_path / "report.html").write_text(report(shown, shown), encoding="utf-8")
-    with browser_context() as browser, watched_tab(browser) as tab:
+    with watched_tab(chromium) as tab:
         tab.goto((tmp_path / "report.html").as_uri())
         one, other = tab.locator(".result").all()
         for article in (other, one):

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from browsers import browser_context
 from shown import PAYLOADS, Page, assert_harmless, explained
 
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL
@@ -194,7 +193,7 @@ def test_report_page_has_the_section_between_open_tables_and_folded_ones() -> No
 @pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [390, 1280])
-def test_learned_page_fits_a_phone_and_opens_an_example(width: int) -> None:
+def test_learned_page_fits_a_phone_and_opens_an_example(width: int, chromium: Any) -> None:
     """Also with long words, in the dark, and without a script."""
     long = word_of("Donaudampfschifffahrtsgesellschaftskapitän", 5.0)
     labels = [label_of("bad"), label_of("l" * 70, words_for=[long]), label_of("fair")]
@@ -202,16 +201,15 @@ def test_learned_page_fits_a_phone_and_opens_an_example(width: int) -> None:
     hop = replace(HOP, words=[("w" * 40, 0.5)] * 8)
     page_source = attention_html([], learned=replace(LEARNED, labels=labels, hops=[hop]))
     options = {"viewport": {"width": width, "height": 800}, "color_scheme": "dark"}
-    with browser_context(**options) as context:
-        page = context.new_page()
-        page.set_content(page_source)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        section = page.locator(".learned")
-        assert section.evaluate("e => e.scrollWidth <= e.clientWidth")
-        bar = page.locator(".learned summary i").nth(1)
-        assert bar.bounding_box()["width"] > 0
-        first, second = page.locator(".learned details").all()[:2]
-        assert first.get_by_text("it was").is_visible(), "the first word of a list shows how"
-        assert not second.get_by_text("it was").is_visible()
-        second.locator("summary").click()
-        assert second.get_by_text("it was").is_visible()
+    page = chromium.new_page(**options)
+    page.set_content(page_source)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    section = page.locator(".learned")
+    assert section.evaluate("e => e.scrollWidth <= e.clientWidth")
+    bar = page.locator(".learned summary i").nth(1)
+    assert bar.bounding_box()["width"] > 0
+    first, second = page.locator(".learned details").all()[:2]
+    assert first.get_by_text("it was").is_visible(), "the first word of a list shows how"
+    assert not second.get_by_text("it was").is_visible()
+    second.locator("summary").click()
+    assert second.get_by_text("it was").is_visible()

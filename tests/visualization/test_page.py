@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsers import browser_context
 from shown import (
     PAYLOADS,
     Page,
@@ -289,52 +288,50 @@ def test_comparison_needs_the_same_texts() -> None:
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_page_in_a_browser_colours_the_hop_that_is_chosen(tmp_path: Path) -> None:
+def test_page_in_a_browser_colours_the_hop_that_is_chosen(tmp_path: Path, chromium: Any) -> None:
     """Without a script and without a request: the page may hold private text."""
     several = [explained("dull but fine", [-1.0, 0, 1.0]), result("<img src=x onerror=alert(1)>")]
     (tmp_path / "page.html").write_text(attention_html(several))
     requests: list[str] = []
-    with browser_context() as browser:
-        tab = browser.new_page()
-        tab.on("request", lambda request: requests.append(request.url))
-        tab.goto((tmp_path / "page.html").as_uri())
-        colour = "word => getComputedStyle(word).backgroundColor.split('/')[1] ?? '1)'"
-        words = tab.locator("#text-1 .words span")
-        before = words.evaluate_all(f"words => words.map({colour})")
-        tab.get_by_label("Hop 2").first.check()
-        after = words.evaluate_all(f"words => words.map({colour})")
-        tab.get_by_label("Why 4 stars").check()
-        lines = "words => words.map(word => getComputedStyle(word).borderBottomStyle)"
-        why, styles = (
-            words.evaluate_all(call) for call in (f"words => words.map({colour})", lines)
-        )
+    tab = chromium.new_page()
+    tab.on("request", lambda request: requests.append(request.url))
+    tab.goto((tmp_path / "page.html").as_uri())
+    colour = "word => getComputedStyle(word).backgroundColor.split('/')[1] ?? '1)'"
+    words = tab.locator("#text-1 .words span")
+    before = words.evaluate_all(f"words => words.map({colour})")
+    tab.get_by_label("Hop 2").first.check()
+    after = words.evaluate_all(f"words => words.map({colour})")
+    tab.get_by_label("Why 4 stars").check()
+    lines = "words => words.map(word => getComputedStyle(word).borderBottomStyle)"
+    why, styles = (words.evaluate_all(call) for call in (f"words => words.map({colour})", lines))
     assert before == [" 0)", " 0.37)"]
     assert after == [" 0.37)", " 0)"]
     assert (why, styles) == (["1)", "1)"], ["dashed", "solid"])
     assert len(requests) == 1
 
 
+@pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_words_for_a_label_are_blue_and_words_against_it_red(tmp_path: Path, scheme: Any) -> None:
+def test_words_for_a_label_are_blue_and_words_against_it_red(
+    tmp_path: Path, chromium: Any, scheme: Any
+) -> None:
     """As the browser draws them: the word, the line below it, its name and its bar."""
     (tmp_path / "page.html").write_text(attention_html(explained("dull but fine", [-1.0, 0, 1.0])))
     colours = """words => words.map(word => {
         const style = getComputedStyle(word);
         return [style.backgroundColor, style.borderBottomColor, style.color];
     })"""
-    with browser_context(color_scheme=scheme) as browser:
-        tab = browser.new_page()
-        tab.goto((tmp_path / "page.html").as_uri())
-        tab.get_by_label("Why 4 stars").check()
-        against, speaks_for = tab.locator(".words span").evaluate_all(colours)
-        names = [
-            tab.locator(f".why .top.{side} b").evaluate_all(colours)[0][2]
-            for side in ("pro", "con")
-        ]
-        bars = [
-            tab.locator(f'.why .strip [style*="--{side}"]').evaluate_all(colours)[0][0]
-            for side in ("pro", "con")
-        ]
+    tab = chromium.new_page(color_scheme=scheme)
+    tab.goto((tmp_path / "page.html").as_uri())
+    tab.get_by_label("Why 4 stars").check()
+    against, speaks_for = tab.locator(".words span").evaluate_all(colours)
+    names = [
+        tab.locator(f".why .top.{side} b").evaluate_all(colours)[0][2] for side in ("pro", "con")
+    ]
+    bars = [
+        tab.locator(f'.why .strip [style*="--{side}"]').evaluate_all(colours)[0][0]
+        for side in ("pro", "con")
+    ]
     for blue in (*speaks_for[:2], names[0], bars[0]):
         assert hue(blue) == "blue", blue
     for red in (*against[:2], names[1], bars[1]):
@@ -343,7 +340,9 @@ def test_words_for_a_label_are_blue_and_words_against_it_red(tmp_path: Path, sch
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_page_in_a_browser_colours_what_each_word_added_by_itself(tmp_path: Path) -> None:
+def test_page_in_a_browser_colours_what_each_word_added_by_itself(
+    tmp_path: Path, chromium: Any
+) -> None:
     """For blue and against red, whatever the sign of all that the word added."""
     shown = with_linear_part(explained("dull but fine", [-1.0, 0.0, 1.0]), [1.0, -1.0, 0.0])
     (tmp_path / "page.html").write_text(attention_html(shown))
@@ -352,11 +351,10 @@ def test_page_in_a_browser_colours_what_each_word_added_by_itself(tmp_path: Path
         const strength = style.backgroundColor.split("/")[1] ?? "1)";
         return [word.textContent, style.borderBottomColor, style.borderBottomStyle, strength];
     })"""
-    with browser_context() as browser:
-        tab = browser.new_page()
-        tab.goto((tmp_path / "page.html").as_uri())
-        tab.get_by_label("The words themselves").check()
-        words = tab.locator(".words span").evaluate_all(draw)
+    tab = chromium.new_page()
+    tab.goto((tmp_path / "page.html").as_uri())
+    tab.get_by_label("The words themselves").check()
+    words = tab.locator(".words span").evaluate_all(draw)
     drawn = {word: (hue(colour), style, strength) for word, colour, style, strength in words}
     assert drawn["dull"] == ("blue", "solid", "1)")
     assert drawn["but"] == ("red", "dashed", "1)")
@@ -392,16 +390,17 @@ why => {
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_page_in_a_browser_draws_for_above_the_line_and_against_below_it(tmp_path: Path) -> None:
+def test_page_in_a_browser_draws_for_above_the_line_and_against_below_it(
+    tmp_path: Path, chromium: Any
+) -> None:
     """In two colours, those of the words named beside it."""
     (tmp_path / "page.html").write_text(attention_html(explained("dull but fine", [-1.0, 0, 2.0])))
-    with browser_context() as browser:
-        tab = browser.new_page()
-        tab.goto((tmp_path / "page.html").as_uri())
-        ends, (against, of), named = tab.locator(".why").evaluate(WHY)
-        tab.get_by_label("Why 4 stars").check()
-        mark = "word => getComputedStyle(word).backgroundColor.split('/')[0]"
-        marks = tab.locator(".words span").evaluate_all(f"words => words.map({mark})")
+    tab = chromium.new_page()
+    tab.goto((tmp_path / "page.html").as_uri())
+    ends, (against, of), named = tab.locator(".why").evaluate(WHY)
+    tab.get_by_label("Why 4 stars").check()
+    mark = "word => getComputedStyle(word).backgroundColor.split('/')[0]"
+    marks = tab.locator(".words span").evaluate_all(f"words => words.map({mark})")
     assert ends[0] == pytest.approx([0, -0.5], abs=0.05)
     assert ends[1] is None
     assert ends[2] == pytest.approx([1, 0], abs=0.05)
@@ -412,17 +411,18 @@ def test_page_in_a_browser_draws_for_above_the_line_and_against_below_it(tmp_pat
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_page_in_a_browser_draws_scores_as_bars_and_marks_the_verdict(tmp_path: Path) -> None:
+def test_page_in_a_browser_draws_scores_as_bars_and_marks_the_verdict(
+    tmp_path: Path, chromium: Any
+) -> None:
     several = [result("fine", true_label=label) for label in ("4 stars", "another")]
     (tmp_path / "page.html").write_text(attention_html(several))
     width = "bar => parseFloat(getComputedStyle(bar).width)"
     mark = "verdict => getComputedStyle(verdict, '::before').content[1]"
-    with browser_context() as browser:
-        tab = browser.new_page()
-        tab.goto((tmp_path / "page.html").as_uri())
-        cell = tab.locator("#text-1 .bar").first.evaluate("cell => cell.clientWidth")
-        bars = tab.locator("#text-1 .bar i").evaluate_all(f"bars => bars.map({width})")
-        marks = tab.locator(".verdict b").evaluate_all(f"all => all.map({mark})")
+    tab = chromium.new_page()
+    tab.goto((tmp_path / "page.html").as_uri())
+    cell = tab.locator("#text-1 .bar").first.evaluate("cell => cell.clientWidth")
+    bars = tab.locator("#text-1 .bar i").evaluate_all(f"bars => bars.map({width})")
+    marks = tab.locator(".verdict b").evaluate_all(f"all => all.map({mark})")
     assert bars[0] == pytest.approx(3 * bars[1], rel=0.02)
     assert bars[0] > 0.65 * cell
     assert marks == ["✓", "✗"]
