@@ -2,9 +2,11 @@
 
 import ast
 import importlib
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,33 +34,24 @@ assert reader.__module__.startswith("sase_hf."), reader
 """
 
 
-def run_python(code: str) -> None:
+def run_python(code: str) -> str:
     command = [sys.executable, "-W", "error", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
-def test_package_imports_neither_torch_nor_transformers_before_a_name_is_used() -> None:
-    run_python(
-        "import sys, sase_hf\n"
-        "assert sase_hf.__version__\n"
-        "assert not {'torch', 'transformers', 'numpy', 'datasets'} & {*sys.modules}\n"
-        "assert sase_hf.SelfAttentiveConfig().model_type == 'self_attentive'\n"
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("order", ORDERS)
-def test_auto_classes_know_both_families_after_any_order_of_imports(order: str) -> None:
-    run_python(f"{order}\n{KNOWS_FAMILIES}")
-
-
-IN_THREADS = """
-import threading
+# The first uses of the package in a process: what `import sase_hf` brings, names in several threads
+# at once, then every folder.
+FIRST_USES = """
+import json, sys, threading
 import sase_hf
 
+assert sase_hf.__version__
+imported = [name for name in ("torch", "transformers", "numpy", "datasets") if name in sys.modules]
+
 uses = [
-    lambda: sase_hf.SelfAttentiveConfig,
+    lambda: sase_hf.SelfAttentiveConfig().model_type,
     lambda: sase_hf.build_tokenizer,
     lambda: sase_hf.SelfAttention,
 ]
@@ -70,26 +63,42 @@ def use(one):
     try:
         one()
     except BaseException as error:
-        errors.append(error)
+        errors.append(repr(error))
 
 threads = [threading.Thread(target=use, args=(one,)) for one in uses]
 for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
-assert not errors, errors
+
+folders = [name for name in sase_hf._FOLDERS if getattr(sase_hf, name).__path__]
+print(json.dumps({"imported": imported, "errors": errors, "folders": folders}))
 """
 
 
-@pytest.mark.slow
-def test_names_can_be_first_used_in_several_threads() -> None:
-    run_python(IN_THREADS)
+@pytest.fixture(scope="module")
+def first_uses() -> Any:
+    return json.loads(run_python(FIRST_USES))
+
+
+def test_package_imports_neither_torch_nor_transformers_before_a_name_is_used(
+    first_uses: Any,
+) -> None:
+    assert first_uses["imported"] == []
+
+
+def test_names_can_be_first_used_in_several_threads(first_uses: Any) -> None:
+    assert first_uses["errors"] == []
+
+
+def test_folders_are_attributes(first_uses: Any) -> None:
+    assert first_uses["folders"] == list(sase_hf._FOLDERS)
 
 
 @pytest.mark.slow
-def test_folders_are_attributes() -> None:
-    folders = "\n".join(f"assert sase_hf.{folder}.__path__" for folder in sase_hf._FOLDERS)
-    run_python(f"import sase_hf\n{folders}")
+@pytest.mark.parametrize("order", ORDERS)
+def test_auto_classes_know_both_families_after_any_order_of_imports(order: str) -> None:
+    run_python(f"{order}\n{KNOWS_FAMILIES}")
 
 
 def test_public_names_are_those_that_type_checkers_read() -> None:

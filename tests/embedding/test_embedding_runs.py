@@ -14,6 +14,7 @@ import pytest
 from checkpoints import change_weights, save_checkpoint
 from corpora import ROWS_PER_SHARD, contents, embed, make_corpus, shard_files
 from rows import write_jsonl
+from script_files import load_command
 from transformers import AutoModel, AutoTokenizer
 
 from sase_hf.embedding import EmbeddingJob, run
@@ -61,24 +62,28 @@ def begun(inputs: Inputs, tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_embed_script_processes_share_shards_and_continue_after_a_kill(
-    inputs: Inputs, tmp_path: Path
+    inputs: Inputs,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Every shard is whole or missing, none is made twice."""
+    """Every shard is whole or missing, none is made twice. The first process is this one."""
     output = tmp_path / "out"
     script = str(ROOT / "scripts" / "embed.py")
-    words = [script, inputs.checkpoint, inputs.file, f"--output={output}", "--precision=float32"]
-    processes = [
-        subprocess.Popen(
-            [sys.executable, *launcher, *words, f"--rows_per_shard={ROWS_PER_SHARD}"],
-            env={**os.environ, "PYTHONPATH": str(ROOT), "RANK": rank, "WORLD_SIZE": "2"},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank, launcher in (("0", []), ("1", ["-c", KILLED]))
-    ]
-    errors = [process.communicate(timeout=280)[1] for process in processes]
-    assert [process.returncode for process in processes] == [0, -signal.SIGKILL], errors
-    assert "process 1 of 2" in errors[0]
+    words = [inputs.checkpoint, inputs.file, f"--output={output}", "--precision=float32"]
+    words.append(f"--rows_per_shard={ROWS_PER_SHARD}")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, script, *words],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "RANK": "1"},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as other:
+        monkeypatch.setenv("RANK", "0")
+        load_command("embed").main(words)
+        errors = other.communicate(timeout=280)[1]
+    assert other.returncode == -signal.SIGKILL, errors
+    assert "process 1 of 2" in capsys.readouterr().err
     finished = shard_files(output)
     assert [path.name[11:16] for path in finished] == ["00000", "00001", "00002", "00004"]
     assert list(output.glob(".*.tmp")), "the premise: one was written, and has no name yet"

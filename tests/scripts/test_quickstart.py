@@ -5,43 +5,68 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from script_files import SCRIPTS, load_command
+from transformers import pipeline
 
 # The way it takes is that of `make quickstart`; the model is too small to learn anything on it.
-TINY = (
+TINY = (  # noqa: SIM905
     "--max_train_samples=60 --max_eval_samples=60 --max_predict_samples=60 --use_cpu "
     "--disable_tqdm=True --max_steps=2 --embedding_size=6 --lstm_hidden_size=4 --attention_size=5 "
     "--num_hops=2 --classifier_hidden_size=7"
-)
+).split()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("task", ["reviews", "pairs"])
-def test_quickstart_prints_accuracies_an_example_and_a_page_of_test_rows(
-    task: str, tmp_path: Path
-) -> None:
-    """The page must show held-out text, mistakes included, and no mixture of two runs."""
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Go into a folder, and return that of an earlier quickstart in it."""
+    monkeypatch.chdir(tmp_path)
     folder = tmp_path / "runs" / "quickstart"
     for left in ("corpus/README.md", "model/old.txt"):
         path = folder / left
         path.parent.mkdir(parents=True)
         path.write_text("made by synthetic", encoding="utf-8")
-    command = [sys.executable, "-W", "error", str(SCRIPTS / "quickstart.py"), "--task", task]
+    return folder
+
+
+@pytest.mark.slow
+def test_quickstart_prints_accuracies_an_example_and_a_page_of_test_rows(folder: Path) -> None:
+    """The page must show held-out text, mistakes included, and no mixture of two runs."""
     done = subprocess.run(
-        [*command, *TINY.split()],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(SCRIPTS.parent), "HOME": str(tmp_path), "OMP_NUM_THREADS": "1"},
+        [sys.executable, "-W", "error", str(SCRIPTS / "quickstart.py"), *TINY],
+        env={"PYTHONPATH": str(SCRIPTS.parent), "HOME": str(folder), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=280,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    output = done.stdout
+    assert_told_and_written(done.stdout, folder, "reviews", "20.0")
+
+
+@pytest.mark.slow
+def test_quickstart_of_pairs_prints_and_writes_the_same(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In this process, as is the stranger that reads the checkpoint."""
+
+    def read_here(command: list[str], *, input: str, **_: Any) -> None:
+        *_, checkpoint, output = command
+        results = pipeline("self-attention", model=checkpoint)(json.loads(input))
+        Path(output).write_text(json.dumps(results), encoding="utf-8")
+
+    quickstart = load_command("quickstart")
+    monkeypatch.setattr(quickstart, "subprocess", SimpleNamespace(run=read_here))
+    quickstart.main(["--task", "pairs", *TINY])
+    assert_told_and_written(capsys.readouterr().out, folder, "pairs", "33.3")
+
+
+def assert_told_and_written(output: str, folder: Path, task: str, most_frequent: str) -> None:
     baselines = re.search(r"label +(\S+)%.*\nlinear model +(\S+)%.*\nthis model +\d", output)
     assert baselines, output
-    assert baselines[1] == {"reviews": "20.0", "pairs": "33.3"}[task]
+    assert baselines[1] == most_frequent
     assert 0 < float(baselines[2]) < 100
     assert re.search(r'"[A-Z].*\."\n  (\S+ \d+%,|\(reads all words)', output)
     assert re.search(r"  predicted: .+ \(\d+%\); true: ", output)
