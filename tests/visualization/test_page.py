@@ -411,6 +411,28 @@ def test_page_in_a_browser_draws_for_above_the_line_and_against_below_it(
 
 @pytest.mark.slow
 @pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 390])
+def test_page_in_a_browser_breaks_no_label_of_why_within_a_word(
+    tmp_path: Path, chromium: Any, width: int
+) -> None:
+    """And a short label has its number beside it, as the hops have."""
+    rows = [explained("dull", [2.0], label) for label in ("contradiction", "0")]
+    (tmp_path / "page.html").write_text(attention_html(rows))
+    look = """all => all.map(name => {
+        const [label, number] = [name.querySelector("bdi"), name.querySelector("small")];
+        const bottom = label.getBoundingClientRect().bottom;
+        return [label.getClientRects().length, number.getBoundingClientRect().top < bottom];
+    })"""
+    tab = chromium.new_page()
+    tab.set_viewport_size({"width": width, "height": 800})
+    tab.goto((tmp_path / "page.html").as_uri())
+    long, short = tab.locator(".why .name").evaluate_all(look)
+    assert long == [1, False]
+    assert short == [1, True]
+
+
+@pytest.mark.slow
+@pytest.mark.browser
 def test_page_in_a_browser_draws_scores_as_bars_and_marks_the_verdict(
     tmp_path: Path, chromium: Any
 ) -> None:
