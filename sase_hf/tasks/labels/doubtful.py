@@ -101,13 +101,13 @@ def write_doubtful(
 ) -> Table | None:
     """Write the training rows with doubtful labels to `doubtful.csv`, the most doubtful first.
 
-    The file has at most `MAX_ROWS` rows (`evaluation.doubtful_labels`). Its columns: `row`, the
-    number in the training file, as a spreadsheet counts the rows of CSV files and from 0 for
-    others; `file`, if there are several; both are empty in a row that a correction added; the
-    texts, cut after `MAX_CHARACTERS`; `label`; `suggested_label`; its `probability` and the
-    `label_probability`, or for numbers the error in `deviations`; and `why`, the words that speak
-    most for the suggestion and against the label. A cell that a spreadsheet would compute begins
-    with an apostrophe. `opinions` are those that `ReadsTrainingRows` has collected.
+    The file has at most `MAX_ROWS` rows, and `MAX_SHARE` of all (`evaluation.doubtful_labels`). Its
+    columns: `row`, the number in the training file, as a spreadsheet counts the rows of CSV files
+    and from 0 for others; `file`, if there are several; both are empty in a row that a correction
+    added; the texts, cut after `MAX_CHARACTERS`; `label`; `suggested_label`; its `probability` and
+    the `label_probability`, or for numbers the error in `deviations`; and `why`, the words that
+    speak most for the suggestion and against the label. A cell that a spreadsheet would compute
+    begins with an apostrophe. `opinions` are those that `ReadsTrainingRows` has collected.
 
     Returns a table of the first rows for the page; None, and no file, if no label is doubtful.
     """
