@@ -67,7 +67,8 @@ class BiLSTMLayer(nn.Module):
         if len(blocks) == 1 and packing.spare == 0:  # nothing to split and to join
             before = x.new_zeros(1, blocks[0][1], self.units)
             output, _, _ = lstm(x.unflatten(0, blocks[0]), before, before)
-            return output.flatten(0, 1)
+            wide = torch.promote_types(output.dtype, x.dtype)  # autocast may narrow it
+            return output.flatten(0, 1).to(wide)
         # One split: with a slice for each block, the backward pass would fill all of x per block.
         sizes = [steps * rows for steps, rows in blocks]
         *parts, spare = x.split([*sizes, packing.spare])
