@@ -151,7 +151,7 @@ def doubtful_rows(
             "rows, evenly spaced, because all would take too long"
         )
         rows = rows.select(numbers)
-    most = min(most, math.ceil(MAX_SHARE * rows.num_rows))
+    most = min(most, math.floor(MAX_SHARE * rows.num_rows))
     linear_part = LinearPart(config, reads_pairs="token_type_ids" in rows.column_names)
     labels = answers.labels(torch.tensor(rows["labels"][:]))
     judge = _JUDGES[answers.kind]
