@@ -17,6 +17,7 @@ from .sources import (
     TEXT_COLUMNS,
     Columns,
     FileSplit,
+    present,
     with_column,
 )
 
@@ -64,7 +65,7 @@ def with_corrections(
             "--corrections_file is given, but there are no training rows",
             "add --train_file, or leave it out",
         )
-    texts = [name for name in TEXT_COLUMNS if name in corrections.column_names]
+    texts = present(TEXT_COLUMNS, corrections)
     digests_of_corrections = text_digests(corrections, texts).tolist()
     numbers = {digest: number for number, digest in enumerate(digests_of_corrections)}
     changed = dict(splits)
@@ -131,7 +132,7 @@ def warn_of_lost_corrections(rows: Dataset, limit: int, corrected: np.ndarray) -
     """
     if not corrected.size:
         return
-    texts = [name for name in TEXT_COLUMNS if name in rows.column_names]
+    texts = present(TEXT_COLUMNS, rows)
     is_corrected = np.isin(text_digests(rows, texts), corrected)
     num_lost = int(is_corrected[limit:].sum())
     if num_lost:

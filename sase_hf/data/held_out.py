@@ -12,7 +12,7 @@ from datasets import Dataset
 from ..utils.errors import refusal
 from .arguments import SourceArguments
 from .repeats import text_digests
-from .sources import PLACE_COLUMNS, PROBABILITIES, TEXT_COLUMNS, Origin
+from .sources import PLACE_COLUMNS, PROBABILITIES, TEXT_COLUMNS, Origin, present
 
 ONLY_TO_LEARN = (PROBABILITIES, *PLACE_COLUMNS)  # columns that validation rows lack
 
@@ -106,7 +106,7 @@ def _evenly_picked(rows: Dataset, count: int, seed: int) -> np.ndarray:
 
 def _texts_of(rows: Dataset) -> tuple[np.ndarray, np.ndarray]:
     """Return the id of the text of each of N rows, (N,), and the rows of each of U texts, (U,)."""
-    columns = [name for name in TEXT_COLUMNS if name in rows.column_names]
+    columns = present(TEXT_COLUMNS, rows)
     _, text_of_row, size_of_text = np.unique(
         text_digests(rows, columns), return_inverse=True, return_counts=True
     )

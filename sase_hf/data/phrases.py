@@ -30,7 +30,7 @@ from .columns import AGAINST_COLUMNS, SPAN_COLUMNS
 from .labels import LabelColumn
 from .rationales import Span
 from .repeats import text_digests
-from .sources import TEXT_COLUMNS, scratch_file, writing_rows
+from .sources import TEXT_COLUMNS, present, scratch_file, writing_rows
 
 logger = logging.getLogger(__name__)
 
@@ -123,12 +123,8 @@ def without_wrong_reasons(
         if marked or notes:
             changed["train"] = _without_phrases(splits["train"], notes)
     for name, rows in changed.items():
-        changed[name] = rows.remove_columns(_present(AGAINST_COLUMNS, rows))
+        changed[name] = rows.remove_columns(present(AGAINST_COLUMNS, rows))
     return changed, list(notes)
-
-
-def _present(names: Sequence[str], rows: Dataset) -> list[str]:
-    return [name for name in names if name in rows.column_names]
 
 
 def _texts_and_marks(row: Row, names: Sequence[str]) -> Iterator[tuple[str, Sequence[Place]]]:
@@ -147,12 +143,12 @@ def marked_against(splits: Iterable[Dataset]) -> Counter[Phrase]:
     digests_of_phrase: dict[Phrase, set[int]] = defaultdict(set)
     num_overlapping = 0
     for rows in splits:
-        names = _present(AGAINST_COLUMNS, rows)
+        names = present(AGAINST_COLUMNS, rows)
         if not names:
             continue
-        texts = _present(TEXT_COLUMNS, rows)
+        texts = present(TEXT_COLUMNS, rows)
         digests = text_digests(rows, texts).tolist()
-        columns = [*texts, *names, *_present(SPAN_COLUMNS, rows)]
+        columns = [*texts, *names, *present(SPAN_COLUMNS, rows)]
         for digest, row in zip(digests, rows.select_columns(columns), strict=True):
             phrases, num_overlapping_of_row = _phrases_against(row)
             num_overlapping += num_overlapping_of_row
@@ -218,10 +214,10 @@ def passed_over(rows: Dataset, labels: LabelColumn) -> dict[Phrase, Telling]:
     `MOST_MARKED` of these rows at most mark it, and `LEAST_SHARE` or more have one label, the odds
     of which it raises `LEAST_ODDS` times. Numbers have no such phrases.
     """
-    names = _present(SPAN_COLUMNS, rows)
+    names = present(SPAN_COLUMNS, rows)
     if labels.kind not in (SINGLE_LABEL, MULTI_LABEL) or not names:
         return {}
-    columns = [*_present(TEXT_COLUMNS, rows), *names, "label"]
+    columns = [*present(TEXT_COLUMNS, rows), *names, "label"]
     marked = [row for row in rows.select_columns(columns) if any(row[name] for name in names)]
     if len(marked) < LEAST_ROWS:
         return {}

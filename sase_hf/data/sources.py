@@ -388,6 +388,11 @@ def _names_of_ids(values: Iterable[Any], name_of: Mapping[int, str]) -> list[obj
     return names
 
 
+def present(names: Sequence[str], rows: Dataset) -> list[str]:
+    """Return those of some columns that a dataset has, such as its `TEXT_COLUMNS`."""
+    return [name for name in names if name in rows.column_names]
+
+
 def with_column(rows: Dataset, name: str, values: Sequence[Any], feature: Any = None) -> Dataset:
     """Return rows with one more column, whose type is the `feature`, or that of the values."""
     # The fingerprint is random, because hashing all values takes long.

@@ -43,6 +43,7 @@ from .sources import (
     StoredSplit,
     numbered,
     open_sources,
+    present,
     scratch_file,
     with_column,
     writing_rows,
@@ -106,7 +107,7 @@ class Rows:
         The texts of pairs come row by row, so that any part has both languages of a translation.
         """
         train = self.splits["train"]
-        columns = [train[name] for name in TEXT_COLUMNS if name in train.column_names]
+        columns = [train[name] for name in present(TEXT_COLUMNS, train)]
         if len(columns) > 1:
             return chain.from_iterable(zip(*columns, strict=True))
         if self.unlabelled is None:

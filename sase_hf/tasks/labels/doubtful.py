@@ -19,7 +19,7 @@ from transformers import (
 from ...data.label_values import NUMBER
 from ...data.repeats import text_digests
 from ...data.rows import CsvForm
-from ...data.sources import PLACE_COLUMNS, TEXT_COLUMNS
+from ...data.sources import PLACE_COLUMNS, TEXT_COLUMNS, present
 from ...data.splits import Rows
 from ...data.tokenizer import cut_texts, truncation
 from ...evaluation.doubtful_labels import Doubt, doubtful_rows
@@ -112,7 +112,7 @@ def write_doubtful(
     Returns a table of the first rows for the page; None, and no file, if no label is doubtful.
     """
     train = setup.rows.splits["train"]
-    columns = [name for name in TEXT_COLUMNS if name in train.column_names]
+    columns = present(TEXT_COLUMNS, train)
     doubts = doubtful_rows(
         setup.tokens["train"],
         text_digests(train, columns),
@@ -139,7 +139,7 @@ def _rows_of(
 ) -> Iterator[Row]:
     """Yield the row of the file for each doubt."""
     train = rows.splits["train"].select([doubt.row for doubt in doubts])
-    texts = [list(train[name]) for name in TEXT_COLUMNS if name in train.column_names]
+    texts = [list(train[name]) for name in present(TEXT_COLUMNS, train)]
     reasons = _reasons(doubts, texts, tokenizer)
     for doubt, row, why in zip(doubts, train, reasons, strict=True):
         cells = {name: row[name] for name in reversed(PLACE_COLUMNS) if name in row}
