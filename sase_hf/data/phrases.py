@@ -147,11 +147,15 @@ def marked_against(splits: Iterable[Dataset]) -> Counter[Phrase]:
         if not names:
             continue
         texts = present(TEXT_COLUMNS, rows)
-        digests = text_digests(rows, texts).tolist()
         columns = [*texts, *names, *present(SPAN_COLUMNS, rows)]
-        for digest, row in zip(digests, rows.select_columns(columns), strict=True):
+        phrases_of_row: dict[int, set[Phrase]] = {}
+        for number, row in enumerate(rows.select_columns(columns)):
             phrases, num_overlapping_of_row = _phrases_against(row)
             num_overlapping += num_overlapping_of_row
+            if phrases:
+                phrases_of_row[number] = phrases
+        digests = text_digests(rows.select([*phrases_of_row]), texts).tolist()
+        for digest, phrases in zip(digests, phrases_of_row.values(), strict=True):
             for phrase in phrases:
                 digests_of_phrase[phrase].add(digest)
     if num_overlapping:
