@@ -41,6 +41,7 @@ RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
     "seed": (lambda x: 0 <= x < 2**32, "from 0 to 4294967295"),
     "data_seed": (lambda x: 0 <= x < 2**32, "from 0 to 4294967295"),
     "folds": (lambda x: x >= 2, "2 or more"),
+    "time_budget": (lambda x: 0 < x < math.inf, "above 0"),
     "dataloader_num_workers": (lambda x: x >= 0, "0 or more"),
     **dict.fromkeys(
         ("logging_steps", "eval_steps", "save_steps"),
@@ -283,6 +284,10 @@ class RunArguments(TrainingArguments):
     early_stopping_patience: int | None = flag(
         "Stop after this number of evaluations with neither a better metric_for_best_model nor a "
         "lower loss."
+    )
+    time_budget: float | None = flag(
+        "Seconds that the run may take, from reading the rows to the report: fewer epochs than "
+        "planned where they do not fit, by a short trial on some of the rows."
     )
     record: str | None = flag(
         "File for the JSON record of the measurement: metrics, data, seed, versions, hardware."

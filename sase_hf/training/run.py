@@ -48,6 +48,7 @@ from .checkpoints import (
 )
 from .predictions import write_predictions
 from .task import AnyTask, TrainingSetup
+from .time_budget import epochs_in_time
 from .trainer import SelfAttentiveTrainer
 
 logger = logging.getLogger(__name__)
@@ -152,6 +153,8 @@ class _Run:
         args = self.args
         args.push_to_hub = False  # a run pushes once, after training, and not as `Trainer` does
         self.setup, chosen = assemble(self.task, checkpoint)
+        if args.time_budget is not None:
+            chosen |= self.keep_to_time(checkpoint)
         self.given.update(chosen)
         if args.do_train:
             read = self.task.what_is_read(self.setup.rows)
@@ -163,6 +166,18 @@ class _Run:
                 token=args.hub_token,
             )
         self.trainer = self.task.make_trainer(self.setup)
+
+    def keep_to_time(self, checkpoint: Path | None) -> dict[str, Any]:
+        """Choose the length of the training by the time budget, or that of the resumed run."""
+        if checkpoint is None:
+            name = "num_train_epochs"
+            value = epochs_in_time(self.task, self.setup, self.start)
+        else:
+            state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
+            name = "max_steps"
+            value = state.max_steps
+        setattr(self.args, name, value)
+        return {name: value}
 
     def train(self, checkpoint: Path | None) -> None:
         """Train, and save the model."""
@@ -253,6 +268,7 @@ def check_arguments(task: AnyTask) -> None:
     if seed is not None and seed < 0:
         raise refusal(f"--shuffle_seed is {seed}", "it must be 0 or more")
     check_smoothing(task)
+    check_time_budget(task.arguments.run)
     check_files(task)
     check_reporting(task.arguments.run)
     check_push(task.arguments.run)
@@ -284,6 +300,17 @@ def check_smoothing(task: AnyTask) -> None:
         f"--label_smoothing_factor is {factor}",
         f"give --label_smoothing {factor}" if has_own_smoothing else "leave it out",
     )
+
+
+def check_time_budget(args: RunArguments) -> None:
+    """Raise ValueError if there is a time budget and nothing to shorten by it."""
+    if args.time_budget is None:
+        return
+    given = f"--time_budget is {args.time_budget:g}"
+    if not args.do_train:
+        raise refusal(f"{given}, but nothing is trained", "leave it out")
+    if args.max_steps > 0:
+        raise refusal(f"{given}, and --max_steps is {args.max_steps}", "leave out one of the two")
 
 
 def check_reporting(args: RunArguments) -> None:

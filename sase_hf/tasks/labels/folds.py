@@ -6,7 +6,6 @@ In K folds, all rows of the file are predicted.
 Shapes: N rows, C labels or outputs.
 """
 
-import copy
 import logging
 import math
 import tempfile
@@ -21,7 +20,6 @@ import torch
 from ...data.held_out import Fold
 from ...evaluation.metrics import DEFAULT_METRICS, load_metrics
 from ...models.answers import Answers
-from ...training.arguments import Arguments
 from ...training.progress import only_training_bar
 from ...training.run import run
 from ...training.task import TrainingSetup
@@ -101,12 +99,7 @@ def measure_folds(task: "LabelTask", num_folds: int) -> OutOfFold:
 
 
 def _task_of_fold(task: "LabelTask", fold: Fold, folder: Path) -> "LabelTask":
-    arguments = task.arguments
-    of_run = copy.copy(arguments.run)
-    for name, value in {**LEFT_OUT, "output_dir": str(folder)}.items():
-        setattr(of_run, name, value)
-    of_fold = copy.copy(task)
-    of_fold.arguments = Arguments(arguments.data, arguments.model, of_run)
+    of_fold = task.changed({**LEFT_OUT, "output_dir": str(folder)})
     of_fold.fold = fold
     return of_fold
 

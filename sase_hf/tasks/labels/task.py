@@ -99,6 +99,11 @@ class LabelRunArguments(RunArguments):
                 f"--folds is {self.folds}, and there are {self.world_size} processes",
                 "start one process",
             )
+        if self.folds is not None and self.time_budget is not None:
+            raise refusal(
+                f"--folds is {self.folds}, and --time_budget is {self.time_budget:g}",
+                "leave out one of the two",
+            )
         if self.calibrate and not (self.do_train and self.do_eval):
             raise ValueError("--calibrate fits a model after training; add --do_train --do_eval")
         if self.report and not self.do_eval:
