@@ -197,7 +197,7 @@ def _write_graphs(checkpoint: str, folder: Path, int8: bool) -> None:
     free = {0: torch.export.Dim("B"), 1: torch.export.Dim("T")}
     program = torch.onnx.export(
         graph,
-        tuple(torch.ones(3, 16, dtype=torch.long) for _ in graph.inputs),
+        tuple(torch.ones(3, 7, dtype=torch.long) for _ in graph.inputs),
         dynamo=True,
         dynamic_shapes=tuple(free for _ in graph.inputs),
         input_names=graph.inputs,
