@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -66,16 +67,16 @@ class OutOfFold(NamedTuple):
     """What the models of all folds measured, over the rows of all of them.
 
     metrics: those of `this model`, by name.
-    intervals: for each of them the bounds of `interval`.
     simple: the metrics of the simple models, by model and name.
+    intervals: for each metric of `this model` the bounds of `interval`; a bootstrap takes seconds.
     in_short: the sentence that a report begins with, if there is one.
     """
 
     folds: int
     rows: int
     metrics: dict[str, float]
-    intervals: dict[str, tuple[float, float]]
     simple: dict[str, dict[str, float]]
+    intervals: Mapping[str, tuple[float, float]] = MappingProxyType({})
     in_short: str | None = None
 
 
@@ -93,7 +94,7 @@ def measure_folds(task: "LabelTask", num_folds: int) -> OutOfFold:
         parts.append(of_fold.fold_outputs)
         done = pooled([parts[-1]], num_folds).metrics
         logger.info(f"fold {number + 1} of {num_folds}: {in_words(done)}")
-    measured = pooled(parts, num_folds)
+    measured = pooled(parts, num_folds)._replace(intervals=intervals_of(parts))
     logger.info(in_one_line(measured))
     return measured
 
@@ -128,28 +129,41 @@ def outputs_of_fold(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> Fold
 def pooled(parts: Sequence[FoldOutputs], num_folds: int) -> OutOfFold:
     """Measure the rows of some folds together; a simple model counts if every fold has it."""
     answers = parts[0].answers
+    systems: dict[str, dict[str, float]] = {}
+    for system in parts[0].outputs:
+        if all(system in part.outputs for part in parts):
+            true, predicted = _true_and_predicted(parts, system)
+            systems[system] = {
+                metric.name: float(metric.score(true, predicted)) for metric in _metrics(answers)
+            }
+    true, predicted = _true_and_predicted(parts, THIS_MODEL)
+    tables = class_scores(torch.from_numpy(predicted), torch.from_numpy(true), answers)
+    report = Report(len(true), {**systems}, *tables, facts={}, wrong=[], right=[])
+    in_short = headline(report, in_folds=True)
+    own = systems.pop(THIS_MODEL)
+    return OutOfFold(num_folds, len(true), own, systems, in_short=in_short)
+
+
+def intervals_of(parts: Sequence[FoldOutputs]) -> dict[str, tuple[float, float]]:
+    """Return the interval of each metric of the model over the rows of all folds, by name."""
+    true, predicted = _true_and_predicted(parts, THIS_MODEL)
+    metrics = _metrics(parts[0].answers)
+    return {metric.name: interval(metric, true, predicted) for metric in metrics}
+
+
+def _metrics(answers: Answers) -> list[Any]:
+    return load_metrics(DEFAULT_METRICS[answers.kind], answers.kind)
+
+
+def _true_and_predicted(parts: Sequence[FoldOutputs], system: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the labels of all rows, and those that a system predicts in the same form."""
+    answers = parts[0].answers
     true = np.concatenate([part.labels for part in parts])
     if answers.has_labels:
         true = true.astype(int)
-    systems: dict[str, dict[str, float]] = {}
-    intervals: dict[str, tuple[float, float]] = {}
-    chosen: dict[str, torch.Tensor] = {}
-    for system in parts[0].outputs:
-        if any(system not in part.outputs for part in parts):
-            continue
-        logits = np.concatenate([part.outputs[system] for part in parts])
-        chosen[system] = answers.chosen(torch.from_numpy(logits)).reshape(true.shape)
-        predicted = chosen[system].numpy()
-        systems[system] = {}
-        for metric in load_metrics(DEFAULT_METRICS[answers.kind], answers.kind):
-            systems[system][metric.name] = float(metric.score(true, predicted))
-            if system == THIS_MODEL:
-                intervals[metric.name] = interval(metric, true, predicted)
-    classes, confusion = class_scores(chosen[THIS_MODEL], torch.from_numpy(true), answers)
-    report = Report(len(true), {**systems}, classes, confusion, facts={}, wrong=[], right=[])
-    in_short = headline(report, in_folds=True)
-    own = systems.pop(THIS_MODEL)
-    return OutOfFold(num_folds, len(true), own, intervals, systems, in_short)
+    logits = np.concatenate([part.outputs[system] for part in parts])
+    predicted = answers.chosen(torch.from_numpy(logits)).reshape(true.shape)
+    return true, predicted.numpy()
 
 
 def interval(metric: Any, true: np.ndarray, predicted: np.ndarray) -> tuple[float, float]:
