@@ -1,9 +1,6 @@
 """The base model: sentence matrix, attention and penalty."""
 
 import random
-import shutil
-import sysconfig
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,24 +53,14 @@ def test_model_inputs_embeds_equal_ids(model_class: type[Any]) -> None:
     assert all(torch.equal(one, other) for one, other in zip(by_ids, by_vectors, strict=True))
 
 
-CAN_COMPILE = Path(sysconfig.get_path("include"), "Python.h").exists() and any(
-    map(shutil.which, ("g++", "clang++"))
-)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)  # the compiler is slow on a busy machine
-@pytest.mark.skipif(not CAN_COMPILE, reason="needs a C++ compiler and Python's headers")
 @pytest.mark.filterwarnings("ignore")  # torch's compiler warns about itself
-@pytest.mark.parametrize(
-    ("pooling", "backend"), [("self_attention", "inductor"), ("last", "aot_eager")]
-)
+@pytest.mark.parametrize("pooling", ["self_attention", "last"])
 @torch.no_grad()
-def test_model_compiled_equals_eager_at_any_length(pooling: str, backend: str) -> None:
-    """The graph of the second is computed without the compiler of C++, which takes most time."""
+def test_model_compiled_equals_eager_at_any_length(pooling: str) -> None:
+    """The graph alone is computed: the C++ code that torch makes of it takes a minute."""
     rng = random.Random(1)
     model = tiny.tiny_model(SelfAttentiveModel, pooling=pooling)
-    compiled = torch.compile(model, dynamic=True, backend=backend)
+    compiled = torch.compile(model, dynamic=True, backend="aot_eager")
     for count, padding, extra in ((3, "left", 7), (5, "holed", 30)):
         texts = [tiny.random_text(rng) for _ in range(count)] + [[]]
         batch = tiny.text_batch(texts, padding, rng, extra)
