@@ -338,6 +338,29 @@ def test_words_for_a_label_are_blue_and_words_against_it_red(
         assert hue(red) == "red", red
 
 
+@pytest.mark.browser
+def test_numbers_are_whole_among_the_styles_of_a_notebook(chromium: Any) -> None:
+    """JupyterLab has these rules for every table and list of an output."""
+    rules = """
+        .jp-RenderedHTMLCommon table { table-layout: fixed; margin: 0 auto 1em; }
+        .jp-RenderedHTMLCommon :is(td, th, tr) { padding: 0.5em; max-width: none; }
+        :not(.jp-RenderedMarkdown).jp-RenderedHTMLCommon :is(td, th, tr) { text-align: right; }
+        .jp-RenderedHTMLCommon tbody tr:nth-child(even) { background: red; }
+        .jp-RenderedHTMLCommon ol:not(.list-inline) { padding-left: 2em; }
+    """
+    fragment = attention_fragment(explained("dull but fine", [-1.0, 0, 1.0]))
+    tab = chromium.new_page(viewport={"width": 900, "height": 900})
+    output = f'<div class="jp-RenderedHTMLCommon">{fragment}</div>'
+    tab.set_content(f"<style>{rules}</style>{output}")
+    ends = "nodes => nodes.map(node => Math.round(node.getBoundingClientRect().right))"
+    (aside,) = tab.locator("aside").evaluate_all(ends)
+    assert max(tab.locator("aside :is(td, li)").evaluate_all(ends)) <= aside
+    starts = "nodes => nodes.map(node => Math.round(node.getBoundingClientRect().left))"
+    assert len(set(tab.locator("aside :is(tr, li)").evaluate_all(starts))) == 1
+    colour = "rows => rows.map(row => getComputedStyle(row).backgroundColor)"
+    assert set(tab.locator("aside tr").evaluate_all(colour)) == {"rgba(0, 0, 0, 0)"}
+
+
 @pytest.mark.slow
 @pytest.mark.browser
 def test_page_in_a_browser_colours_what_each_word_added_by_itself(
