@@ -41,7 +41,7 @@ RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
     "seed": (lambda x: 0 <= x < 2**32, "from 0 to 4294967295"),
     "data_seed": (lambda x: 0 <= x < 2**32, "from 0 to 4294967295"),
     "folds": (lambda x: x >= 2, "2 or more"),
-    "time_budget": (lambda x: 0 < x < math.inf, "above 0"),
+    "time_budget": (lambda x: 0 < x < math.inf, "above 0 and finite"),
     "dataloader_num_workers": (lambda x: x >= 0, "0 or more"),
     **dict.fromkeys(
         ("logging_steps", "eval_steps", "save_steps"),
@@ -286,8 +286,8 @@ class RunArguments(TrainingArguments):
         "lower loss."
     )
     time_budget: float | None = flag(
-        "Seconds that the run may take, from reading the rows to the report: fewer epochs than "
-        "planned where they do not fit, by a short trial on some of the rows."
+        "Seconds that the run may take from reading the rows on: fewer epochs than planned where a "
+        "short trial finds that they do not fit."
     )
     record: str | None = flag(
         "File for the JSON record of the measurement: metrics, data, seed, versions, hardware."

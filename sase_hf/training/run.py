@@ -48,7 +48,7 @@ from .checkpoints import (
 )
 from .predictions import write_predictions
 from .task import AnyTask, TrainingSetup
-from .time_budget import epochs_in_time
+from .time_budget import TimeBudget
 from .trainer import SelfAttentiveTrainer
 
 logger = logging.getLogger(__name__)
@@ -120,6 +120,7 @@ class _Run:
         self.history: list[dict[str, Any]] | None = None  # None without training
         self.tables: list[Table] = []
         self.predictions: Path | None = None
+        self.budget: TimeBudget | None = None
 
     def outcome(self, checkpoint: Path | None) -> dict[str, Any]:
         """Do all steps, from a checkpoint if there is one to resume; return what `run` returns."""
@@ -137,6 +138,8 @@ class _Run:
         record = self.record()
         if self.trainer.is_world_process_zero():
             self.publish(record)
+        if self.budget is not None:
+            self.budget.log_end()
         self.trainer.end()
         return {
             "metrics": self.metrics,
@@ -154,7 +157,9 @@ class _Run:
         args.push_to_hub = False  # a run pushes once, after training, and not as `Trainer` does
         self.setup, chosen = assemble(self.task, checkpoint)
         if args.time_budget is not None:
-            chosen |= self.keep_to_time(checkpoint)
+            chosen |= self.length_in_time(checkpoint)
+        for name, value in chosen.items():
+            setattr(args, name, value)
         self.given.update(chosen)
         if args.do_train:
             read = self.task.what_is_read(self.setup.rows)
@@ -166,18 +171,15 @@ class _Run:
                 token=args.hub_token,
             )
         self.trainer = self.task.make_trainer(self.setup)
+        if self.budget is not None:
+            self.trainer.add_callback(self.budget)
 
-    def keep_to_time(self, checkpoint: Path | None) -> dict[str, Any]:
-        """Choose the length of the training by the time budget, or that of the resumed run."""
-        if checkpoint is None:
-            name = "num_train_epochs"
-            value = epochs_in_time(self.task, self.setup, self.start)
-        else:
-            state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
-            name = "max_steps"
-            value = state.max_steps
-        setattr(self.args, name, value)
-        return {name: value}
+    def length_in_time(self, checkpoint: Path | None) -> dict[str, Any]:
+        """Return the arguments that keep the training within its time, or as it was begun."""
+        if checkpoint is not None:
+            return length_of_resumed(checkpoint)
+        self.budget = TimeBudget(self.task, self.setup, self.start)
+        return {"num_train_epochs": self.budget.epochs(self.args.num_train_epochs)}
 
     def train(self, checkpoint: Path | None) -> None:
         """Train, and save the model."""
@@ -259,6 +261,18 @@ class _Run:
                 about={"license": "", "language": ""},  # a training run knows neither
                 token=args.hub_token,
             )
+
+
+def length_of_resumed(checkpoint: Path) -> dict[str, Any]:
+    """Return the length of the run of a checkpoint, which its time budget has decided."""
+    state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
+    if state.global_step >= state.max_steps:
+        raise refusal(
+            f"the run of {checkpoint} has ended",
+            "leave out --time_budget to train for more --num_train_epochs",
+        )
+    logger.info(f"time budget: the resumed run keeps its length, {state.max_steps:,} updates")
+    return {"max_steps": state.max_steps, "num_train_epochs": state.num_train_epochs}
 
 
 def check_arguments(task: AnyTask) -> None:

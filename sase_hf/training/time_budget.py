@@ -1,6 +1,7 @@
 """Fewer epochs than planned, so that a run ends within the seconds that it may take."""
 
 import copy
+import gc
 import logging
 import math
 import random
@@ -8,126 +9,215 @@ import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from accelerate.utils import broadcast_object_list
 from datasets import DatasetDict
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
-from transformers.trainer_utils import IntervalStrategy, SaveStrategy
+from transformers.trainer_utils import IntervalStrategy, SaveStrategy, SchedulerType
 
 from ..utils.errors import refusal
+from .arguments import RunArguments
 from .progress import EpochLines, only_training_bar
 from .task import AnyTask, TrainingSetup
 
 logger = logging.getLogger(__name__)
 
-# The rows of a trial: so many updates of training, and so many batches of evaluation.
-TRIED_UPDATES = 8
-TRIED_BATCHES = 2
-# What follows the training, in epochs of it. With a report it was 1.3 epochs of 3,600 reviews, and
-# 2 of 4,500 questions.
-EPOCHS_OF_REPORT = 2.0
-EPOCHS_OF_EVALUATION = 0.5
-LEAST_EPOCHS = 0.1  # of a run that learns anything
-# How a trial differs from its run: two epochs, of which the second is timed, and no files.
+TRIED_UPDATES = 16  # of which the second half is timed
+TRIED_BATCHES = 2  # of evaluation
+# How a trial differs from its run.
 TRIAL: dict[str, Any] = {
     "disable_tqdm": True,
     "early_stopping_patience": None,
+    "eval_strategy": IntervalStrategy.NO,
     "load_best_model_at_end": False,
     "logging_strategy": IntervalStrategy.NO,
-    "num_train_epochs": 2,
+    "lr_scheduler_type": SchedulerType.CONSTANT,
+    "max_steps": TRIED_UPDATES,
     "report": False,
     "report_to": [],
-    "save_strategy": SaveStrategy.NO,
+    "save_steps": TRIED_UPDATES,
+    "save_strategy": SaveStrategy.STEPS,
+    "warmup_steps": 0,
 }
+# What a report takes, with the fit of a linear part: so many epochs without their evaluations, so
+# many evaluations, and so many seconds. It is a little more than was measured.
+EPOCHS_OF_REPORT = 1.5
+EVALUATIONS_OF_REPORT = 8
+SECONDS_OF_REPORT = 5.0
+LEAST_EPOCHS = 0.1  # of a run that learns anything
 
 
-class _Clock(TrainerCallback):
-    """Times the last epoch of a training: its updates, and the evaluation after them."""
+class Costs(NamedTuple):
+    """The seconds of an update, of evaluating a row, and of saving a checkpoint."""
 
-    def __init__(self) -> None:
-        self.begin = 0.0
-        self.end_of_updates = 0.0
-        self.end = 0.0
+    update: float
+    row: float
+    save: float
+
+
+class TimeBudget(TrainerCallback):
+    """Plans a training by the seconds of its run, and begins no epoch that would not fit.
+
+    seconds: those of `--time_budget`.
+    start: when the run began, by `time.perf_counter`.
+    updates: the seconds of the updates of an epoch.
+    between: those of the evaluations and checkpoints of an epoch.
+    after: those of what follows the training.
+    """
+
+    def __init__(self, task: AnyTask, setup: TrainingSetup, start: float) -> None:
+        args = task.arguments.run
+        self.seconds = float(args.time_budget)
+        self.start = start
+        measured = [measure(task, setup)]
+        broadcast_object_list(measured)  # all processes train for the same epochs
+        (costs,) = measured
+        num_rows = {name: split.num_rows for name, split in setup.tokens.items()}
+        num_updates = math.ceil(num_rows["train"] / rows_per_update(args))
+        evaluation = num_rows.get("validation", 0) * costs.row
+        num_evaluations = _times(args.eval_strategy, args.eval_steps, num_updates, args)
+        num_saves = _times(args.save_strategy, args.save_steps, num_updates, args)
+        self.updates = num_updates * costs.update
+        self.between = num_evaluations * evaluation + num_saves * costs.save
+        self.after = evaluation if args.do_eval else 0.0
+        if args.do_predict:
+            self.after += num_rows.get("test", 0) * costs.row
+        if getattr(args, "report", False) or getattr(args, "calibrate", False):
+            self.after += EPOCHS_OF_REPORT * self.updates + EVALUATIONS_OF_REPORT * evaluation
+            self.after += SECONDS_OF_REPORT
+        self._begin_of_epoch = start
+
+    @property
+    def passed(self) -> float:
+        """The seconds since the start of the run, the same in all processes."""
+        seconds = [time.perf_counter() - self.start]
+        broadcast_object_list(seconds)
+        return seconds[0]
+
+    def epochs(self, planned: float) -> float:
+        """Return the planned epochs if they fit, else as many as fit, and log the estimate.
+
+        ValueError if hardly one fits.
+        """
+        passed = self.passed
+        epoch = self.updates + self.between
+        fitting = (self.seconds - passed - self.after) / epoch
+        estimate = (
+            f"{passed:.0f} have passed, an epoch takes about {epoch:.2g} and what follows the "
+            f"training about {self.after:.2g}"
+        )
+        if fitting < min(planned, LEAST_EPOCHS):
+            least = math.ceil(passed + self.after + min(planned, 1) * epoch)
+            raise refusal(
+                f"--time_budget is {self.seconds:g} seconds, of which {estimate}",
+                f"give at least {least}, or fewer rows by --max_train_samples",
+            )
+        whole = math.floor(fitting) if fitting >= 1 else math.floor(10 * fitting) / 10
+        epochs = planned if fitting >= planned else whole
+        logger.info(
+            f"time budget: of {self.seconds:g} seconds {estimate}, so {epochs:g} of {planned:g} "
+            "epochs fit"
+        )
+        return epochs
 
     def on_epoch_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Begin anew."""
-        self.begin = time.perf_counter()
+        """Take the time."""
+        self._begin_of_epoch = self.passed
+
+    def on_epoch_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """End the training if another epoch would not fit."""
+        passed = self.passed
+        epoch = passed - self._begin_of_epoch + self.between
+        if passed + self.between + epoch + self.after <= self.seconds:
+            return
+        if state.global_step < state.max_steps:
+            logger.info(
+                f"time budget: no further epoch fits after {passed:.0f} of {self.seconds:g} seconds"
+            )
+        control.should_training_stop = True
+
+    def log_end(self) -> None:
+        """Log what the run took; warn if that was more than it might."""
+        passed = self.passed
+        level = logging.INFO if passed <= self.seconds else logging.WARNING
+        logger.log(level, f"time budget: the run took {passed:.0f} of {self.seconds:g} seconds")
+
+
+def rows_per_update(args: RunArguments) -> int:
+    """Return the rows of an update, over all processes."""
+    return int(args.train_batch_size * args.world_size * args.gradient_accumulation_steps)
+
+
+def _times(strategy: str, steps: float | None, num_updates: int, args: RunArguments) -> float:
+    """Return how often an epoch is interrupted by an evaluation or a checkpoint."""
+    if strategy == "no":
+        return 0.0
+    if strategy != "steps" or steps is None:
+        return 1.0
+    planned = num_updates * args.num_train_epochs
+    return num_updates / (steps if steps >= 1 else max(steps * planned, 1.0))
+
+
+class _Clock(TrainerCallback):
+    """Notes when each update ended, and when a checkpoint was complete."""
+
+    def __init__(self) -> None:
+        self.updates: list[float] = []
+        self.save = 0.0
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Take the time after an update."""
-        self.end_of_updates = time.perf_counter()
+        """Note the end of an update."""
+        self.updates.append(time.perf_counter())
 
-    def on_train_end(
+    def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Take the time after the evaluation."""
-        self.end = time.perf_counter()
+        """Note that a checkpoint is complete."""
+        self.save = time.perf_counter()
 
 
-def epochs_in_time(task: AnyTask, setup: TrainingSetup, start: float) -> float:
-    """Return the planned epochs, or as many as end within `--time_budget`, and log the estimate.
-
-    `start` is when the run began, by `time.perf_counter`. An epoch is timed on some of the rows,
-    with a copy of the model. ValueError if hardly an epoch fits.
-    """
+def measure(task: AnyTask, setup: TrainingSetup) -> Costs:
+    """Train a copy of the model on some of the rows, save it and evaluate it; return the times."""
     args = task.arguments.run
-    seconds = _seconds_of_epoch(task, setup)
-    passed = time.perf_counter() - start
-    measured = [seconds, passed]
-    broadcast_object_list(measured)  # all processes train for the same epochs
-    seconds, passed = measured
-    after = EPOCHS_OF_REPORT if getattr(args, "report", False) else EPOCHS_OF_EVALUATION
-    fitting = (args.time_budget - passed) / seconds - after
-    if fitting < LEAST_EPOCHS:
-        least = passed + seconds * (after + 1)
-        raise refusal(
-            f"--time_budget is {args.time_budget:g} seconds, but the run has taken {passed:.0f}, "
-            f"and an epoch takes about {seconds:.0f}",
-            f"give at least {math.ceil(least)}, or fewer rows by --max_train_samples",
-        )
-    planned = args.num_train_epochs
-    epochs = min(planned, math.floor(fitting) if fitting >= 1 else math.floor(10 * fitting) / 10)
-    logger.info(
-        f"time budget: an epoch takes about {seconds:.2g} seconds, so {epochs:g} of {planned:g} "
-        f"epochs fit into {args.time_budget:g}"
-    )
-    return epochs
-
-
-def _seconds_of_epoch(task: AnyTask, setup: TrainingSetup) -> float:
-    """Return the estimate for an epoch with its evaluation, in seconds."""
-    args = task.arguments.run
-    tokens = setup.tokens
-    rows_per_update = args.train_batch_size * args.world_size * args.gradient_accumulation_steps
-    tried = {"train": min(TRIED_UPDATES * rows_per_update, tokens["train"].num_rows)}
-    if "validation" in tokens:
-        num_evaluated = TRIED_BATCHES * args.eval_batch_size * args.world_size
-        tried["validation"] = min(num_evaluated, tokens["validation"].num_rows)
+    tried = {
+        "train": TRIED_UPDATES * rows_per_update(args),
+        "validation": TRIED_BATCHES * args.eval_batch_size * args.world_size,
+    }
     clock = _Clock()
     with tempfile.TemporaryDirectory() as scratch, only_training_bar():
         trial = task.changed({**TRIAL, "output_dir": scratch})
-        trainer = trial.make_trainer(_part_of(setup, tried, args.seed))
+        part = _part_of(setup, tried, args.seed)
+        trainer = trial.make_trainer(part)
         trainer.remove_callback(EpochLines)
         trainer.add_callback(clock)
         trainer.train()
-    seconds = (clock.end_of_updates - clock.begin) * tokens["train"].num_rows / tried["train"]
-    if "validation" in tokens:
-        share = tried["validation"] / tokens["validation"].num_rows
-        seconds += (clock.end - clock.end_of_updates) / share
-    return seconds
+        first, last = clock.updates[TRIED_UPDATES // 2 - 1], clock.updates[-1]
+        update = (last - first) / (TRIED_UPDATES - TRIED_UPDATES // 2)
+        row = update / rows_per_update(args)  # where nothing is evaluated; more than it takes
+        if "validation" in part.tokens:
+            trainer.evaluate()
+            start = time.perf_counter()
+            trainer.evaluate()
+            row = (time.perf_counter() - start) / part.tokens["validation"].num_rows
+    del trainer
+    gc.collect()  # a trainer is one of its own callbacks, and holds the copy
+    return Costs(update, row, save=clock.save - last)
 
 
 def _part_of(setup: TrainingSetup, counts: Mapping[str, int], seed: int) -> TrainingSetup:
-    """Return a copy of the model with so many rows of each split, drawn at random."""
+    """Return a copy of the model with at most so many rows of each split, drawn at random."""
     rows = DatasetDict()
     tokens = DatasetDict()
-    for name, count in counts.items():
+    for name in counts.keys() & setup.tokens.keys():
         of_split = setup.tokens[name]
+        count = min(counts[name], of_split.num_rows)
         numbers = random.Random(seed).sample(range(of_split.num_rows), count)
         rows[name] = setup.rows.splits[name].select(numbers)
         tokens[name] = of_split.select(numbers)

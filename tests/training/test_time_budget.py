@@ -1,25 +1,37 @@
 """The time budget of a run: which epochs it leaves, and that it changes nothing else."""
 
+import itertools
 import logging
-import math
 import re
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rows import write_jsonl
-from runs import QUIET, TINY_MODEL, flags, run_tiny, same_weights, train_tiny, weights
+from runs import QUIET, SIZES, TINY_MODEL, flags, run_tiny, same_weights, train_tiny, weights
 
-from sase_hf.tasks import RetrievalTask, TranslationTask
+from sase_hf.tasks import LabelTask, RetrievalTask, TranslationTask
 from sase_hf.training import run, time_budget
 from sase_hf.training.command_line import parse_arguments
+from sase_hf.training.time_budget import Costs
+from sase_hf.training.trainer import SelfAttentiveTrainer
 
 PAIRS = [{"query": f"which animal number {n}", "document": f"number {n} ran"} for n in range(12)]
 
 
-def take(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every epoch take so many seconds."""
-    monkeypatch.setattr(time_budget, "_seconds_of_epoch", lambda task, setup: seconds)
+ROWS_PER_UPDATE = 4
+UPDATES_PER_EPOCH = 12
+
+
+def take(monkeypatch: pytest.MonkeyPatch, **seconds: float) -> None:
+    """Let an epoch of updates, the evaluation of all rows and a checkpoint take so many seconds."""
+    costs = Costs(
+        update=seconds.get("updates", 0.0) / UPDATES_PER_EPOCH,
+        row=seconds.get("evaluation", 0.0) / SIZES["validation"],
+        save=seconds.get("save", 0.0),
+    )
+    monkeypatch.setattr(time_budget, "measure", lambda task, setup: costs)
 
 
 def test_time_budget_leaves_a_run_that_fits_as_it_is(
@@ -34,11 +46,15 @@ def test_time_budget_leaves_a_run_that_fits_as_it_is(
     assert names == {path.name for path in (tmp_path / "without").iterdir()}
 
 
+def epochs_of(folder: Path, **options: Any) -> Any:
+    options = {"num_train_epochs": 8, "per_device_train_batch_size": ROWS_PER_UPDATE, **options}
+    return train_tiny(folder, **options)["record"]["arguments"]["num_train_epochs"]
+
+
 @pytest.mark.parametrize(
-    ("budget", "seconds", "epochs"), [(1000, 150, 6), (1000, 600, 1), (1000, 1200, 0.3)]
+    ("seconds", "epochs"), [(150, 6), (600, 1), (1200, 0.8), (120, 8), (9000, 0.1)]
 )
 def test_time_budget_chooses_the_epochs_that_fit(
-    budget: float,
     seconds: float,
     epochs: float,
     reviews: dict[str, str],
@@ -46,41 +62,122 @@ def test_time_budget_chooses_the_epochs_that_fit(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Half an epoch is left for the last evaluation. A part of an epoch is evaluated, too."""
     caplog.set_level(logging.INFO, logger="sase_hf.training.time_budget")
-    take(seconds, monkeypatch)
-    options = {"num_train_epochs": 8, "per_device_train_batch_size": 4, "eval_strategy": "epoch"}
-    folder = tmp_path / "run"
-    outcome = train_tiny(folder, **reviews, **options, do_eval=True, time_budget=budget)
-    assert outcome["record"]["arguments"]["num_train_epochs"] == epochs
-    history = outcome["record"]["history"]
-    assert [evaluation["epoch"] for evaluation in history][-1] == pytest.approx(epochs, abs=0.1)
-    assert len(history) == math.ceil(epochs)
-    assert f"so {epochs:g} of 8 epochs fit into {budget}" in caplog.text
+    take(monkeypatch, updates=seconds)
+    options = {**reviews, "eval_strategy": "epoch", "do_eval": True, "time_budget": 999}
+    assert epochs_of(tmp_path / "run", **options) == epochs
+    assert f"an epoch takes about {seconds:.2g} and what follows" in caplog.text
+    assert f"so {epochs:g} of 8 epochs fit" in caplog.text
+    assert re.search(r"the run took \d+ of 999 seconds", caplog.text)
+
+
+@pytest.mark.parametrize("planned", [1.5, 0.05])
+def test_time_budget_leaves_a_part_of_an_epoch_that_fits(
+    planned: float, reviews: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take(monkeypatch, updates=580)
+    options = {**reviews, "num_train_epochs": planned, "time_budget": 999}
+    assert epochs_of(tmp_path / "run", **options) == planned
+
+
+@pytest.mark.parametrize(
+    ("seconds", "options", "epochs"),
+    [
+        ({"evaluation": 100}, {"eval_strategy": "epoch", "do_eval": True}, 4),  # and one at the end
+        ({"evaluation": 100}, {"eval_strategy": "steps", "eval_steps": 6, "do_eval": True}, 2),
+        ({"evaluation": 50}, {"eval_strategy": "steps", "eval_steps": 1 / 32, "do_eval": True}, 3),
+        ({"evaluation": 850}, {"do_eval": True}, 1),
+        ({"evaluation": 600}, {"do_predict": True}, 5),  # of two thirds as many rows
+        ({"save": 50}, {"save_strategy": "epoch"}, 6),
+        ({"save": 100}, {"save_strategy": "steps", "save_steps": 4}, 2),
+    ],
+)
+def test_time_budget_counts_what_interrupts_and_follows_a_training(
+    seconds: dict[str, float],
+    options: dict[str, Any],
+    epochs: int,
+    reviews: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    take(monkeypatch, updates=100, **seconds)
+    options = {"save_strategy": "no", **options, "time_budget": 999}
+    assert epochs_of(tmp_path / "run", **reviews, **options) == epochs
 
 
 def test_time_budget_leaves_time_for_the_report(
     reviews: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take(100, monkeypatch)
-    options = {**reviews, "do_eval": True, "report": True, "num_train_epochs": 8}
-    outcome = train_tiny(tmp_path / "run", **options, time_budget=590)
-    assert outcome["record"]["arguments"]["num_train_epochs"] == 3
+    take(monkeypatch, updates=100)
+    options = {**reviews, "do_eval": True, "report": True, "time_budget": 699}
+    assert epochs_of(tmp_path / "run", **options) == 5
+
+
+def test_time_budget_begins_no_epoch_that_does_not_fit(
+    reviews: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The machine is slower in the training than in the trial."""
+    caplog.set_level(logging.INFO, logger="sase_hf.training.time_budget")
+    take(monkeypatch, updates=1e-6)
+    clock = itertools.count(0, 100)
+    monkeypatch.setattr(time_budget.TimeBudget, "passed", property(lambda _: next(clock)))
+    options = {**reviews, "num_train_epochs": 8, "time_budget": 699}
+    outcome = train_tiny(tmp_path / "run", **options, eval_strategy="epoch", do_eval=True)
+    assert [evaluation["epoch"] for evaluation in outcome["record"]["history"]] == [1, 2, 3]
+    assert "no further epoch fits after 600 of 699 seconds" in caplog.text
+    assert caplog.records[-1].getMessage() == "time budget: the run took 700 of 699 seconds"
+    assert caplog.records[-1].levelno == logging.WARNING
 
 
 def test_resumed_run_keeps_the_length_that_its_budget_had(
     reviews: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take(100, monkeypatch)
-    options = {**reviews, "num_train_epochs": 8, "time_budget": 490, "save_total_limit": 9}
-    whole = train_tiny(tmp_path / "run", **options)
+    take(monkeypatch, updates=100)
+    options = {**reviews, "num_train_epochs": 8, "time_budget": 499, "save_total_limit": 9}
+    options["per_device_train_batch_size"] = ROWS_PER_UPDATE
+    folder = tmp_path / "run"
+    whole = train_tiny(folder, **options)
     assert whole["record"]["arguments"]["num_train_epochs"] == 4
-    expected = weights(tmp_path / "run")
-    (tmp_path / "run/model.safetensors").unlink()
-    first = min((tmp_path / "run").glob("checkpoint-*"), key=lambda path: int(path.name[11:]))
-    take(1000, monkeypatch)
-    train_tiny(tmp_path / "run", **options, resume_from_checkpoint=first)
-    assert same_weights(weights(tmp_path / "run"), expected)
+    expected = weights(folder)
+    first, *_, last = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name[11:]))
+    take(monkeypatch, updates=1000)
+    resumed = train_tiny(folder, **options, resume_from_checkpoint=first)
+    assert same_weights(weights(folder), expected)
+    assert resumed["record"]["arguments"]["num_train_epochs"] == 4
+    with pytest.raises(ValueError, match=r"has ended; leave out --time_budget to train for more"):
+        train_tiny(folder, **options, resume_from_checkpoint=last)
+
+
+def test_trial_measures_updates_evaluations_and_checkpoints(
+    reviews: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is slowed; the model of the run is not trained, and its folder stays empty."""
+
+    def slow(name: str, seconds: float) -> None:
+        method = getattr(SelfAttentiveTrainer, name)
+
+        def slowed(*arguments: Any, **options: Any) -> Any:
+            time.sleep(seconds)
+            return method(*arguments, **options)
+
+        monkeypatch.setattr(SelfAttentiveTrainer, name, slowed)
+
+    slow("training_step", 0.02)
+    slow("evaluation_loop", 0.9)
+    slow("_save_checkpoint", 0.5)
+    options = {**QUIET, **TINY_MODEL, **reviews, "do_train": True, "warmup_steps": 1000}
+    task = parse_arguments(LabelTask, flags(**options, output_dir=tmp_path / "run"))
+    setup = task.assemble()
+    before = {name: weight.clone() for name, weight in setup.model.state_dict().items()}
+    costs = time_budget.measure(task, setup)
+    assert costs.update >= 0.02
+    assert costs.row >= 0.9 / SIZES["validation"]
+    assert costs.save >= 0.5
+    assert same_weights(setup.model.state_dict(), before)
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("task", [RetrievalTask, TranslationTask])
@@ -100,7 +197,7 @@ def test_every_task_estimates_an_epoch(task: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"time_budget": 0}, "--time_budget is 0.0; it must be above 0"),
+        ({"time_budget": 0}, "--time_budget is 0.0; it must be above 0 and finite"),
         ({"time_budget": 60, "max_steps": 5}, "--time_budget is 60, and --max_steps is 5; leave"),
         ({"time_budget": 60, "folds": 2}, "--folds is 2, and --time_budget is 60; leave out one"),
     ],
@@ -123,7 +220,10 @@ def test_time_budget_without_a_training_is_refused(reviews: dict[str, str], tmp_
 def test_time_budget_in_which_nothing_is_learnt_is_refused(
     reviews: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take(1000, monkeypatch)
-    message = r"--time_budget is 60 seconds, .* an epoch takes about 1000; give at least 15\d\d, or"
+    take(monkeypatch, updates=1000)
+    message = (
+        r"--time_budget is 60 seconds, of which \d+ have passed, an epoch takes about 1e\+03 and "
+        r"what follows the training about 0; give at least 1\d\d\d, or fewer rows"
+    )
     with pytest.raises(ValueError, match=message):
-        train_tiny(tmp_path / "run", **reviews, time_budget=60)
+        epochs_of(tmp_path / "run", **reviews, time_budget=60)

@@ -361,7 +361,9 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
         ways = ["train on more rows"]
         if self.arguments.data.max_train_samples is not None:
             ways = ["train on more rows, without --max_train_samples"]
-        if run.max_steps > 0:
+        if run.time_budget is not None:
+            ways.append("in a larger --time_budget")
+        elif run.max_steps > 0:
             ways.append(f"for more --max_steps than {run.max_steps}")
         if not (model.vector_files or model.encoder_name_or_path or model.model_name_or_path):
             ways.append("with --word_vectors")
