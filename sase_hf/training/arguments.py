@@ -40,7 +40,6 @@ RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
     "eval_delay": (lambda x: 0 <= x < math.inf, "0 or more"),
     "seed": (lambda x: 0 <= x < 2**32, "from 0 to 4294967295"),
     "data_seed": (lambda x: 0 <= x < 2**32, "from 0 to 4294967295"),
-    "folds": (lambda x: x >= 2, "2 or more"),
     "time_budget": (lambda x: 0 < x < math.inf, "above 0 and finite"),
     "dataloader_num_workers": (lambda x: x >= 0, "0 or more"),
     **dict.fromkeys(

@@ -15,7 +15,7 @@ from sase_hf.data.splits import load_rows
 from sase_hf.evaluation.metrics import Accuracy, MacroF1, Mse
 from sase_hf.models.answers import SingleLabel
 from sase_hf.tasks import LabelTask
-from sase_hf.tasks.labels import folds
+from sase_hf.tasks.labels import folds, task
 from sase_hf.tasks.labels.folds import FoldOutputs, interval, intervals_of, pooled, wilson
 from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
@@ -29,7 +29,8 @@ def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def outcome(folder: Path, **options: Any) -> dict[str, Any]:
     rows = write_rows(folder / "rows.jsonl", review_rows(40))
-    options = {**TINY_MODEL, **QUIET, "num_train_epochs": 1, "validation_fraction": 0.2, **options}
+    few = {"num_train_epochs": 1, "validation_fraction": 0.2, "folds": "none"}
+    options = {**TINY_MODEL, **QUIET, **few, **options}
     return run(parse_arguments(LabelTask, flags(**options, train_file=rows)))
 
 
@@ -96,8 +97,58 @@ def test_run_without_folds_on_few_rows_says_that_they_measure_more(
     assert "--folds 5 measures on all training rows" in caplog.text
 
 
+def folds_by_default(folder: Path, num_rows: int, *words: str) -> int:
+    """Return the folds of a command that names its rows alone."""
+    rows = write_rows(folder / "rows.jsonl", review_rows(num_rows))
+    task = parse_arguments(LabelTask, [f"--train_file={rows}", *words])
+    return task.num_folds()
+
+
+def test_few_rows_are_measured_in_folds_by_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "FEW_TO_HOLD_OUT", 60)
+    assert [folds_by_default(tmp_path, count) for count in (19, 20, 59, 60)] == [0, 5, 5, 0]
+    monkeypatch.setattr(task, "MAX_BYTES_OF_FEW", 100)
+    assert folds_by_default(tmp_path, 40) == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--folds=none"],
+        ["--folds="],
+        ["--time_budget=100"],
+        ["--validation_fraction=0"],
+        ["--validation_file=FILE"],
+        ["--report=false"],
+        ["--do_train", "--do_eval", "--report", "--output_dir=FOLDER"],
+    ],
+)
+def test_folds_are_left_out_by_default_where_they_take_time_or_no_rows_are_held_out(
+    words: list[str], tmp_path: Path
+) -> None:
+    validation = write_rows(tmp_path / "validation.jsonl", review_rows(20))
+    words = [word.replace("FILE", validation).replace("FOLDER", str(tmp_path)) for word in words]
+    assert folds_by_default(tmp_path, 40, *words) == 0
+
+
+def test_command_on_few_rows_reports_what_the_folds_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A label of one row, which only one of the folds has seen, is no obstacle."""
+    monkeypatch.chdir(tmp_path)
+    rows = [*review_rows(30), {"text": "a word alone", "label": "rare"}]
+    write_rows(tmp_path / "rows.jsonl", rows)
+    sizes = [f"--{name}={size}" for name, size in {**TINY_MODEL, **QUIET}.items()]
+    words = ["--train_file=rows.jsonl", "--num_train_epochs=1", *sizes]
+    report = run(parse_arguments(LabelTask, words))["report"]
+    assert report[0].title == "In folds, on 31 training rows"
+    assert "--folds 5" not in caplog.text
+
+
 def test_folds_need_training_and_two_parts(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="--folds is 1; it must be 2 or more"):
+    with pytest.raises(ValueError, match="--folds is 1; give 2 or more, auto or none"):
         outcome(tmp_path, folds=1, output_dir=tmp_path / "model")
     with pytest.raises(ValueError, match="--folds is 2, but nothing is trained; leave it out"):
         outcome(tmp_path, folds=2, do_eval=True, model_name_or_path="x", output_dir=tmp_path / "m")

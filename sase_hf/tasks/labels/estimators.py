@@ -55,7 +55,7 @@ from .given_rows import (
     type_of_labels,
 )
 from .predictions import logits_of
-from .task import LabelTask
+from .task import NO_FOLDS, LabelTask
 
 # Flags of `sase_hf train` that are no settings: what a fit does, and with which rows.
 NOT_SETTINGS = (
@@ -233,6 +233,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
                 raise refusal(f"settings hold {name!r}", "leave it out; fit says what is done")
         if entries["report"] is None and entries["output_dir"] is None:
             entries["report"] = False  # nobody would see it
+        settings = {"folds": NO_FOLDS, **settings}  # a fit is one training, as in scikit-learn
         given = {name: value for name, value in entries.items() if value is not None}
         return {**given, **settings}
 

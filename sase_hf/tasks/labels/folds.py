@@ -85,9 +85,10 @@ def measure_folds(task: "LabelTask", num_folds: int) -> OutOfFold:
 
     Each is trained as the model of the task, which holds out validation rows of its own part.
     """
+    logger.info(f"folds: {num_folds} trainings on parts of the rows first; --folds none skips them")
     parts = []
     for number in range(num_folds):
-        with tempfile.TemporaryDirectory() as scratch, _silence(), only_training_bar():
+        with tempfile.TemporaryDirectory() as scratch, silence(), only_training_bar():
             of_fold = _task_of_fold(task, Fold(number, num_folds), Path(scratch, "fold"))
             run(of_fold)
         assert of_fold.fold_outputs is not None
@@ -106,7 +107,7 @@ def _task_of_fold(task: "LabelTask", fold: Fold, folder: Path) -> "LabelTask":
 
 
 @contextmanager
-def _silence() -> Iterator[None]:
+def silence() -> Iterator[None]:
     """Log nothing below an error: the run of the model itself says the same, once."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)

@@ -1,6 +1,7 @@
 """Labels, sets of labels or numbers, for texts and pairs of texts."""
 
 import argparse
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,9 +34,18 @@ from ...utils.text import Table
 from ..encoder import EncoderTask
 from .calibration import calibrate, leave_to_fit, weigh_words
 from .doubtful import reader_of_training_rows
-from .folds import FoldOutputs, OutOfFold, measure_folds, outputs_of_fold
+from .folds import FoldOutputs, OutOfFold, measure_folds, outputs_of_fold, silence
 from .predictions import predicted_labels
 from .report_page import write_report
+
+# Values of --folds that are no number.
+AUTO_FOLDS = "auto"
+NO_FOLDS = "none"
+# A tenth of fewer rows says too little of a model, and so many trainings take a minute or two.
+FEW_TO_HOLD_OUT = 300
+LEAST_FOR_FOLDS = 20
+NUM_FOLDS = 5
+MAX_BYTES_OF_FEW = 4_000_000  # of their file; a larger one is not read to count its rows
 
 MAX_LINEAR_WEIGHTS = 10_000_000  # in 40 megabytes; a default, which the flag can exceed
 
@@ -83,31 +93,38 @@ class LabelRunArguments(RunArguments):
         default=False,
     )
 
-    folds: int | None = flag(
+    folds: str | None = flag(
         "Before training, measure on all training rows: of so many parts each is predicted by a "
         "model of the others. The report shows the metrics with an interval. It takes so many "
-        "trainings more; the model is the same as without."
+        f"trainings more; the model is the same as without. auto: {NUM_FOLDS} below "
+        f"{FEW_TO_HOLD_OUT} rows of which some are held out, if there is a report; none: no folds."
     )
 
     def __post_init__(self) -> None:
         """Refuse --calibrate and --report without validation rows, --folds without training."""
         super().__post_init__()
-        if self.folds is not None and not self.do_train:
-            raise refusal(f"--folds is {self.folds}, but nothing is trained", "leave it out")
-        if self.folds is not None and self.world_size > 1:
-            raise refusal(
-                f"--folds is {self.folds}, and there are {self.world_size} processes",
-                "start one process",
-            )
-        if self.folds is not None and self.time_budget is not None:
-            raise refusal(
-                f"--folds is {self.folds}, and --time_budget is {self.time_budget:g}",
-                "leave out one of the two",
-            )
+        self._check_folds()
         if self.calibrate and not (self.do_train and self.do_eval):
             raise ValueError("--calibrate fits a model after training; add --do_train --do_eval")
         if self.report and not self.do_eval:
             raise ValueError("--report is about the validation rows; add --do_eval")
+
+    def _check_folds(self) -> None:
+        if self.folds in (None, "", NO_FOLDS, AUTO_FOLDS):
+            return
+        given = f"--folds is {self.folds}"
+        if not self.folds.isdecimal() or int(self.folds) < 2:
+            raise refusal(given, f"give 2 or more, {AUTO_FOLDS} or {NO_FOLDS}")
+        if not self.do_train:
+            raise refusal(f"{given}, but nothing is trained", "leave it out")
+        if self.world_size > 1:
+            raise refusal(
+                f"{given}, and there are {self.world_size} processes", "start one process"
+            )
+        if self.time_budget is not None:
+            raise refusal(
+                f"{given}, and --time_budget is {self.time_budget:g}", "leave out one of the two"
+            )
 
 
 class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
@@ -326,9 +343,38 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
         return trainer
 
     def before_training(self) -> None:
-        """Measure the models of all folds if that was asked for."""
-        if self.arguments.run.folds is not None:
-            self.out_of_fold = measure_folds(self, self.arguments.run.folds)
+        """Measure the models of all folds if that was asked for, or if there are few rows."""
+        num_folds = self.num_folds()
+        if num_folds:
+            self.out_of_fold = measure_folds(self, num_folds)
+
+    def num_folds(self) -> int:
+        """Return the folds of `--folds`; 0 for none."""
+        run = self.arguments.run
+        if run.folds in (None, "", NO_FOLDS):
+            return 0
+        if run.folds != AUTO_FOLDS:
+            return int(run.folds)
+        is_slow = run.world_size > 1 or run.time_budget is not None
+        if not run.report or is_slow or self.in_memory:
+            return 0
+        num_rows = self._num_rows_held_out_from()
+        return NUM_FOLDS if LEAST_FOR_FOLDS <= num_rows < FEW_TO_HOLD_OUT else 0
+
+    def _num_rows_held_out_from(self) -> int:
+        """Return the rows of a small file of which some are held out; 0 for other rows."""
+        data = self.arguments.data
+        file = data.train_file
+        if file is None or data.validation_file or not data.validation_fraction:
+            return 0
+        if os.path.getsize(file) > MAX_BYTES_OF_FEW:
+            return 0
+        try:
+            with silence():
+                splits = self.load_rows().splits
+        except (OSError, ValueError):
+            return 0  # the run reads the rows again, and says what is wrong with them
+        return splits["train"].num_rows + splits["validation"].num_rows
 
     def after_training(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup
