@@ -62,7 +62,8 @@ class TimeBudget(TrainerCallback):
     seconds: those of `--time_budget`.
     start: when the run began, by `time.perf_counter`.
     updates: the seconds of the updates of an epoch.
-    between: those of the evaluations and checkpoints of an epoch.
+    within: those of the evaluations and checkpoints between its updates.
+    at_end: those of the evaluation and the checkpoint at its end.
     after: those of what follows the training.
     """
 
@@ -76,10 +77,16 @@ class TimeBudget(TrainerCallback):
         num_rows = {name: split.num_rows for name, split in setup.tokens.items()}
         num_updates = math.ceil(num_rows["train"] / rows_per_update(args))
         evaluation = num_rows.get("validation", 0) * costs.row
-        num_evaluations = _times(args.eval_strategy, args.eval_steps, num_updates, args)
-        num_saves = _times(args.save_strategy, args.save_steps, num_updates, args)
         self.updates = num_updates * costs.update
-        self.between = num_evaluations * evaluation + num_saves * costs.save
+        self.within = self.at_end = 0.0
+        for strategy, steps, seconds in (
+            (args.eval_strategy, args.eval_steps, evaluation),
+            (args.save_strategy, args.save_steps, costs.save),
+        ):
+            if strategy == IntervalStrategy.STEPS:
+                self.within += seconds * num_updates / _updates_between(steps, num_updates, args)
+            elif strategy != IntervalStrategy.NO:
+                self.at_end += seconds
         self.after = evaluation if args.do_eval else 0.0
         if args.do_predict:
             self.after += num_rows.get("test", 0) * costs.row
@@ -101,7 +108,7 @@ class TimeBudget(TrainerCallback):
         ValueError if hardly one fits.
         """
         passed = self.passed
-        epoch = self.updates + self.between
+        epoch = self.updates + self.within + self.at_end
         fitting = (self.seconds - passed - self.after) / epoch
         estimate = (
             f"{passed:.0f} have passed, an epoch takes about {epoch:.2g} and what follows the "
@@ -132,8 +139,8 @@ class TimeBudget(TrainerCallback):
     ) -> None:
         """End the training if another epoch would not fit."""
         passed = self.passed
-        epoch = passed - self._begin_of_epoch + self.between
-        if passed + self.between + epoch + self.after <= self.seconds:
+        epoch = passed - self._begin_of_epoch + self.at_end
+        if passed + self.at_end + epoch + self.after <= self.seconds:
             return
         if state.global_step < state.max_steps:
             logger.info(
@@ -153,14 +160,9 @@ def rows_per_update(args: RunArguments) -> int:
     return int(args.train_batch_size * args.world_size * args.gradient_accumulation_steps)
 
 
-def _times(strategy: str, steps: float | None, num_updates: int, args: RunArguments) -> float:
-    """Return how often an epoch is interrupted by an evaluation or a checkpoint."""
-    if strategy == "no":
-        return 0.0
-    if strategy != "steps" or steps is None:
-        return 1.0
-    planned = num_updates * args.num_train_epochs
-    return num_updates / (steps if steps >= 1 else max(steps * planned, 1.0))
+def _updates_between(steps: float, num_updates: int, args: RunArguments) -> float:
+    """Return the updates from one evaluation or checkpoint to the next; `steps` may be a share."""
+    return steps if steps >= 1 else max(steps * num_updates * args.num_train_epochs, 1.0)
 
 
 class _Clock(TrainerCallback):

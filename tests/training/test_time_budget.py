@@ -132,6 +132,35 @@ def test_time_budget_begins_no_epoch_that_does_not_fit(
     assert caplog.records[-1].levelno == logging.WARNING
 
 
+@pytest.mark.parametrize("strategy", ["epoch", "steps"])
+def test_time_budget_lets_a_run_end_that_takes_what_was_estimated(
+    strategy: str, reviews: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The evaluations between the updates of an epoch are not counted twice."""
+    take(monkeypatch, updates=20, evaluation=10)
+    now = 0.0
+
+    def spend(name: str, seconds: float) -> None:
+        method = getattr(SelfAttentiveTrainer, name)
+
+        def spending(*arguments: Any, **options: Any) -> Any:
+            nonlocal now
+            now += seconds
+            return method(*arguments, **options)
+
+        monkeypatch.setattr(SelfAttentiveTrainer, name, spending)
+
+    spend("training_step", 20 / UPDATES_PER_EPOCH)
+    spend("evaluation_loop", 10)
+    monkeypatch.setattr(time_budget.TimeBudget, "passed", property(lambda _: now))
+    options = {"num_train_epochs": 8, "per_device_train_batch_size": ROWS_PER_UPDATE}
+    options |= {"eval_strategy": strategy, "eval_steps": UPDATES_PER_EPOCH / 2, "do_eval": True}
+    outcome = train_tiny(tmp_path / "run", **reviews, **options, time_budget=171)
+    planned = 5 if strategy == "epoch" else 4
+    assert outcome["record"]["arguments"]["num_train_epochs"] == planned
+    assert outcome["record"]["history"][-1]["epoch"] == planned
+
+
 def test_resumed_run_keeps_the_length_that_its_budget_had(
     reviews: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
