@@ -151,7 +151,7 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
         """Return the options that the trainer of this task takes beside those of all."""
         return {}
 
-    def before_training(self) -> None:
+    def before_training(self, *, is_resumed: bool) -> None:
         """Do what a run that trains does before it loads rows and model."""
 
     def after_training(

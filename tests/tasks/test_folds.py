@@ -122,6 +122,9 @@ def test_few_rows_are_measured_in_folds_by_default(
         ["--validation_fraction=0"],
         ["--validation_file=FILE"],
         ["--report=false"],
+        ["--max_train_samples=30"],
+        ["--unlabelled_file=FILE"],
+        ["--word_vectors=FILE"],
         ["--do_train", "--do_eval", "--report", "--output_dir=FOLDER"],
     ],
 )
@@ -133,6 +136,35 @@ def test_folds_are_left_out_by_default_where_they_take_time_or_no_rows_are_held_
     assert folds_by_default(tmp_path, 40, *words) == 0
 
 
+def test_rows_that_allow_no_folds_are_trained_on_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of few texts, all equal in a part, none can be held out of a fold's own rows."""
+    monkeypatch.chdir(tmp_path)
+    texts = [{"text": f"word number {n}", "label": "ab"[n % 2]} for n in range(6)]
+    words = ["--num_train_epochs=1", *flags(**TINY_MODEL, **QUIET)]
+    write_rows(tmp_path / "rows.jsonl", texts * 5)
+    outcome = run(parse_arguments(LabelTask, ["--train_file=rows.jsonl", *words]))
+    assert not outcome["report"][0].title.startswith("In folds")
+    assert "not measured in folds: fold 1 of 5: --validation_fraction 0.1 of 2" in caplog.text
+    options = ["--train_file=rows.jsonl", "--folds=5", "--output_dir=other"]
+    asked = parse_arguments(LabelTask, [*options, *words])
+    with pytest.raises(ValueError, match=r"fold 1 of 5: --validation_fraction 0\.1 of"):
+        run(asked)
+
+
+def test_resumed_run_measures_no_folds_by_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = write_rows(tmp_path / "rows.jsonl", review_rows(40))
+    made = parse_arguments(LabelTask, [f"--train_file={rows}"])
+    monkeypatch.setattr(folds, "measure_folds", lambda *_: "measured")
+    made.before_training(is_resumed=True)
+    assert made.out_of_fold is None
+    made.before_training(is_resumed=False)
+    assert made.out_of_fold == "measured"
+
+
 def test_command_on_few_rows_reports_what_the_folds_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -140,7 +172,7 @@ def test_command_on_few_rows_reports_what_the_folds_measured(
     monkeypatch.chdir(tmp_path)
     rows = [*review_rows(30), {"text": "a word alone", "label": "rare"}]
     write_rows(tmp_path / "rows.jsonl", rows)
-    sizes = [f"--{name}={size}" for name, size in {**TINY_MODEL, **QUIET}.items()]
+    sizes = flags(**TINY_MODEL, **QUIET)
     words = ["--train_file=rows.jsonl", "--num_train_epochs=1", *sizes]
     report = run(parse_arguments(LabelTask, words))["report"]
     assert report[0].title == "In folds, on 31 training rows"
@@ -148,7 +180,9 @@ def test_command_on_few_rows_reports_what_the_folds_measured(
 
 
 def test_folds_need_training_and_two_parts(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="--folds is 1; give 2 or more, auto or none"):
+    with pytest.raises(
+        ValueError, match="--folds is 1; give 2 or more, auto, or none for no folds"
+    ):
         outcome(tmp_path, folds=1, output_dir=tmp_path / "model")
     with pytest.raises(ValueError, match="--folds is 2, but nothing is trained; leave it out"):
         outcome(tmp_path, folds=2, do_eval=True, model_name_or_path="x", output_dir=tmp_path / "m")

@@ -80,7 +80,11 @@ def report_of(
         pop_callback=lambda _: None,
         compute_metrics=metrics,
         args=SimpleNamespace(
-            do_train=True, output_dir=str(folder), metric_for_best_model="accuracy"
+            do_train=True,
+            world_size=1,
+            time_budget=None,
+            output_dir=str(folder),
+            metric_for_best_model="accuracy",
         ),
         family=SimpleNamespace(loss=None),
     )

@@ -11,6 +11,7 @@ import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -85,12 +86,11 @@ def measure_folds(task: "LabelTask", num_folds: int) -> OutOfFold:
 
     Each is trained as the model of the task, which holds out validation rows of its own part.
     """
-    logger.info(f"folds: {num_folds} trainings on parts of the rows first; --folds none skips them")
     parts = []
     for number in range(num_folds):
         with tempfile.TemporaryDirectory() as scratch, silence(), only_training_bar():
             of_fold = _task_of_fold(task, Fold(number, num_folds), Path(scratch, "fold"))
-            run(of_fold)
+            _run_naming_fold(of_fold)
         assert of_fold.fold_outputs is not None
         parts.append(of_fold.fold_outputs)
         done = pooled([parts[-1]], num_folds).metrics
@@ -100,8 +100,30 @@ def measure_folds(task: "LabelTask", num_folds: int) -> OutOfFold:
     return measured
 
 
+def measure_if_possible(task: "LabelTask", num_folds: int) -> OutOfFold | None:
+    """Measure the folds that nobody has asked for; log why if the rows do not allow it."""
+    logger.info(f"folds: {num_folds} trainings on parts of the rows first; --folds none skips them")
+    try:
+        return measure_folds(task, num_folds)
+    except ValueError as reason:
+        logger.warning(f"not measured in folds: {reason}")
+        return None
+
+
+def _run_naming_fold(task: "LabelTask") -> None:
+    try:
+        run(task)
+    except ValueError as error:
+        assert task.fold is not None
+        number, num_folds = task.fold
+        raise ValueError(f"fold {number + 1} of {num_folds}: {error}") from error
+
+
 def _task_of_fold(task: "LabelTask", fold: Fold, folder: Path) -> "LabelTask":
     of_fold = task.changed({**LEFT_OUT, "output_dir": str(folder)})
+    of_fold.arguments = replace(
+        of_fold.arguments, data=replace(of_fold.arguments.data, test_file=None)
+    )
     of_fold.fold = fold
     return of_fold
 

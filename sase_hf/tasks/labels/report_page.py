@@ -67,7 +67,9 @@ def write_report(
     report = _measured(trainer, setup, output, known)
     chosen_by = (trainer.args.metric_for_best_model or "").removeprefix("eval_")
     notes = list(remarks(report, way_out, rare_way_out, chosen_by))
-    if report.num_rows < FEW_ROWS and trainer.args.do_train and in_folds is None:
+    args: Any = trainer.args
+    can_fold = args.do_train and args.world_size == 1 and args.time_budget is None
+    if report.num_rows < FEW_ROWS and can_fold and in_folds is None:
         notes.append("few rows to validate with: --folds 5 measures on all training rows")
     in_short = headline(report)
     first: list[Table] = []

@@ -34,17 +34,24 @@ from ...utils.text import Table
 from ..encoder import EncoderTask
 from .calibration import calibrate, leave_to_fit, weigh_words
 from .doubtful import reader_of_training_rows
-from .folds import FoldOutputs, OutOfFold, measure_folds, outputs_of_fold, silence
+from .folds import (
+    FoldOutputs,
+    OutOfFold,
+    measure_folds,
+    measure_if_possible,
+    outputs_of_fold,
+    silence,
+)
 from .predictions import predicted_labels
 from .report_page import write_report
 
 # Values of --folds that are no number.
 AUTO_FOLDS = "auto"
 NO_FOLDS = "none"
-# A tenth of fewer rows says too little of a model, and so many trainings take a minute or two.
+# A tenth of fewer rows says too little of a model, and so many trainings take about a minute.
 FEW_TO_HOLD_OUT = 300
-LEAST_FOR_FOLDS = 20
 NUM_FOLDS = 5
+LEAST_FOR_FOLDS = 20  # rows, four in each fold; of fewer, a model learns nothing to measure
 MAX_BYTES_OF_FEW = 4_000_000  # of their file; a larger one is not read to count its rows
 
 MAX_LINEAR_WEIGHTS = 10_000_000  # in 40 megabytes; a default, which the flag can exceed
@@ -94,10 +101,11 @@ class LabelRunArguments(RunArguments):
     )
 
     folds: str | None = flag(
-        "Before training, measure on all training rows: of so many parts each is predicted by a "
-        "model of the others. The report shows the metrics with an interval. It takes so many "
-        f"trainings more; the model is the same as without. auto: {NUM_FOLDS} below "
-        f"{FEW_TO_HOLD_OUT} rows of which some are held out, if there is a report; none: no folds."
+        "A number, auto or none. Before training, measure on all training rows: of so many parts "
+        "each is predicted by a model of the others. The report shows the metrics with an "
+        "interval. It takes so many trainings more; the model is the same as without. auto "
+        f"measures in {NUM_FOLDS} folds where a tenth of fewer than {FEW_TO_HOLD_OUT} rows is held "
+        "out for a report, and none in no folds."
     )
 
     def __post_init__(self) -> None:
@@ -114,7 +122,7 @@ class LabelRunArguments(RunArguments):
             return
         given = f"--folds is {self.folds}"
         if not self.folds.isdecimal() or int(self.folds) < 2:
-            raise refusal(given, f"give 2 or more, {AUTO_FOLDS} or {NO_FOLDS}")
+            raise refusal(given, f"give 2 or more, {AUTO_FOLDS}, or {NO_FOLDS} for no folds")
         if not self.do_train:
             raise refusal(f"{given}, but nothing is trained", "leave it out")
         if self.world_size > 1:
@@ -342,36 +350,45 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
                 trainer.add_callback(reader)
         return trainer
 
-    def before_training(self) -> None:
+    def before_training(self, *, is_resumed: bool) -> None:
         """Measure the models of all folds if that was asked for, or if there are few rows."""
         num_folds = self.num_folds()
-        if num_folds:
+        if not num_folds:
+            return
+        if self.arguments.run.folds != AUTO_FOLDS:
             self.out_of_fold = measure_folds(self, num_folds)
+        elif not is_resumed:
+            self.out_of_fold = measure_if_possible(self, num_folds)
 
     def num_folds(self) -> int:
         """Return the folds of `--folds`; 0 for none."""
-        run = self.arguments.run
-        if run.folds in (None, "", NO_FOLDS):
+        folds = self.arguments.run.folds
+        if folds in (None, "", NO_FOLDS):
             return 0
-        if run.folds != AUTO_FOLDS:
-            return int(run.folds)
-        is_slow = run.world_size > 1 or run.time_budget is not None
-        if not run.report or is_slow or self.in_memory:
-            return 0
-        num_rows = self._num_rows_held_out_from()
+        if folds != AUTO_FOLDS:
+            return int(folds)
+        num_rows = 0 if self._takes_long_in_folds() else self._num_rows_held_out_from()
         return NUM_FOLDS if LEAST_FOR_FOLDS <= num_rows < FEW_TO_HOLD_OUT else 0
+
+    def _takes_long_in_folds(self) -> bool:
+        """Return whether folds are more than short trainings, or nobody would see the result."""
+        run = self.arguments.run
+        data = self.arguments.data
+        reads_more = data.unlabelled_file or self.arguments.model.vector_files
+        is_limited = run.time_budget is not None or data.max_train_samples is not None
+        return bool(not run.report or run.world_size > 1 or reads_more or is_limited)
 
     def _num_rows_held_out_from(self) -> int:
         """Return the rows of a small file of which some are held out; 0 for other rows."""
         data = self.arguments.data
         file = data.train_file
-        if file is None or data.validation_file or not data.validation_fraction:
-            return 0
-        if os.path.getsize(file) > MAX_BYTES_OF_FEW:
+        if file is None or data.validation_file or not data.validation_fraction or self.in_memory:
             return 0
         try:
+            if os.path.getsize(file) > MAX_BYTES_OF_FEW:
+                return 0
             with silence():
-                splits = self.load_rows().splits
+                splits = load_rows(replace(data, test_file=None, max_eval_samples=None)).splits
         except (OSError, ValueError):
             return 0  # the run reads the rows again, and says what is wrong with them
         return splits["train"].num_rows + splits["validation"].num_rows
