@@ -271,19 +271,22 @@ def remarks(
     way_out: str,
     rare_way_out: str = "try --class_weights balanced",
     metric: str | None = None,
+    compared: Report | None = None,
 ) -> Iterator[str]:
     """Yield what a reader should know before the numbers of a report.
 
     `way_out` is how to train a better model, `rare_way_out` what helps labels that are never
     predicted. The model is compared with the best simple one, by `metric` if that is one of
-    `SIGNS`, else by the first of these that the report has.
+    `SIGNS`, else by the first of these that the report has; on the rows of `compared` if they say
+    more than those of the report.
     """
     if report.num_rows < FEW_ROWS and report.classes:
         points = round(100 / report.num_rows, 1)
         yield f"validation rows: {report.num_rows}; one row is {points:g} points of accuracy"
-    measured = [name for name in SIGNS if name in report.systems[THIS_MODEL]]
-    if measured and len(report.systems) > 1:
-        yield from _lag(report, metric if metric in measured else measured[0], way_out)
+    compared = compared or report
+    measured = [name for name in SIGNS if name in compared.systems[THIS_MODEL]]
+    if measured and len(compared.systems) > 1:
+        yield from _lag(compared, metric if metric in measured else measured[0], way_out)
     missed = _missed_rare_labels(report)
     if missed:
         yield f"never predicted: {', '.join(missed[:10])}; {rare_way_out}"

@@ -24,7 +24,15 @@ from ...visualization.page import tables_html
 from .calibration import LEAST, MOST, UNCHANGED
 from .doubtful import opinions_of, write_doubtful
 from .folds import OutOfFold, table_of_folds
-from .report import FEW_ROWS, Report, headline, measure_report, remarks, report_tables
+from .report import (
+    FEW_ROWS,
+    THIS_MODEL,
+    Report,
+    headline,
+    measure_report,
+    remarks,
+    report_tables,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +74,11 @@ def write_report(
         return metrics, []
     report = _measured(trainer, setup, output, known)
     chosen_by = (trainer.args.metric_for_best_model or "").removeprefix("eval_")
-    notes = list(remarks(report, way_out, rare_way_out, chosen_by))
+    compared = None
+    if in_folds is not None:
+        systems = {**in_folds.simple, THIS_MODEL: in_folds.metrics}
+        compared = report._replace(num_rows=in_folds.rows, systems=systems)
+    notes = list(remarks(report, way_out, rare_way_out, chosen_by, compared))
     args: Any = trainer.args
     can_fold = args.do_train and args.world_size == 1 and args.time_budget is None
     if report.num_rows < FEW_ROWS and can_fold and in_folds is None:
