@@ -302,6 +302,11 @@ class RunArguments(TrainingArguments):
         if self.device.type == "cpu":
             self.dataloader_pin_memory = False  # nothing to copy to, only a warning per loader
 
+    @property
+    def rows_per_update(self) -> int:
+        """The rows of an update, over all processes."""
+        return int(self.train_batch_size * self.world_size * self.gradient_accumulation_steps)
+
     def get_warmup_steps(self, num_training_steps: int) -> int:
         """Return the updates of the warm-up; a share of all leaves one update after it."""
         steps = super().get_warmup_steps(num_training_steps)

@@ -457,9 +457,7 @@ def num_epochs(num_updates: int, args: RunArguments, num_rows: int) -> int:
 
     Measured: on large sets a third epoch overfits. On few rows early stopping ends earlier.
     """
-    rows_per_update = args.per_device_train_batch_size * args.world_size
-    rows_per_update *= args.gradient_accumulation_steps
-    return min(max(round(num_updates * rows_per_update / num_rows), 2), 30)
+    return min(max(round(num_updates * args.rows_per_update / num_rows), 2), 30)
 
 
 def check_setup(task: AnyTask, setup: TrainingSetup) -> None:

@@ -75,7 +75,7 @@ class TimeBudget(TrainerCallback):
         broadcast_object_list(measured)  # all processes train for the same epochs
         (costs,) = measured
         num_rows = {name: split.num_rows for name, split in setup.tokens.items()}
-        num_updates = math.ceil(num_rows["train"] / rows_per_update(args))
+        num_updates = math.ceil(num_rows["train"] / args.rows_per_update)
         evaluation = num_rows.get("validation", 0) * costs.row
         self.updates = num_updates * costs.update
         self.within = self.at_end = 0.0
@@ -155,11 +155,6 @@ class TimeBudget(TrainerCallback):
         logger.log(level, f"time budget: the run took {passed:.0f} of {self.seconds:g} seconds")
 
 
-def rows_per_update(args: RunArguments) -> int:
-    """Return the rows of an update, over all processes."""
-    return int(args.train_batch_size * args.world_size * args.gradient_accumulation_steps)
-
-
 def _updates_between(steps: float, num_updates: int, args: RunArguments) -> float:
     """Return the updates from one evaluation or checkpoint to the next; `steps` may be a share."""
     return steps if steps >= 1 else max(steps * num_updates * args.num_train_epochs, 1.0)
@@ -189,7 +184,7 @@ def measure(task: AnyTask, setup: TrainingSetup) -> Costs:
     """Train a copy of the model on some of the rows, save it and evaluate it; return the times."""
     args = task.arguments.run
     tried = {
-        "train": TRIED_UPDATES * rows_per_update(args),
+        "train": TRIED_UPDATES * args.rows_per_update,
         "validation": TRIED_BATCHES * args.eval_batch_size * args.world_size,
     }
     clock = _Clock()
@@ -202,7 +197,7 @@ def measure(task: AnyTask, setup: TrainingSetup) -> Costs:
         trainer.train()
         first, last = clock.updates[TRIED_UPDATES // 2 - 1], clock.updates[-1]
         update = (last - first) / (TRIED_UPDATES - TRIED_UPDATES // 2)
-        row = update / rows_per_update(args)  # where nothing is evaluated; more than it takes
+        row = update / args.rows_per_update  # where nothing is evaluated; more than it takes
         if "validation" in part.tokens:
             trainer.evaluate()
             start = time.perf_counter()

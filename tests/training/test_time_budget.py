@@ -4,6 +4,8 @@ import itertools
 import logging
 import re
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,6 @@ from sase_hf.training.time_budget import Costs
 from sase_hf.training.trainer import SelfAttentiveTrainer
 
 PAIRS = [{"query": f"which animal number {n}", "document": f"number {n} ran"} for n in range(12)]
-
-
 ROWS_PER_UPDATE = 4
 UPDATES_PER_EPOCH = 12
 
@@ -32,6 +32,17 @@ def take(monkeypatch: pytest.MonkeyPatch, **seconds: float) -> None:
         save=seconds.get("save", 0.0),
     )
     monkeypatch.setattr(time_budget, "measure", lambda task, setup: costs)
+
+
+def act_before(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], None]) -> None:
+    """Let a method of the trainer begin with an act."""
+    method = getattr(SelfAttentiveTrainer, name)
+
+    def acting(*arguments: Any, **options: Any) -> Any:
+        act()
+        return method(*arguments, **options)
+
+    monkeypatch.setattr(SelfAttentiveTrainer, name, acting)
 
 
 def test_time_budget_leaves_a_run_that_fits_as_it_is(
@@ -140,18 +151,12 @@ def test_time_budget_lets_a_run_end_that_takes_what_was_estimated(
     take(monkeypatch, updates=20, evaluation=10)
     now = 0.0
 
-    def spend(name: str, seconds: float) -> None:
-        method = getattr(SelfAttentiveTrainer, name)
+    def spend(seconds: float) -> None:
+        nonlocal now
+        now += seconds
 
-        def spending(*arguments: Any, **options: Any) -> Any:
-            nonlocal now
-            now += seconds
-            return method(*arguments, **options)
-
-        monkeypatch.setattr(SelfAttentiveTrainer, name, spending)
-
-    spend("training_step", 20 / UPDATES_PER_EPOCH)
-    spend("evaluation_loop", 10)
+    act_before(monkeypatch, "training_step", partial(spend, 20 / UPDATES_PER_EPOCH))
+    act_before(monkeypatch, "evaluation_loop", partial(spend, 10))
     monkeypatch.setattr(time_budget.TimeBudget, "passed", property(lambda _: now))
     options = {"num_train_epochs": 8, "per_device_train_batch_size": ROWS_PER_UPDATE}
     options |= {"eval_strategy": strategy, "eval_steps": UPDATES_PER_EPOCH / 2, "do_eval": True}
@@ -184,19 +189,9 @@ def test_trial_measures_updates_evaluations_and_checkpoints(
     reviews: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each is slowed; the model of the run is not trained, and its folder stays empty."""
-
-    def slow(name: str, seconds: float) -> None:
-        method = getattr(SelfAttentiveTrainer, name)
-
-        def slowed(*arguments: Any, **options: Any) -> Any:
-            time.sleep(seconds)
-            return method(*arguments, **options)
-
-        monkeypatch.setattr(SelfAttentiveTrainer, name, slowed)
-
-    slow("training_step", 0.02)
-    slow("evaluation_loop", 0.9)
-    slow("_save_checkpoint", 0.5)
+    act_before(monkeypatch, "training_step", partial(time.sleep, 0.02))
+    act_before(monkeypatch, "evaluation_loop", partial(time.sleep, 0.9))
+    act_before(monkeypatch, "_save_checkpoint", partial(time.sleep, 0.5))
     options = {**QUIET, **TINY_MODEL, **reviews, "do_train": True, "warmup_steps": 1000}
     task = parse_arguments(LabelTask, flags(**options, output_dir=tmp_path / "run"))
     setup = task.assemble()
