@@ -90,6 +90,22 @@ def test_run_measures_all_rows_in_folds_and_trains_the_same_model(tmp_path: Path
         assert weight.equal(plain[name]), name
 
 
+def test_fold_is_measured_on_all_of_its_rows_where_few_test_rows_are_predicted(
+    tmp_path: Path,
+) -> None:
+    test_rows = write_rows(tmp_path / "test.jsonl", review_rows(9))
+    limited = {"test_file": test_rows, "max_predict_samples": 3}
+    found = outcome(tmp_path, folds=2, output_dir=tmp_path / "model", **limited)
+    assert found["record"]["out_of_fold"]["rows"] == 40
+
+
+def test_fold_is_reported_to_no_tracker(tmp_path: Path) -> None:
+    rows = write_rows(tmp_path / "rows.jsonl", review_rows(40))
+    given = parse_arguments(LabelTask, [f"--train_file={rows}", "--report_to=tensorboard"])
+    of_fold = folds._task_of_fold(given, Fold(0, 5), tmp_path / "fold")
+    assert of_fold.arguments.run.report_to == []
+
+
 def test_run_without_folds_on_few_rows_says_that_they_measure_more(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -45,13 +45,14 @@ logger = logging.getLogger(__name__)
 
 NUM_RESAMPLES = 1000  # of the bootstrap
 # Of a run, what the run of a fold does not do.
-LEFT_OUT = {
+LEFT_OUT: dict[str, Any] = {
     "do_eval": False,
     "do_predict": False,
     "folds": None,
     "push_to_hub": False,
     "record": None,
     "report": False,
+    "report_to": [],
     "resume_from_checkpoint": None,
 }
 
@@ -121,9 +122,9 @@ def _run_naming_fold(task: "LabelTask") -> None:
 
 def _task_of_fold(task: "LabelTask", fold: Fold, folder: Path) -> "LabelTask":
     of_fold = task.changed({**LEFT_OUT, "output_dir": str(folder)})
-    of_fold.arguments = replace(
-        of_fold.arguments, data=replace(of_fold.arguments.data, test_file=None)
-    )
+    # The fold is the test split: all of its rows are predicted.
+    data = replace(of_fold.arguments.data, test_file=None, max_predict_samples=None)
+    of_fold.arguments = replace(of_fold.arguments, data=data)
     of_fold.fold = fold
     return of_fold
 
