@@ -124,6 +124,16 @@ def test_two_labels_of_one_name_are_refused() -> None:
         ("good meal", ["a"], "the texts are 'good meal', a str; give a list of texts"),
         (["good", 3, "bad"], ["a", "b", "a"], r"text 1 \(counted from 0\) is 3, a int; give"),
         (["good", None, "bad"], ["a", "b", "a"], r"text 1 \(counted from 0\) is None"),
+        (
+            frame({"x": ["good", None, "bad"]}),
+            ["a", "b", "a"],
+            r"text 1 \(counted from 0\) is None",
+        ),
+        (
+            frame({"x": [1.5, float("nan")]}),
+            ["a", "b"],
+            r"text 0 \(.*\) is 1.5, a float",
+        ),
         (["good", ("a", "b"), "bad"], ["a", "b", "a"], "give single texts only, or pairs only"),
         ([("a", "b", "c")] * 3, ["a", "b", "a"], r"text 0 \(counted from 0\) is \('a', 'b', 'c'\)"),
         (3, None, "there are no labels, and the rows are a int; give texts and labels"),
@@ -133,6 +143,15 @@ def test_two_labels_of_one_name_are_refused() -> None:
 def test_faults_are_named(texts: Any, labels: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         fit_rows(texts, labels)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_missing_cell_of_a_wide_table_stays_missing(missing: Any) -> None:
+    """Which of its columns hold the texts is found out later; the cell is no text `nan`."""
+    table = frame({"number": [1, 2, 3], "day": ["a", "b", "c"]})
+    table["review"] = ["good", missing, "bad"]
+    rows = fit_rows(table, ["x", "y", "x"]).in_memory["train"]
+    assert rows["review"][:] == ["good", None, "bad"]
 
 
 def test_row_with_a_lone_surrogate_is_named() -> None:

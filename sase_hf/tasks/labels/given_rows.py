@@ -106,6 +106,8 @@ def _labelled(
 ) -> tuple[dict[str, list[Any]], list[Any]]:
     """Return the columns of N texts, of a table those of `names`, and N labels."""
     columns = _text_columns(texts, names)
+    if len(columns) <= len(TEXT_COLUMNS):  # of more columns, those of the texts are looked for
+        _check_texts(columns)
     return columns, _label_values(labels, len(next(iter(columns.values()), [])))
 
 
@@ -151,12 +153,16 @@ def rows_to_read(texts: Any, names: Sequence[str]) -> list[list[str]]:
     if columns and len(columns) != len(names):
         what = "pairs of texts" if len(names) > 1 else "single texts"
         raise refusal(f"the model reads {what}, but a row has {len(columns)}", f"give {what}")
-    rows = [list(row) for row in zip(*columns.values(), strict=True)]
-    for number, row in enumerate(rows):
+    _check_texts(columns)
+    return [list(row) for row in zip(*columns.values(), strict=True)]
+
+
+def _check_texts(columns: Mapping[str, Sequence[Any]]) -> None:
+    """Raise ValueError for the first row in which a column holds no text."""
+    for number, row in enumerate(zip(*columns.values(), strict=True)):
         for text in row:
             if not isinstance(text, str):
                 raise _no_text(number, text)
-    return rows
 
 
 def several_labels(labels: Any, num_rows: int) -> list[list[Any]]:
@@ -198,7 +204,8 @@ def _text_columns(given: Any, names: Sequence[Any]) -> dict[str, list[Any]]:
             if name not in present:
                 listed = ", ".join(map(repr, present))
                 raise refusal(f"there is no column {name!r}", f"the rows have {listed}")
-            columns[str(name)] = _plain(given[name][:])
+            cells = _plain(given[name][:])
+            columns[str(name)] = [None if repr(cell) in MISSING else cell for cell in cells]
     else:
         columns = _columns_of_list(given)
     return columns
@@ -212,9 +219,6 @@ def _columns_of_list(given: Any) -> dict[str, list[Any]]:
         row = list(value) if isinstance(value, list | tuple) else [value]
         if not 1 <= len(row) <= len(TEXT_COLUMNS):
             raise _no_text(number, value)
-        for text in row:
-            if not isinstance(text, str):
-                raise _no_text(number, text)
         if rows and len(row) != len(rows[0]):
             raise refusal(
                 f"text {number} (counted from 0) is {value!r:.80}, the first is {rows[0]!r:.80}",
