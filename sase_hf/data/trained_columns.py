@@ -1,12 +1,13 @@
-"""The columns that a model was trained on: rows of the same form are read from these."""
+"""What a checkpoint was trained on: its columns are read again, and its rows are not new to it."""
 
 import json
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from ..utils.privacy import redact
 from ..utils.text import one_line
 from .arguments import DataArguments, SourceArguments
 from .sources import written_otherwise
@@ -62,18 +63,51 @@ def _in_source(names: Sequence[str], columns: Collection[str]) -> list[str]:
 
 def _names(checkpoint: str | None, entry: str) -> list[str]:
     """Return the columns that the record of a run names; none without a record."""
-    if checkpoint is None:
+    names = training_rows_of(checkpoint).get(entry)
+    if not isinstance(names, Sequence) or isinstance(names, str):
         return []
+    return [name for name in names if isinstance(name, str)]
+
+
+def training_rows_of(checkpoint: str | None) -> Mapping[str, Any]:
+    """Return the record of the rows that a checkpoint was trained on; empty if there is none."""
+    if checkpoint is None:
+        return {}
     for folder in (Path(checkpoint), Path(checkpoint).absolute().parent):
-        names = _entry(folder / ROWS_NAME, entry)
-        if isinstance(names, Sequence) and not isinstance(names, str):
-            return [name for name in names if isinstance(name, str)]
-    return []
+        try:
+            record = json.loads((folder / ROWS_NAME).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if isinstance(record, dict):
+            return record
+    return {}
 
 
-def _entry(path: Path, entry: str) -> object:
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return record.get(entry) if isinstance(record, dict) else None
+def warn_of_learned_rows(
+    checkpoint: str | None, read: Mapping[str, Any], held_out: Mapping[str, Any]
+) -> None:
+    """Warn that held-out rows may be ones that a checkpoint has learned from.
+
+    Rows are held out anew for each run. They are those of the checkpoint's run, and so unknown to
+    it, only if both read the same rows.
+
+    Args:
+        checkpoint: Where the run starts from; None for a new model.
+        read: The record of the training rows of the run, as in `ROWS_NAME`.
+        held_out: The origin of its validation rows.
+    """
+    if checkpoint is None or "split_off" not in held_out:
+        return
+    before = training_rows_of(checkpoint)
+    now = json.loads(json.dumps(redact(read)))
+    names = (before.keys() | now.keys()) - {"file"}  # which may have been renamed
+    if before and all(before.get(name) == now.get(name) for name in names):
+        return
+    origin = "does not say on which rows it was trained"
+    if before:
+        source = before.get("file", before.get("dataset"))
+        origin = f"was trained on {before.get('rows')} rows of {source}, which are not those of now"
+    logger.warning(
+        f"{checkpoint} {origin}: if some of them are held out now, it looks better on these than "
+        "on new rows; give rows that it has not learned from as --validation_file"
+    )

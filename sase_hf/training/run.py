@@ -17,6 +17,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import HubStrategy, IntervalStrategy
 
 from ..data.batching import share_of_token, token_counts
+from ..data.trained_columns import warn_of_learned_rows
 from ..evaluation.metrics import DEFAULT_METRICS
 from ..evaluation.records import measured_record, results_of, write_record
 from ..hub import create_repository, push, write_model_card
@@ -164,6 +165,8 @@ class _Run:
         if args.do_train:
             read = self.task.what_is_read(self.setup.rows)
             check_same_rows(self.output_dir, read, args.process_index)
+            held_out = self.setup.rows.sources.get("validation", {})
+            warn_of_learned_rows(self.task.arguments.model.model_name_or_path, read, held_out)
         if self.must_push and args.process_index == 0:  # now, and not after hours of training
             self.repo_id = create_repository(
                 self.repo_id or Path(self.output_dir).resolve().name,

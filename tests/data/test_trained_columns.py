@@ -2,13 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rows import write_csv
 
 from sase_hf.data.arguments import DataArguments, PairArguments
 from sase_hf.data.splits import load_pairs, load_rows
-from sase_hf.data.trained_columns import ROWS_NAME
+from sase_hf.data.trained_columns import ROWS_NAME, warn_of_learned_rows
 
 NEWS = [
     {"headline": "Rain is near.", "body": "It will rain all day.", "mood": "sad", "class": "x"},
@@ -73,3 +74,36 @@ def test_load_pairs_keeps_the_direction_of_the_training(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "pairs.csv", rows)
     task = load_pairs(PairArguments(validation_file=str(path)), checkpoint=str(tmp_path))
     assert task.splits["validation"]["text"][0] == "une petite maison"
+
+
+READ = {"file": "a.csv", "sha256": "1f", "rows": 90, "text_column_names": ("text",)}
+HELD_OUT = {"file": "a.csv", "split_off": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("before", "warning"),
+    [
+        (READ, ""),
+        ({**READ, "file": "renamed.csv"}, ""),
+        ({**READ, "sha256": "2e"}, "was trained on 90 rows of a.csv, which are not those of now"),
+        ({**READ, "rows": 100}, "was trained on 100 rows of a.csv"),
+        ({**READ, "corrections": [{"sha256": "3d"}]}, "was trained on 90 rows of a.csv"),
+        ({}, "does not say on which rows it was trained"),
+    ],
+    ids=str,
+)
+def test_held_out_rows_that_a_checkpoint_may_know_are_warned_of(
+    before: dict[str, Any], warning: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / ROWS_NAME).write_text(json.dumps(before), encoding="utf-8")
+    warn_of_learned_rows(str(tmp_path), READ, HELD_OUT)
+    assert warning in caplog.text
+    assert bool(warning) == bool(caplog.text)
+
+
+def test_rows_of_a_validation_file_are_not_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    warn_of_learned_rows(str(tmp_path), READ, {"file": "b.csv"})
+    warn_of_learned_rows(None, READ, HELD_OUT)
+    assert caplog.text == ""

@@ -106,6 +106,23 @@ def test_fold_is_reported_to_no_tracker(tmp_path: Path) -> None:
     assert of_fold.arguments.run.report_to == []
 
 
+def test_run_that_continues_says_which_measured_rows_its_checkpoint_may_know(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In folds of its own training file it knows every row; this is refused."""
+    checkpoint = tmp_path / "model"
+    outcome(tmp_path, output_dir=checkpoint, validation_fraction=0.1)
+    assert "was trained on" not in caplog.text
+    rows = write_rows(tmp_path / "rows.jsonl", review_rows(40))
+    few = {"train_file": rows, "num_train_epochs": 1, "validation_fraction": 0.2}
+    again = {**QUIET, **few, "model_name_or_path": checkpoint}
+    run(parse_arguments(LabelTask, flags(**again, output_dir=tmp_path / "one", folds="none")))
+    assert "was trained on 36 rows of rows.jsonl, which are not those of now" in caplog.text
+    for number in (2, "auto"):
+        with pytest.raises(ValueError, match=rf"--folds is {number}, but .*model has learned from"):
+            run(parse_arguments(LabelTask, flags(**again, output_dir=tmp_path / "x", folds=number)))
+
+
 def test_run_without_folds_on_few_rows_says_that_they_measure_more(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,6 +1,7 @@
 """Labels, sets of labels or numbers, for texts and pairs of texts."""
 
 import argparse
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,8 +18,9 @@ from ...data.arguments import DataArguments
 from ...data.held_out import Fold
 from ...data.label_doubts import label_doubts
 from ...data.rationales import RationaleCollator, count_marked
-from ...data.sources import Origin
+from ...data.sources import Origin, origin_of
 from ...data.splits import Rows, load_rows
+from ...data.trained_columns import training_rows_of
 from ...evaluation.linear_part import has_linear_part
 from ...evaluation.metrics import load_metrics, metrics_function
 from ...models import FAMILIES, RETRIEVAL
@@ -44,6 +46,8 @@ from .folds import (
 )
 from .predictions import predicted_labels
 from .report_page import write_report
+
+logger = logging.getLogger(__name__)
 
 # Values of --folds that are no number.
 AUTO_FOLDS = "auto"
@@ -353,12 +357,33 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
     def before_training(self, *, is_resumed: bool) -> None:
         """Measure the models of all folds if that was asked for, or if there are few rows."""
         num_folds = self.num_folds()
-        if not num_folds:
+        is_auto = self.arguments.run.folds == AUTO_FOLDS
+        if not num_folds or (is_auto and is_resumed):
             return
-        if self.arguments.run.folds != AUTO_FOLDS:
-            self.out_of_fold = measure_folds(self, num_folds)
-        elif not is_resumed:
+        self._check_checkpoint_of_folds()
+        if is_auto:
             self.out_of_fold = measure_if_possible(self, num_folds)
+        else:
+            self.out_of_fold = measure_folds(self, num_folds)
+
+    def _check_checkpoint_of_folds(self) -> None:
+        """Refuse, or warn, where a checkpoint has learned from the rows that the folds measure."""
+        checkpoint = self.arguments.model.model_name_or_path
+        if checkpoint is None:
+            return
+        given = f"--folds is {self.arguments.run.folds}"
+        file = self.arguments.data.train_file
+        learned = training_rows_of(checkpoint).get("sha256")
+        if file is not None and learned == origin_of(file)["sha256"]:
+            raise refusal(
+                f"{given}, but {checkpoint} has learned from {file}, so that it knows the rows of "
+                "every fold",
+                "leave out --folds, or --model_name_or_path for new models",
+            )
+        logger.warning(
+            f"{given}: if {checkpoint} has learned from some of these rows, it looks better on "
+            "them than on new ones"
+        )
 
     def num_folds(self) -> int:
         """Return the folds of `--folds`; 0 for none."""
