@@ -1,5 +1,6 @@
 """The rows that a task reads, as dataclasses; their fields are flags of the scripts."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -47,16 +48,7 @@ class SourceArguments:
     token: str | None = flag("Token for private repositories on the Hub.")
 
     def __post_init__(self) -> None:
-        """Split column names at commas, as transformers' own scripts do; check the numbers."""
-        if self.text_column_names is not None:
-            self.text_column_names = [
-                name.strip() for names in self.text_column_names for name in names.split(",")
-            ]
-            distinct = len(set(self.text_column_names))
-            if distinct not in self.numbers_of_texts or distinct < len(self.text_column_names):
-                one = "one column, or " if 1 in self.numbers_of_texts else ""
-                allowed = f"it must name {one}two different columns for pairs, such as en,fr"
-                raise ValueError(f"--text_column_names is {self.text_column_names}; {allowed}")
+        """Check the numbers."""
         for name in ("max_seq_length", "max_train_words", *MAX_SAMPLES.values()):
             value = getattr(self, name, None)
             if value is not None and value < 1:
@@ -65,9 +57,38 @@ class SourceArguments:
             allowed = "it must be at least 0 and below 1"
             raise ValueError(f"--validation_fraction is {fraction}; {allowed}")
 
+    def asked_text_columns(self, columns: Collection[str]) -> tuple[str, ...]:
+        """Return those of some columns that `text_column_names` names, none where it is None.
+
+        As in transformers' own scripts, commas part the names; those in the name of a column do
+        not. ValueError for another number of columns than the task reads.
+        """
+        if self.text_column_names is None:
+            return ()
+        names: list[str] = []
+        for word in self.text_column_names:
+            names += columns_in(word, columns)
+        distinct = len(set(names))
+        if distinct not in self.numbers_of_texts or distinct < len(names):
+            one = "one column, or " if 1 in self.numbers_of_texts else ""
+            allowed = f"it must name {one}two different columns for pairs, such as en,fr"
+            raise ValueError(f"--text_column_names is {names}; {allowed}")
+        return tuple(names)
+
     def file_of(self, split: str) -> str | None:
         """Return the file of a split; None also for test rows of a task that predicts none."""
         return getattr(self, f"{split}_file", None)
+
+
+def columns_in(word: str, columns: Collection[str]) -> list[str]:
+    """Return the columns that a word of a flag names: one, or several with commas between them."""
+    if word in columns:
+        return [word]
+    for first in columns:
+        second = word.removeprefix(f"{first},").strip()
+        if word.startswith(f"{first},") and second in columns:
+            return [first, second]
+    return [name.strip() for name in word.split(",")]
 
 
 @dataclass

@@ -124,7 +124,7 @@ def find_columns(
     are also found by their values. Columns of marks are found by name only. `against`: also look
     for marks against the label. ValueError lists the columns and what they hold.
     """
-    asked_texts = tuple(arguments.text_column_names or ())
+    asked_texts = arguments.asked_text_columns(sample)
     asked_labels = _split_names(arguments.label_column_name, sample)
     has_label_flag = arguments.label_column_name is not None
     if not any(sample.values()):  # refused where the rows are read

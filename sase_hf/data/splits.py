@@ -205,7 +205,7 @@ def load_pairs(
             arguments = with_trained_columns(
                 arguments, checkpoint, first.title, sample, num_texts=least_texts
             )
-        names = arguments.text_column_names or find_pair(first.title, sample, least_texts)
+        names = arguments.asked_text_columns(sample) or find_pair(first.title, sample, least_texts)
         columns = Columns(tuple(names), ())
         for split in stored:
             split.adopt_names(columns.texts)

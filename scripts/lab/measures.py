@@ -161,14 +161,15 @@ def accuracy_by_length(correct: Tensor, lengths: Tensor) -> list[dict[str, float
 def measure_translation(words: Sequence[str], model: Path, _: Path | None) -> Record:
     """Measure a trained model, in two beams, on the validation pairs of its recipe."""
     task = parse_arguments(TranslationTask, words)
-    rows = load_pairs(replace(task.arguments.data, train_file=None)).splits["validation"]
+    read = load_pairs(replace(task.arguments.data, train_file=None))
+    rows = read.splits["validation"]
     translator, tokenizer = load_checkpoint(str(model))
     pairs = list(zip(rows["text"][:], rows["text_pair"][:], strict=True))
     batch_size = task.arguments.run.per_device_eval_batch_size
     options: Any = {"batch_size": batch_size, "num_beams": (1, 12)}
     measured = measure_pairs(translator, tokenizer, pairs, **options)
     if translator.config.has_attention:
-        example = EXAMPLES[task.arguments.data.text_column_names[0]]
+        example = EXAMPLES[read.text_columns[0]]
         measured["example"] = load_pipeline(str(model))(example, num_beams=12)
     return {"translation": measured}
 

@@ -42,6 +42,34 @@ def test_find_columns_knows_usual_names(names: list[str], expected: tuple[Any, .
     assert find(answers, label_column_name="answer") == (("question",), ("answer",))
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["first"], ("first",)),
+        (["first, second"], ("first", "second")),
+        (["first", "second"], ("first", "second")),
+        (["What was good, and why?"], ("What was good, and why?",)),
+        (["What was good, and why?,first"], ("What was good, and why?", "first")),
+        (["first,What was good, and why?"], ("first", "What was good, and why?")),
+    ],
+    ids=str,
+)
+def test_text_columns_are_parted_at_commas_outside_of_names(
+    words: list[str], expected: tuple[str, ...]
+) -> None:
+    with_comma = "What was good, and why?"
+    columns = {"first": BODIES, "second": BODIES, with_comma: BODIES, "label": KINDS}
+    assert find(columns, text_column_names=words) == (expected, ("label",))
+
+
+@pytest.mark.parametrize("words", [["a,b,c"], ["first,first"], ["first", "second", "label"]])
+def test_another_number_of_text_columns_is_refused(words: list[str]) -> None:
+    columns = {"first": BODIES, "second": BODIES, "label": KINDS}
+    message = r"--text_column_names is \[.*must name one column, or two"
+    with pytest.raises(ValueError, match=message):
+        find(columns, text_column_names=words)
+
+
 @pytest.mark.parametrize("kinds", [KINDS, FLAGS, [["x", "y"], ["x"], [], ["y"], ["x"]]])
 def test_find_columns_takes_the_only_one_whose_values_fit(kinds: list[Any]) -> None:
     """Dates, links, numbers that all differ, constants and empty columns are neither."""

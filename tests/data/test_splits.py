@@ -393,7 +393,6 @@ def test_load_rows_refuses_a_bad_validation_split(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"text_column_names": ("a", "b", "c")}, r"is \['a', 'b', 'c'\]; it must name one col"),
         ({"max_seq_length": 0}, "max_seq_length is 0; it must be 1 or more, or left out"),
         ({"validation_fraction": 1.5}, "--validation_fraction is 1.5; it must be at least 0"),
     ],

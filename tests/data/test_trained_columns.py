@@ -61,6 +61,14 @@ def test_load_rows_says_that_the_column_of_the_training_is_missing(
     assert f"trained on headline, which {path} does not have; --text_column" in caplog.text
 
 
+def test_load_rows_reads_a_column_of_the_training_with_a_comma(tmp_path: Path) -> None:
+    name = "What was good, and why?"
+    (tmp_path / ROWS_NAME).write_text(json.dumps({"text_column_names": [name]}), encoding="utf-8")
+    path = write_csv(tmp_path / "test.csv", [{name: "The soup."}, {name: "The bread."}])
+    arguments = DataArguments(test_file=str(path), label_names=["sad", "glad"])
+    assert load_rows(arguments, checkpoint=str(tmp_path)).text_columns == (name,)
+
+
 def test_load_rows_of_a_training_finds_its_own_columns(checkpoint: Path, tmp_path: Path) -> None:
     path = write_csv(tmp_path / "train.csv", NEWS)
     arguments = DataArguments(train_file=str(path), label_column_name="mood")
