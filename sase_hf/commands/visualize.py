@@ -29,7 +29,7 @@ from ..utils.files import check_output, write_text
 from ..utils.loading import load_pipeline, name_checkpoints
 from ..visualization.figures import FIGURE_ENDINGS
 from ..visualization.learned_words import LearnedWords, read_learned_words
-from ..visualization.selection import SELECT, Row, check_select, read_rows
+from ..visualization.selection import SELECT, Row, check_select, read_answers, read_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -171,7 +171,7 @@ def learned_words(reader: Pipeline, rows: Sequence[Row], limit: int | None) -> L
 def drawn_rows(reader: Pipeline, rows: Sequence[Row], flags: Namespace) -> list[Row]:
     """Return the rows that `--select` draws, by what the reader predicts for them."""
     check_select(flags.select, reader.model, rows, flags.file)
-    results = read_rows(reader, rows, flags.per_device_eval_batch_size, flags.max_seq_length)
+    results = read_answers(reader, rows, flags.per_device_eval_batch_size, flags.max_seq_length)
     drawn = visualization.select_predictions(
         results, flags.select, flags.per_label, flags.min_score, flags.seed
     )

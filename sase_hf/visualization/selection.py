@@ -2,8 +2,9 @@
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
-from transformers import Pipeline, PreTrainedModel
+from transformers import Pipeline, PreTrainedModel, pipeline
 from transformers.utils import logging
 
 from ..models.answers import answers_of
@@ -33,6 +34,26 @@ def read_rows(
     results = reader((text for text, _ in rows), batch_size=batch_size, **options)
     bar = logging.tqdm(zip(results, rows, strict=True), desc="Reading", total=len(rows), delay=1)
     return [result | known for result, (_, known) in bar]
+
+
+def read_answers(
+    reader: Pipeline, rows: Sequence[Row], batch_size: int, max_seq_length: int | None = None
+) -> list[Result]:
+    """Return what `select_predictions` reads of the results of `read_rows`, in less time and memory.
+
+    The results also hold what each hop and word added, about a kilobyte for each token.
+    """
+    classify: Any = pipeline("text-classification", model=reader.model, tokenizer=reader.tokenizer)
+    answers = answers_of(reader.model.config)
+    options = {} if max_seq_length is None else {"max_length": max_seq_length}
+    scored = classify((text for text, _ in rows), batch_size=batch_size, top_k=None, **options)
+    bar = logging.tqdm(zip(scored, rows, strict=True), desc="Reading", total=len(rows), delay=1)
+    results = []
+    for labels, (_, known) in bar:
+        score_of_label = {label["label"]: label["score"] for label in labels}
+        scores = [score_of_label[name] for name in answers.names]
+        results.append(answers.result(scores) | known)
+    return results
 
 
 def check_select(select: str, model: PreTrainedModel, rows: Sequence[Row], file: str) -> None:
