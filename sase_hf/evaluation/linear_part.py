@@ -171,6 +171,11 @@ def fit_words(train: Dataset, model: Any) -> WordRegression | None:
     """
     answers = answers_of(model.config)
     rows = enough_rows(train, len(answers.names))
+    if rows.num_rows < train.num_rows:
+        logger.info(
+            f"linear part: learns from {rows.num_rows:,} of {train.num_rows:,} training rows, "
+            "evenly spaced, as all would take long"
+        )
     labels = answers.labels(torch.tensor(rows["labels"][:])).numpy()
     counts = features_of(rows, model.linear_part)
     return regression_of(counts, labels, model.linear_part, model.config)

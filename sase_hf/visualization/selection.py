@@ -39,9 +39,9 @@ def read_rows(
 def read_answers(
     reader: Pipeline, rows: Sequence[Row], batch_size: int, max_seq_length: int | None = None
 ) -> list[Result]:
-    """Return what `select_predictions` reads of the results of `read_rows`, in less time and memory.
+    """Return what `select_predictions` needs of the results of `read_rows`, and no more.
 
-    The results also hold what each hop and word added, about a kilobyte for each token.
+    Those results also hold what each hop and word added, about a kilobyte for each token.
     """
     classify: Any = pipeline("text-classification", model=reader.model, tokenizer=reader.tokenizer)
     answers = answers_of(reader.model.config)

@@ -192,12 +192,16 @@ def test_labels_without_weight_are_left_out() -> None:
     assert linear_part.fit_words(rows_of(ONE_LABEL), model) is None
 
 
-def test_large_files_are_thinned_out_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_files_are_thinned_out_evenly(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     rows = rows_of(ONE_LABEL, 100)
     num_entries = 2 * sum(map(len, rows["input_ids"][:])) * 3
     monkeypatch.setattr(linear_part, "MAX_ENTRIES", num_entries // 4 + 1)
     model = model_of()
     thinned_out = linear_part.fit_words(rows, model)
+    assert "learns from 25 of 100 training rows" in caplog.text
     monkeypatch.setattr(linear_part, "MAX_ENTRIES", num_entries)
     quarter = rows.select(np.linspace(0, 99, 25).astype(int))
     of_quarter = linear_part.fit_words(quarter, model)
