@@ -159,6 +159,16 @@ def _split_names(flag: str | None, sample: Batch) -> tuple[str, ...]:
     return tuple(name.strip() for name in flag.split(","))
 
 
+def finds_labels_by_values(sample: Batch, arguments: DataArguments) -> bool:
+    """Return whether neither a flag nor a usual name says which column holds the labels.
+
+    The first rows do not say it either where a file is sorted by label: they all have one label.
+    """
+    taken = arguments.asked_text_columns(sample)
+    is_named = arguments.label_column_name is not None
+    return not is_named and not _usual(_by_usual_form(sample), LABELS, taken)
+
+
 def _find_marks(
     names: Names, arguments: DataArguments, against: bool, others: Collection[str]
 ) -> dict[str, str]:

@@ -118,6 +118,21 @@ class StoredSplit:
         for batch in self._batches(asked_name.keys()):
             yield {asked_name.get(name, name): values for name, values in batch.items()}
 
+    def spread_sample(self) -> Batch:
+        """Return all columns of `BATCH` to 2 * `BATCH` evenly spaced rows; of fewer rows, all."""
+        rows: list[dict[str, Any]] = []
+        stride = 1
+        num_read = 0
+        for batch in self.batches():
+            for cells in zip(*batch.values(), strict=True):
+                if num_read % stride == 0:
+                    rows.append(dict(zip(batch, cells, strict=True)))
+                num_read += 1
+            while len(rows) > 2 * BATCH:
+                rows = rows[::2]
+                stride *= 2
+        return {name: [row.get(name) for row in rows] for name in self.column_names}
+
     def adopt_names(self, columns: Iterable[str]) -> None:
         """Find columns whose names differ from those of the first split in case or blanks only."""
         next(self.batches(), None)  # a text file learns the names of its columns

@@ -25,7 +25,7 @@ from ..models.answers import MULTI_LABEL, REGRESSION, Answers
 from ..utils.errors import refusal
 from ..utils.text import one_line
 from .arguments import MAX_SAMPLES, DataArguments, PairArguments, SourceArguments
-from .columns import FLAGS, MARKS, SPAN_COLUMNS, find_columns, find_pair
+from .columns import FLAGS, MARKS, SPAN_COLUMNS, find_columns, find_pair, finds_labels_by_values
 from .corrections import open_corrections, warn_of_lost_corrections, with_corrections
 from .held_out import Fold, hold_out, take_fold
 from .label_cells import CellFault
@@ -141,6 +141,8 @@ def load_rows(
         sample = next(first.batches(), {})
         if first.name != "train":
             arguments = with_trained_columns(arguments, checkpoint, first.title, sample)
+        if not is_test and finds_labels_by_values(sample, arguments):
+            sample = first.spread_sample()
         columns = find_columns(
             first.title, sample, arguments, labelled=not is_test, against=against
         )

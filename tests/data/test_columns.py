@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 from rows import write_csv, write_jsonl
 
+from sase_hf.data import sources
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.columns import find_columns
+from sase_hf.data.sources import FileSplit
 from sase_hf.data.splits import load_rows
 
 BODIES = [f"the soup was {word} and I paid" for word in ("hot", "cold", "fine", "thin", "bad")]
@@ -88,6 +90,42 @@ def test_find_columns_takes_the_only_one_whose_values_fit(kinds: list[Any]) -> N
         ("id",),
     )
     assert find({**columns, "v3": BODIES}, label_column_name="v3") == (("v2",), ("v3",))
+
+
+def write_sorted(folder: Path, **columns: list[Any]) -> DataArguments:
+    """Write 90 rows that are sorted by `mood`."""
+    texts = [f"the soup of day {day} was hot" for day in range(90)]
+    moods = ["glad"] * 60 + ["sad"] * 30
+    rows = [
+        {"comment": text, "mood": mood, **{name: cells[row] for name, cells in columns.items()}}
+        for row, (text, mood) in enumerate(zip(texts, moods, strict=True))
+    ]
+    return DataArguments(train_file=str(write_csv(folder / "rows.csv", rows)))
+
+
+def test_load_rows_finds_the_labels_of_a_file_that_is_sorted_by_label(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "BATCH", 10)
+    assert load_rows(write_sorted(tmp_path)).label_columns == ("mood",)
+
+
+def test_load_rows_takes_no_other_column_for_the_labels_of_a_sorted_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "BATCH", 10)
+    arguments = write_sorted(tmp_path, verified=["Y", "N", "Y"] * 30)
+    with pytest.raises(ValueError, match="not clear which column holds the labels.*'mood'"):
+        load_rows(arguments)
+
+
+def test_spread_sample_has_evenly_spaced_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "BATCH", 10)
+    path = write_csv(tmp_path / "rows.csv", [{"a": str(row)} for row in range(90)])
+    sample = FileSplit.of_file("train", str(path)).spread_sample()
+    assert sample == {"a": [str(row) for row in range(0, 90, 8)]}
 
 
 @pytest.mark.parametrize(
