@@ -47,6 +47,8 @@ MAX_EXPANSION = 100  # characters per byte of a packed file, where these are mor
 
 Row = Mapping[str, Any]  # texts of a CSV file, values of JSON
 
+# A field of a TSV file that begins with a quote and goes on, maybe at once, to a doubled one.
+_DOUBLED_IN_QUOTES = re.compile(r'(?:^|\t)"(?:""(?!")|(?!")(?:[^"\t]|"")*"")')
 _SEPARATOR_LINE = re.compile(r'"?sep=.?"?\s*')  # Excel reads it above the header
 
 
@@ -443,11 +445,11 @@ def _line_of_text_quotes(lines: Iterator[str], number: int, tabs: int) -> int | 
     """Return the line that shows the quotes of a TSV file to be text, as in the files of GLUE.
 
     Quotes are text if reading them as quotes would merge lines that are rows of their own, each
-    with so many `tabs`, or fails. A doubled quote earlier in the file shows that quotes enclose
-    fields. `lines` begin at `number`.
+    with so many `tabs`, or fails. A field earlier in the file that is in quotes and has a doubled
+    one shows that quotes enclose fields. `lines` begin at `number`.
     """
     for line in lines:
-        if '""' in line:
+        if _DOUBLED_IN_QUOTES.search(line):
             return None
         row_lines = [line]
         is_valid = True

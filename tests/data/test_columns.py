@@ -115,7 +115,7 @@ def test_load_rows_takes_no_other_column_for_the_labels_of_a_sorted_file(
 ) -> None:
     monkeypatch.setattr(sources, "BATCH", 10)
     arguments = write_sorted(tmp_path, verified=["Y", "N", "Y"] * 30)
-    with pytest.raises(ValueError, match="not clear which column holds the labels.*'mood'"):
+    with pytest.raises(ValueError, match=r"not clear which column holds the labels.*mood"):
         load_rows(arguments)
 
 

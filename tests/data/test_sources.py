@@ -78,6 +78,17 @@ def test_read_file_formats_hold_the_same_rows(tmp_path: Path, name: str) -> None
         ("r.tsv", 'label\ttext\n1\t"Fine.\n0\tbad\n1\t"so"\n1\tyes"\n', PLAIN),
         ("r.csv", '\ufefftext\tlabel\r\n"Fine.\t1\r\nbad\t0\r\n"so"\t1\r\nyes"\t1\r\n', PLAIN),
         ("r.tsv", 'text\tlabel\na\t1\n"b\t1\n\n', ["a", '"b']),
+        # Doubled quotes within a text show nothing, those of a field in quotes do.
+        (
+            "r.tsv",
+            'text\tlabel\nthe ""best"" soup\t1\n""\t0\n"Fine.\t1\nso"\t0\n',
+            ['the ""best"" soup', '""', '"Fine.', 'so"'],
+        ),
+        (
+            "r.tsv",
+            'text\tlabel\n"the ""best"" soup"\t1\n"a\tb\n0"\t0\n',
+            ['the "best" soup', "a\tb\n0"],
+        ),
         # Lines that are no rows by themselves are one quoted field.
         ("r.tsv", 'label\ttext\tid\n1\t"a\nb\tc"\t7\n0\t"d"\t8\n', ["a\nb\tc", "d"]),
         ("r.tsv", '"text"\t"label"\n"a\nb"\t"1"\n', ["a\nb"]),
