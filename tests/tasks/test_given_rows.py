@@ -154,6 +154,31 @@ def test_missing_cell_of_a_wide_table_stays_missing(missing: Any) -> None:
     assert rows["review"][:] == ["good", None, "bad"]
 
 
+def test_column_that_no_dataset_holds_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    table = frame({"text": TEXTS, "label": ["x", "y", "x"]})
+    table["note"] = ["a", 1, 2.5]
+    table["phase"] = [1j, 2j, 3j]
+    rows = fit_rows(table).in_memory["train"]
+    assert rows.column_names == ["text", "label"]
+    assert "column 'note' is not read" in caplog.text
+    assert "column 'phase' is not read" in caplog.text
+
+
+@pytest.mark.parametrize("cells", [["a", 1, 2.5], [2**70, 1, 2]], ids=str)
+def test_column_of_mixed_types_with_the_name_of_labels_is_refused(cells: list[Any]) -> None:
+    """Another column would become the label."""
+    table = frame({"text": TEXTS, "verified": ["y", "n", "y"]})
+    table["label"] = cells
+    with pytest.raises(ValueError, match=r"column 'label' cannot be read: .*; give its values one"):
+        fit_rows(table)
+
+
+def test_columns_of_one_name_are_refused() -> None:
+    table = frame({"text": TEXTS, "label": ["x", "y", "x"]})
+    with pytest.raises(ValueError, match="two columns have the name 'text'; rename"):
+        fit_rows(table[["text", "text", "label"]])
+
+
 def test_row_with_a_lone_surrogate_is_named() -> None:
     message = r"^row 2 \(counted from 0\), column 'text': 'b\\ud800d' has a lone surrogate.*repair"
     table = frame({"text": TEXTS, "label": ["x", "y", "x"]}).astype(object)
@@ -256,9 +281,11 @@ def test_labels_of_a_class_label_are_its_ids(names: list[str]) -> None:
     assert type_of_labels(values) == "str"
 
 
-def test_column_of_texts_has_no_comma_in_its_name() -> None:
-    with pytest.raises(ValueError, match="texts 'review, long' has a comma in its name; rename"):
-        fit_rows(frame({"review, long": TEXTS}), ["b", "a", "b"])
+@pytest.mark.parametrize("asked", [{}, {"text_column_names": "review, long"}])
+def test_column_of_texts_may_have_a_comma_in_its_name(asked: dict[str, str]) -> None:
+    rows = fit_rows(frame({"review, long": TEXTS}), ["b", "a", "b"], **asked)
+    assert rows.entries["text_column_names"] == "review, long"
+    assert rows.in_memory["train"]["review, long"][:] == TEXTS
 
 
 @pytest.mark.parametrize(

@@ -6,20 +6,31 @@ becomes another one on the way, and each is returned as it was given.
 Shapes: N rows, C classes.
 """
 
+import logging
 import os
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 
+from ...data.arguments import columns_in
+from ...data.columns import LABELS, PAIRS, TEXTS
 from ...data.label_values import class_name
-from ...data.sources import TEXT_COLUMNS
+from ...data.sources import TEXT_COLUMNS, usual_form
 from ...data.tokenizer import text_fault
 from ...models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from ...utils.errors import refusal
+from ...utils.text import one_line
+
+logger = logging.getLogger(__name__)
+
+# What Dataset.from_pandas raises for values of mixed types, or of types that Arrow does not have.
+UNREADABLE = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
 LABEL = "label"  # the column of labels that are given beside the texts
 WAYS_TO_GIVE_TEXTS = "give a list of texts, or of pairs (text, text_pair)"
@@ -74,10 +85,7 @@ def rows_to_fit(
     """
     if labels is None:
         return _rows_with_labels(texts, validation, learns_labels)
-    columns, values = _labelled(texts, labels, _asked_columns(entries))
-    for name in columns:
-        if "," in name:
-            raise refusal(f"the column of texts {name!r} has a comma in its name", "rename it")
+    columns, values = _labelled(texts, labels, _asked_columns(entries, texts))
     named = {"label_column_name": LABEL, "problem_type": REGRESSION}
     if len(columns) <= len(TEXT_COLUMNS):
         named["text_column_names"] = ",".join(columns)
@@ -133,13 +141,46 @@ def _table(rows: Any) -> Dataset:
         return rows
     if _is_table(rows):
         with _naming_row(rows):
-            return Dataset.from_pandas(rows, preserve_index=False)
+            return _dataset_of(rows)
     if _is_path(rows):
         raise refusal(f"{rows} is a file, but other rows are in memory", "give files only, or none")
     raise refusal(
         f"there are no labels, and the rows are a {type(rows).__name__}",
         "give texts and labels, or a Dataset, a DataFrame or a file that holds both",
     )
+
+
+def _dataset_of(table: Any) -> Dataset:
+    """Return a DataFrame as a dataset, without the columns that none can hold, which are logged.
+
+    ValueError: two columns have one name, or the name of a column that is left out is a usual one
+    of texts or labels.
+    """
+    twice = [name for name, count in Counter(table.columns).items() if count > 1]
+    if twice:
+        raise refusal(f"two columns have the name {twice[0]!r}", "rename one of them")
+    try:
+        return Dataset.from_pandas(table, preserve_index=False)
+    except UnicodeEncodeError:  # a text, whose row the caller names
+        raise
+    except UNREADABLE:
+        readable = [name for name in table.columns if _is_readable(table[[name]])]
+    return Dataset.from_pandas(table[readable], preserve_index=False)
+
+
+def _is_readable(column: Any) -> bool:
+    """Return whether a dataset can hold the only column of a DataFrame; log why if it cannot."""
+    [name] = column.columns
+    try:
+        Dataset.from_pandas(column, preserve_index=False)
+    except UNREADABLE as reason:
+        form = usual_form(str(name))
+        if any(form in names for names in (*TEXTS, *PAIRS, *LABELS)):
+            fault = one_line(f"column {name!r} cannot be read: {reason}")
+            raise refusal(fault, "give its values one type") from None
+        logger.warning(one_line(f"column {name!r} is not read: {reason}"))
+        return False
+    return True
 
 
 def rows_to_read(texts: Any, names: Sequence[str]) -> list[list[str]]:
@@ -186,10 +227,14 @@ def _column_names(table: Any) -> list[Any]:
     return table.column_names if isinstance(table, Dataset) else list(table.columns)
 
 
-def _asked_columns(entries: Mapping[str, Any]) -> list[str]:
+def _asked_columns(entries: Mapping[str, Any], texts: Any) -> list[str]:
     """Return the columns of texts that a setting names."""
     asked = entries.get("text_column_names") or []
-    return asked.split(",") if isinstance(asked, str) else list(asked)
+    present = _column_names(texts) if _is_table(texts) else []
+    names: list[str] = []
+    for word in [asked] if isinstance(asked, str) else asked:
+        names += columns_in(word, present)
+    return names
 
 
 def _text_columns(given: Any, names: Sequence[Any]) -> dict[str, list[Any]]:
@@ -205,7 +250,7 @@ def _text_columns(given: Any, names: Sequence[Any]) -> dict[str, list[Any]]:
                 listed = ", ".join(map(repr, present))
                 raise refusal(f"there is no column {name!r}", f"the rows have {listed}")
             cells = _plain(given[name][:])
-            columns[str(name)] = [None if repr(cell) in MISSING else cell for cell in cells]
+            columns[str(name)] = [None if _is_no_value(cell) else cell for cell in cells]
     else:
         columns = _columns_of_list(given)
     return columns
@@ -291,7 +336,11 @@ def _check_labels(values: Sequence[Any]) -> None:
 
 
 def _is_missing(value: object) -> bool:
-    return repr(value) in MISSING or not str(value).strip()
+    return _is_no_value(value) or not str(value).strip()
+
+
+def _is_no_value(value: object) -> bool:
+    return repr(value) in MISSING
 
 
 def _check_numbers(values: Sequence[Any]) -> None:
