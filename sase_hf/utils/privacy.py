@@ -12,6 +12,9 @@ import numpy as np
 # Settings that name a place, a user or a machine.
 PRIVATE_KEYS = {"token", "hub_token", "hub_model_id", "run_name"}
 PRIVATE_KEYS |= {"output_dir", "logging_dir", "cache_dir"}
+# Names of columns and labels, which may look like a path, such as /r/news.
+PUBLIC_KEYS = {"text_column_names", "label_column_name", "rationale_column_name"}
+PUBLIC_KEYS |= {"rationale_against_column_name", "label_names", "id2label", "label2id"}
 # Tokens of the Hugging Face Hub, with those of OAuth and of organisations.
 TOKEN = re.compile(r"hf_jwt_[\w.-]{20,}|(?:hf_(?:oauth_)?|api_org_)[A-Za-z0-9]{20,}")
 
@@ -21,23 +24,28 @@ _WHOLE_PATH = re.compile(rf"{_START}[^\s:;,='\"][^:;,='\"\n]*")  # may hold spac
 _PATH_IN_TEXT = re.compile(rf"(?<![\w/\\.~-]){_START}[^\s:;,='\"<>|]+")
 
 
-def redact(value: object) -> Any:
+def redact(value: object, *, is_public: bool = False) -> Any:
     """Return dictionaries, lists, texts and numbers as plain JSON without private parts.
 
     Keys in `PRIVATE_KEYS` are left out, absolute and dotted paths are cut to their last part,
-    "[token]" replaces tokens, and None replaces numbers that are not finite.
+    "[token]" replaces tokens, and None replaces numbers that are not finite. Texts are left whole
+    under `PUBLIC_KEYS`, and where all of the value `is_public`.
     """
     if isinstance(value, Mapping):
-        items = ((key, item) for key, item in value.items() if key not in PRIVATE_KEYS)
-        return {_redact_text(str(key)): redact(item) for key, item in items}
+        plain = {}
+        for key, item in value.items():
+            if is_public or key not in PRIVATE_KEYS:
+                name = str(key) if is_public else _redact_text(str(key))
+                plain[name] = redact(item, is_public=is_public or key in PUBLIC_KEYS)
+        return plain
     if isinstance(value, list | tuple):
-        return [redact(item) for item in value]
+        return [redact(item, is_public=is_public) for item in value]
     if isinstance(value, Enum):
-        return redact(value.value)
+        return redact(value.value, is_public=is_public)
     if isinstance(value, np.generic):
         return redact(value.item())
     if isinstance(value, str | PurePath):
-        return _redact_text(str(value))
+        return str(value) if is_public else _redact_text(str(value))
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

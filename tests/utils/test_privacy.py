@@ -42,6 +42,13 @@ def test_redact_leaves_out_private_keys_at_every_depth() -> None:
     assert redact(value) == {"a": [{"b": {"pad_token": "[PAD]"}}]}
 
 
+def test_redact_leaves_names_of_columns_and_labels() -> None:
+    value = {"text_column_names": ["/title or body"], "id2label": {"0": "/r/news"}}
+    value |= {"label2id": {"/r/news": 0}, "a": {"label_column_name": "~/mood"}}
+    assert redact(value) == value
+    assert redact({"id2label": {0: "/r/news"}}) == {"id2label": {"0": "/r/news"}}
+
+
 def test_redact_gives_plain_values() -> None:
     given = {1: (True, None), "/home/anna/a": 2, "b": float("nan"), "c": np.float32(0.5)}
     given |= {"d": IntervalStrategy.EPOCH, "e": Path("/home/anna/b")}
