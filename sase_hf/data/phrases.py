@@ -102,7 +102,7 @@ def without_wrong_reasons(
     such marks, validation rows included; and the phrases of `passed_over`. What is marked as a
     reason in a row stays in it. A row goes if nothing or only punctuation is left of one of its
     texts: it would teach that punctuation is the reason. The log lists the phrases. Other rows do
-    not change; no split keeps its marks against.
+    not change, but only validation rows keep their marks against, which a report shows.
     """
     changed = dict(splits)
     notes: dict[Phrase, str] = {}
@@ -123,7 +123,8 @@ def without_wrong_reasons(
         if marked or notes:
             changed["train"] = _without_phrases(splits["train"], notes)
     for name, rows in changed.items():
-        changed[name] = rows.remove_columns(present(AGAINST_COLUMNS, rows))
+        if name != "validation":
+            changed[name] = rows.remove_columns(present(AGAINST_COLUMNS, rows))
     return changed, list(notes)
 
 

@@ -172,7 +172,14 @@ def _to_correct(all_parsed: Sequence[Parsed], answers: Answers) -> dict[str, obj
     for result, texts in all_parsed:
         words = [text.words[:MAX_WORDS] for text in texts]
         own = [text.text for text in texts]
-        texts_of_articles.append({"texts": own, "words": words, "label": result["true_label"]})
+        texts_of_articles.append(
+            {
+                "texts": own,
+                "words": words,
+                "label": result["true_label"],
+                "marks": result.get("marks"),
+            }
+        )
     return {
         "kind": answers.kind,
         "labels": answers.names,

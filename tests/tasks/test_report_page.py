@@ -1,5 +1,6 @@
 """The page of right and wrong predictions of a trained model."""
 
+import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -64,6 +65,24 @@ def test_report_says_behind_the_metrics_what_the_model_learned(
     assert places == sorted(places)
     assert f"Read in 3 {'pairs' if is_pair else 'texts'}." in page
     assert re.search(r"<bdi>soup</bdi>.*×3<", page)
+
+
+def test_report_gives_its_script_the_marks_of_people(tmp_path: Path) -> None:
+    """A correction of the label alone would otherwise erase them."""
+    rows: list[dict[str, Any]] = [
+        {"text": "warm soup", "label": "good", "rationale": [[0, 4]]},
+        {"text": "cold soup", "label": "bad", "rationale_against": [[5, 9]]},
+        {"text": "warm bread", "label": "good"},
+    ]
+    model = tiny_model(SelfAttentiveForSequenceClassification, id2label={0: "bad", 1: "good"})
+    page = report_of(model, rows, [[0, 1]] * 3, tmp_path)
+    content = page.partition('id="to-correct">')[2].partition("</script>")[0]
+    marks = {item["texts"][0]: item["marks"] for item in json.loads(content)["texts"]}
+    assert marks == {
+        "warm soup": [[[[0, 4]]], [[]]],
+        "cold soup": [[[]], [[[5, 9]]]],
+        "warm bread": [[[]], [[]]],
+    }
 
 
 def test_report_compares_the_models_on_the_rows_of_the_folds(tmp_path: Path) -> None:

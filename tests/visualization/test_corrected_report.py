@@ -124,6 +124,27 @@ def test_report_of_pairs_is_corrected_on_both_texts(tmp_path: Path, chromium: An
 
 @pytest.mark.slow
 @pytest.mark.browser
+def test_correction_of_a_label_keeps_the_marks_of_the_training_data(
+    tmp_path: Path, chromium: Any
+) -> None:
+    marks = [[[[0, 4]]], [[[5, 9]]]]
+    shown = {**result("good soup"), "true_label": LABELS[0], "marks": marks}
+    (tmp_path / "report.html").write_text(report(shown), encoding="utf-8")
+    with watched_tab(chromium) as tab:
+        tab.goto((tmp_path / "report.html").as_uri())
+        assert tab.locator("[data-mark=why]").all_text_contents() == ["good"]
+        assert tab.text_content(".correct") == "Correct it"
+        tab.click(".correct")
+        tab.check(".choices label:nth-child(2) input")
+        with tab.expect_download() as download:
+            tab.click(".download")
+        row = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))
+    assert row["label"] == LABELS[1]
+    assert (row["rationale"], row["rationale_against"]) == ([[0, 4]], [[5, 9]])
+
+
+@pytest.mark.slow
+@pytest.mark.browser
 def test_text_that_a_report_shows_twice_is_corrected_in_both_places(
     tmp_path: Path, chromium: Any
 ) -> None:

@@ -11,7 +11,8 @@ from datasets import Dataset
 from transformers import EvalPrediction, Pipeline, pipeline
 from transformers.trainer_utils import PredictionOutput
 
-from ...data.columns import SPAN_COLUMNS
+from ...data.columns import AGAINST_COLUMNS, SPAN_COLUMNS
+from ...data.sources import TEXT_COLUMNS, present
 from ...data.tokenizer import truncation
 from ...models import FAMILIES
 from ...training.task import Predictions, TrainingSetup
@@ -172,7 +173,11 @@ def _write_page(
         shown = row_numbers[:NUM_EXAMPLES]
         rows = unmarked.select(shown).to_list()
         if reader is not None:
-            examples[heading] = _read(reader, setup, rows)
+            results = _read(reader, setup, rows)
+            marked = validation.select(shown).to_list()
+            for result, row in zip(results, marked, strict=True):
+                result["marks"] = _marks_of(row)
+            examples[heading] = results
         else:
             tables.append(_listed(heading, setup, logits[shown], rows))
     if doubtful is not None:
@@ -186,7 +191,19 @@ def _write_page(
 
 
 def _without_marks(rows: Dataset) -> Dataset:
-    return rows.remove_columns([name for name in rows.column_names if name in SPAN_COLUMNS])
+    return rows.remove_columns(present((*SPAN_COLUMNS, *AGAINST_COLUMNS), rows))
+
+
+def _marks_of(row: dict[str, Any]) -> list[list[list[int]]]:
+    """Return the marks of people in a row, as spans of characters of each text.
+
+    First those for the label, of one text or two, then those against.
+    """
+    num_texts = len([name for name in TEXT_COLUMNS if name in row])
+    marks = []
+    for columns in (SPAN_COLUMNS, AGAINST_COLUMNS):
+        marks.append([row.get(name) or [] for name in columns[:num_texts]])
+    return marks
 
 
 def _learned(reader: Pipeline, setup: TrainingSetup, rows: Dataset) -> LearnedWords:

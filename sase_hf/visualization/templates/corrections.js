@@ -92,10 +92,10 @@ function behindWords(spans, words, text) {
     .filter(([start, last]) => points.slice(start, last).join("").trim());
 }
 
-/* Return the mark of a word of one text of a correction. */
+/* Return the mark of a word of one text of a correction, or of an item that has marks. */
 function markOf({ start, end }, correction, side) {
   const touches = ([from, to]) => Math.max(start, from) < Math.min(end, to);
-  const mark = [WHY, NOT_WHY].find((one) => correction?.spans[one][side].some(touches));
+  const mark = [WHY, NOT_WHY].find((one) => correction.spans?.[one][side].some(touches));
   return mark ?? NO_MARK;
 }
 
@@ -129,7 +129,8 @@ function download() {
 // ---- an article that can be corrected ------------------------------------------------------------
 
 // By article. An item has the `texts`, their `key`, the `words` of each, the `label` that is chosen
-// at first, and `goOn`, if there is a text to go on with.
+// at first, the `spans` that people marked before, if any, and `goOn`, if there is a text to go on
+// with.
 const items = new Map();
 const panels = new Map();
 
@@ -152,6 +153,9 @@ function offerCorrection(article, item) {
 /* Return what is known of the text of an article: its correction, or undefined. */
 const keptOf = (article) => corrections.get(items.get(article).key);
 
+/* Return the label and the marks of a text: those of its correction, or those of the training data. */
+const knownOf = (article) => keptOf(article) ?? items.get(article);
+
 /* Show what is known of a text in all of its articles; panels of other articles than its own close,
    since they know it no more. */
 function showCorrection({ article, item: { key } }) {
@@ -164,13 +168,13 @@ function showCorrection({ article, item: { key } }) {
   showCount();
 }
 
-/* Show the marks of a correction on the words of an article. */
+/* Show the marks on the words of an article. */
 function showMarks(article) {
-  const kept = keptOf(article);
+  const known = knownOf(article);
   const { words } = items.get(article);
   every(".words", article).forEach((paragraph, side) => {
     every("span", paragraph).forEach((span, place) => {
-      span.dataset.mark = NAMES_OF_MARKS[markOf(words[side][place], kept, side)];
+      span.dataset.mark = NAMES_OF_MARKS[markOf(words[side][place], known, side)];
     });
   });
 }
@@ -188,14 +192,14 @@ const shownLabel = (label) => [label].flat().map((one) => shownName(String(one))
 /* Open the panel of an article: the labels to choose from, and words that are buttons. */
 function openPanel(article) {
   const item = items.get(article);
-  const kept = keptOf(article);
+  const known = knownOf(article);
   const form = first("#correction").content.cloneNode(true).firstElementChild;
-  const marks = item.words.map((words, side) => words.map((word) => markOf(word, kept, side)));
-  const unseen = (kept?.spans ?? []).map((ofSides) =>
+  const marks = item.words.map((words, side) => words.map((word) => markOf(word, known, side)));
+  const unseen = (known.spans ?? []).map((ofSides) =>
     ofSides.map((spans, side) => behindWords(spans, item.words[side], item.texts[side])));
   const panel = { article, item, form, marks, unseen, closing: new AbortController() };
   panels.set(article, panel);
-  drawChoices(form, kept ? kept.label : item.label);
+  drawChoices(form, known.label);
   every(".words", article).forEach((paragraph, side) => makeButtons(panel, paragraph, side));
   first("[type=submit]", form).textContent = item.goOn ? "Keep, next text" : "Keep";
   form.addEventListener("change", () => keep(panel));

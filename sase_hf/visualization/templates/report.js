@@ -3,7 +3,8 @@
 const toCorrect = JSON.parse(first("#to-correct").textContent);
 startCorrections(toCorrect);
 every(".result").forEach((article, place) => {
-  const { texts, words, label } = toCorrect.texts[place];
+  const { texts, words, label, marks } = toCorrect.texts[place];
   const placesOf = (ofText) => ofText.map(([start, end]) => ({ start, end }));
-  offerCorrection(article, { texts, words: words.map(placesOf), label, goOn: null });
+  const spans = marks ? [[], ...marks] : null; // by mark, as a correction has them
+  offerCorrection(article, { texts, words: words.map(placesOf), label, spans, goOn: null });
 });
