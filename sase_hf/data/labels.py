@@ -129,12 +129,14 @@ class LabelColumn:
         return self._zeros_and_ones(value)
 
     def decode(self, label: Any) -> Any:
-        """Return a name for a class id, a list of names for zeros and ones, numbers as they are."""
+        """Return a name for a class id, a list of names for zeros and ones, numbers as written."""
         if self.kind == SINGLE_LABEL:
             return self.names[label]
         if self.kind == MULTI_LABEL:
             return [name for name, applies in zip(self.names, label, strict=True) if applies]
-        return label
+        if isinstance(label, list):
+            return [_as_written(number) for number in label]
+        return _as_written(label)
 
     @cached_property
     def _ids(self) -> dict[str, int]:
@@ -350,3 +352,9 @@ def _require_names(names: Sequence[str], least: int) -> None:
             f"at least {least} are needed. Add rows with other labels, or list every label in "
             "--label_names",
         )
+
+
+def _as_written(number: float) -> float:
+    """Return a number of a file, such as 0.23, for the nearest of float32, 0.23000000417232513."""
+    shortest = np.float32(number)
+    return float(str(shortest)) if shortest == number else number

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sase_hf.data.label_values import is_unlabelled
@@ -222,6 +223,14 @@ def test_label_column_names_the_first_cell_of_many_that_is_no_number(
 def test_label_column_refuses_a_lone_surrogate(cells: list[Any]) -> None:
     with pytest.raises(ValueError, match=r"^\(1, .*lone surrogate"):
         LabelColumn.learn(cells)
+
+
+@pytest.mark.parametrize("number", [0.23, -1.5, 3.0, 1e-30])
+def test_label_column_decodes_numbers_as_they_were_written(number: float) -> None:
+    """Rows hold them in float32."""
+    stored = float(np.float32(number))
+    assert SCORE.decode(stored) == number
+    assert SCORE.decode([stored, 0.5]) == [number, 0.5]
 
 
 def test_label_column_asks_whether_many_whole_numbers_are_classes() -> None:
