@@ -7,9 +7,11 @@ standard library only, so that it also travels beside an exported model.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
+from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedTokenizerBase
@@ -26,6 +28,10 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 Tokens = Sequence[tuple[int, tuple[int, int]]]  # each with its offsets: start and end in the text
 Encode = Callable[[str], Tokens]
+
+# The copy of each tokenizer that never cuts, with the settings that the tokenizer had then.
+_UNCUT: MutableMapping["PreTrainedTokenizerBase", tuple[object, "PreTrainedTokenizerBase"]]
+_UNCUT = WeakKeyDictionary()
 
 
 def needed_texts(
@@ -89,7 +95,8 @@ def encode_within_limit(
 ) -> tuple["BatchEncoding", list[int]]:
     """Return `tokenizer(*texts, **options)`, and how many tokens were cut off at the end of each.
 
-    Counting takes as long as tokenizing the whole texts, but little memory.
+    Counting takes as long as tokenizing the whole texts, but little memory. Several threads can
+    call this at once with the same tokenizer, if those that cut ask for the same `max_length`.
 
     Args:
         tokenizer: A fast tokenizer of transformers.
@@ -98,7 +105,7 @@ def encode_within_limit(
     """
     num_cut = [0] * len(texts)
     if not options.get("truncation"):
-        return tokenizer(*texts, **options), num_cut
+        return _uncut(tokenizer)(*texts, **options), num_cut
     limit = options.get("max_length") or tokenizer.model_max_length
     parts = needed_texts(tokenizer, texts, limit)
     encoded = tokenizer(*parts, **options)
@@ -116,13 +123,34 @@ def encode_within_limit(
 def encode_alone(tokenizer: "PreTrainedTokenizerBase", text: str) -> Tokens:
     """Return the tokens of a text with their offsets, without special tokens and without a cut."""
     readable = _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
-    encoded = tokenizer(
+    encoded = _uncut(tokenizer)(
         readable,
         add_special_tokens=False,
         return_offsets_mapping=True,
         verbose=False,  # no warning of indexing errors: the model does not read these tokens
     )
     return list(zip(encoded["input_ids"], encoded["offset_mapping"], strict=True))
+
+
+def _uncut(tokenizer: "PreTrainedTokenizerBase") -> "PreTrainedTokenizerBase":
+    """Return a copy of a tokenizer that is never asked to cut.
+
+    The cut is a state of the tokenizer. A call that changes it changes what a call in another
+    thread returns.
+    """
+    backend = tokenizer.backend_tokenizer
+    parts = (backend.normalizer, backend.pre_tokenizer, backend.post_processor)
+    settings = (
+        len(tokenizer),
+        tokenizer.split_special_tokens,
+        tokenizer.padding_side,
+        *map(repr, parts),
+    )
+    copied_settings, copied = _UNCUT.get(tokenizer, (None, tokenizer))
+    if copied_settings != settings:
+        copied = deepcopy(tokenizer)
+        _UNCUT[tokenizer] = settings, copied
+    return copied
 
 
 def is_short(text: str, max_tokens: int) -> bool:

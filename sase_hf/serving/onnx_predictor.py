@@ -56,7 +56,7 @@ class Predictor:
 
     The folder is by default that of this file. With 0 `num_threads` onnxruntime chooses. A batch
     has at most `batch_tokens` tokens, padding included; a longer text is read alone. Larger batches
-    outgrow the caches of a CPU and are slower.
+    outgrow the caches of a CPU and are slower. Several threads can share a predictor.
     """
 
     def __init__(
@@ -85,6 +85,11 @@ class Predictor:
         # Tokens after which a text, or a pair, was cut in training.
         self.limit = int(settings.get("model_max_length") or NO_LIMIT)
         self.cut_side = settings.get("truncation_side", "right")
+        # The cut is a state of a tokenizer, which all threads share: the state never changes.
+        self._cutting_tokenizer = Tokenizer.from_str(self.tokenizer.to_str())
+        self._cutting_tokenizer.encode_special_tokens = self.tokenizer.encode_special_tokens
+        if self.limit < NO_LIMIT:
+            self._cutting_tokenizer.enable_truncation(self.limit, direction=self.cut_side)
         self._has_warned_of_truncation = False
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = num_threads
@@ -163,13 +168,9 @@ class Predictor:
         if self.cut_side == "right":
             num_special = self.tokenizer.num_special_tokens_to_add(True)
             needed = [needed_parts(self._tokens, one, self.limit, num_special) for one in texts]
-        self.tokenizer.enable_truncation(self.limit, direction=self.cut_side)
-        try:
-            encodings = self.tokenizer.encode_batch_fast(
-                [one[0] if len(one) == 1 else one for one in needed]
-            )
-        finally:
-            self.tokenizer.no_truncation()
+        encodings = self._cutting_tokenizer.encode_batch_fast(
+            [one[0] if len(one) == 1 else one for one in needed]
+        )
         num_cut = [self._num_cut(*each) for each in zip(texts, needed, encodings, strict=True)]
         if any(num_cut) and not self._has_warned_of_truncation:
             self._has_warned_of_truncation = True

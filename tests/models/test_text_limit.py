@@ -1,6 +1,7 @@
 """The beginning of a text that a limit of tokens needs."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -147,6 +148,31 @@ def test_encode_within_limit_counts_what_is_cut_off_each_text() -> None:
     assert encode_within_limit(tokenizer, texts, truncation=False)[1] == [0, 0]
     tokenizer.truncation_side = "left"
     assert encode_within_limit(tokenizer, texts, **options)[1] == [4, 0]
+
+
+def test_encode_within_limit_of_threads_returns_what_it_returns_to_one() -> None:
+    """Of a tokenizer that they share; some texts are counted, and some are not to be cut."""
+    tokenizer = build_tokenizer(["the soup was good"], model_max_length=8)
+    calls = [(length, cuts) for length in (3, 9, 700) for cuts in (True, False)]
+
+    def encode(length: int, cuts: bool) -> tuple[int, int]:
+        encoded, [num_cut] = encode_within_limit(tokenizer, ["good " * length], truncation=cuts)
+        return len(encoded["input_ids"]), num_cut
+
+    expected = [(3, 0), (3, 0), (8, 1), (9, 0), (8, 692), (700, 0)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(encode, *zip(*calls * 200, strict=True)))
+    assert found == expected * 200
+
+
+def test_encode_within_limit_follows_a_tokenizer_that_changes() -> None:
+    tokenizer = build_tokenizer(["the soup was good"], model_max_length=8)
+    assert encode_within_limit(tokenizer, ["<a> " * 9], truncation=True)[1] == [19]
+    tokenizer.add_tokens("<a>")
+    assert encode_within_limit(tokenizer, ["<a> " * 9], truncation=True)[1] == [1]
+    tokenizer.backend_tokenizer.normalizer = normalizers.Replace("<a> ", "")
+    assert encode_within_limit(tokenizer, ["<a> " * 9 + "good"], truncation=True)[1] == [0]
+    assert encode_within_limit(tokenizer, ["<a> good"])[0] == tokenizer("good")
 
 
 def test_count_tokens_counts_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

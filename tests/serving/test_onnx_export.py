@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -300,6 +300,16 @@ def test_predictor_reads_of_an_endless_word_what_the_pipeline_reads(
     expected = pipeline("self-attention", model=str(root / "classifier"))(text)
     assert answer["score"] == pytest.approx(expected["score"], abs=1e-5)
     assert answer["truncated"] == expected["truncated"] >= 1
+
+
+def test_predictor_of_threads_reads_what_it_reads_for_one(root: Path) -> None:
+    """They share the tokenizer, whose limit is 512 tokens."""
+    predict = Predictor(root / "onnx" / "classifier")
+    given = [["good"] * 3, ["good " * 600] * 3] * 200
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(predict._encode, given))
+    assert [num_cut for _, num_cut in found] == [[0] * 3, [88] * 3] * 200
+    assert {len(one.ids) for encodings, _ in found for one in encodings} == {1, 512}
 
 
 def test_predictor_embeds_in_order_and_respects_the_token_budget(root: Path) -> None:
