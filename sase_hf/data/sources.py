@@ -31,6 +31,7 @@ from datasets import (
     Dataset,
     DatasetDict,
     Features,
+    Value,
     load_dataset,
     load_dataset_builder,
     load_from_disk,
@@ -78,6 +79,9 @@ PROBABILITIES = "probabilities"  # of the classes, in a train split
 # Where a row of a train split stands: its number, and its file if there are several.
 PLACE_COLUMNS = ("row", "file")
 
+# The feature of a column that a file lacks, or whose values are all missing there.
+MISSING = (None, Value("null"))
+
 
 class Columns(NamedTuple):
     """The columns of a task."""
@@ -103,9 +107,9 @@ class StoredSplit:
         self.column_names = dict(features)  # those of a text file are known once it is read
         self.class_names: dict[str, tuple[str, ...]] = {}  # in id order
         for column, feature in features.items():
-            item_feature = getattr(feature, "feature", feature)  # that of the items of lists
-            if isinstance(item_feature, ClassLabel):
-                self.class_names[column] = tuple(item_feature.names)
+            class_names = _class_names(feature)
+            if class_names is not None:
+                self.class_names[column] = class_names
         self.aliases: dict[str, str] = {}  # a name of the first split -> that of this one
         self.num_rows = 0
         self.labels: dict[str, list[object]] = {}  # the values of each wanted column
@@ -252,9 +256,13 @@ class FileSplit(StoredSplit):
 
     def __init__(self, name: str, title: str, source: Origin, paths: Sequence[str]) -> None:
         features: dict[str, object] = {}
+        self._features_of: dict[str, Features] = {}  # of each Parquet file
         for path in filter(_is_parquet, paths):
             with wrap_read_errors(path):
-                features.update(Features.from_arrow_schema(pq.read_schema(path)))
+                self._features_of[path] = Features.from_arrow_schema(pq.read_schema(path))
+            for column, feature in self._features_of[path].items():
+                if features.get(column) in MISSING:
+                    features[column] = feature
         super().__init__(name, title, source, features)
         self._paths = paths
         self._first_rows: dict[str, int] = {}  # of the files that are read so far
@@ -263,6 +271,13 @@ class FileSplit(StoredSplit):
     def of_file(cls, name: str, path: str) -> "FileSplit":
         """Return the split that is one file."""
         return cls(name, path, origin_of(path), [path])
+
+    def read(self, columns: Columns) -> None:
+        """Store all rows; ValueError if the files number the classes of a column differently."""
+        wanted = (*columns.texts, *columns.labels, *columns.marks.values())
+        stored = {self.aliases.get(column, column) for column in wanted}
+        check_class_names(self._features_of, stored)
+        super().read(columns)
 
     def _batches(self, wanted: Collection[str]) -> Iterator[Batch]:
         """Yield all rows, and collect the names of the columns of text files."""
@@ -331,6 +346,47 @@ class DatasetSplit(StoredSplit):
         columns = [name for name in names if name in self.column_names]
         for rows in self._rows.select_columns(columns).iter(BATCH):
             yield _values_of(rows, names)
+
+
+def check_class_names(
+    features_of: Mapping[str, Mapping[str, object]],
+    columns: Collection[str],
+    other_way_out: str = "",
+) -> None:
+    """Raise ValueError if files read as one number the classes of a column differently.
+
+    A class id would mean one class in the first file and another in the second.
+
+    Args:
+        features_of: The features of each file, by its name.
+        columns: Those that are read. A file may lack one, or have missing values only.
+        other_way_out: What can be done beside storing strings, with a comma before it.
+    """
+    first: dict[str, tuple[str, tuple[str, ...] | None]] = {}
+    for file, features in features_of.items():
+        for column in columns:
+            feature = features.get(column)
+            if feature in MISSING:
+                continue
+            names = _class_names(feature)
+            first_file, first_names = first.setdefault(column, (file, names))
+            if names != first_names:
+                raise refusal(
+                    f"the classes of column {column!r} are {_shown(first_names)} in {first_file} "
+                    f"and {_shown(names)} in {file}, so one number can mean two classes",
+                    f"store its labels as strings in all of these files{other_way_out}",
+                )
+
+
+def _class_names(feature: object) -> tuple[str, ...] | None:
+    """Return the classes of a column of class ids, or of lists of them, in id order."""
+    while hasattr(feature, "feature"):  # that of the items of lists
+        feature = feature.feature
+    return tuple(feature.names) if isinstance(feature, ClassLabel) else None
+
+
+def _shown(class_names: tuple[str, ...] | None) -> str:
+    return "without names" if class_names is None else f"{list(class_names)!r:.200}"
 
 
 def _numbers_in(title: str, num_rows: int) -> np.ndarray:

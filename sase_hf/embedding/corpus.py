@@ -9,16 +9,16 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import accumulate, count
+from itertools import accumulate, chain, count
 from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.dataset as pds
 import pyarrow.parquet as pq
-from datasets import load_dataset
+from datasets import Features, load_dataset
 
 from ..data.rows import read_parts, wrap_read_errors
-from ..data.sources import Origin, commit_of, origin_of
+from ..data.sources import Origin, check_class_names, commit_of, origin_of
 from ..data.tokenizer import text_fault
 from ..utils.errors import refusal
 
@@ -29,7 +29,8 @@ _FOOTER_TAIL = 8  # a Parquet file ends with the size of its footer, 4 bytes, an
 class Corpus:
     """The rows of some named sources, one source after the other.
 
-    The schemas of the sources are unified, and a column that a source lacks is null.
+    The schemas of the sources are unified, and a column that a source lacks is null. Raises
+    ValueError if there are no rows, or columns of two sources do not go together.
     """
 
     def __init__(self, sources: Sequence[tuple[str, pds.Dataset]]) -> None:
@@ -37,6 +38,9 @@ class Corpus:
         if not self._sources:
             raise ValueError("the input has no rows; name other files, or another dataset")
         self.schema = _unified([data.schema for _, data in self._sources])
+        features_of = {name: _described_features(data.schema) for name, data in self._sources}
+        columns = list(dict.fromkeys(chain.from_iterable(features_of.values())))
+        check_class_names(features_of, columns, ", or leave it out with --keep_columns")
         self._parts = [part for _, data in self._sources for part in _parts_of(data)]
         self._starts = [0, *accumulate(num_rows for _, num_rows in self._parts)]
         self.num_rows = self._starts[-1]
@@ -168,6 +172,16 @@ def _map(file: str, text_column: str, wanted: list[str] | None) -> pa.Table:
             for chunk in read_parts(file, ROWS_PER_CHUNK):
                 writer.write_table(pa.Table.from_pylist(chunk, schema))
         return pa.ipc.open_file(pa.memory_map(path)).read_all()
+
+
+def _described_features(schema: pa.Schema) -> dict[str, object]:
+    """Return what `datasets` says of each column, of fields of objects by `column.field`.
+
+    What it did not write has no names of classes, and may have types that it does not know.
+    """
+    if b"huggingface" in (schema.metadata or {}):
+        return dict(Features.from_arrow_schema(schema).flatten())
+    return {field.name: field.type for field in schema if not pa.types.is_null(field.type)}
 
 
 def _unified(schemas: Sequence[pa.Schema]) -> pa.Schema:

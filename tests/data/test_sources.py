@@ -343,6 +343,47 @@ def test_open_sources_folder_names_the_file_of_a_bad_row(tmp_path: Path) -> None
         texts_of(split)
 
 
+def write_shard(path: Path, label: Any, feature: Any) -> None:
+    features = Features({"text": Value("string"), "label": feature})
+    Dataset.from_dict({"text": ["a"], "label": [label]}, features).to_parquet(path)
+
+
+@pytest.mark.parametrize(
+    ("feature", "label", "shown"),
+    [
+        (ClassLabel(names=["pos", "neg"]), 0, r"\['pos', 'neg'\]"),
+        (List(ClassLabel(names=["pos", "neg"])), [0], r"\['pos', 'neg'\]"),
+        (Value("int64"), 0, "without names"),
+        (Value("string"), "neg", "without names"),
+    ],
+)
+def test_open_sources_folder_refuses_classes_in_another_order(
+    tmp_path: Path, feature: Any, label: Any, shown: str
+) -> None:
+    """Read as one, the second file had the labels of the first the other way round."""
+    named = ClassLabel(names=["neg", "pos"])
+    write_shard(tmp_path / "train-0.parquet", 0, named)
+    write_shard(tmp_path / "train-1.parquet", label, feature)
+    expected = rf"column 'label' are \['neg', 'pos'\] in .*train-0.* and {shown} in .*train-1"
+    with pytest.raises(ValueError, match=f"{expected}.*; store its labels as strings"):
+        read_splits(dataset_name=str(tmp_path))
+
+
+def test_open_sources_folder_reads_files_whose_classes_are_the_same(tmp_path: Path) -> None:
+    """One file has no labels; the classes of a column that is not read do not count."""
+    named, other = ClassLabel(names=["neg", "pos"]), ClassLabel(names=["pos"])
+    columns = {"text": Value("string"), "label": named}
+    for number, feature in enumerate((named, other)):
+        rows = Dataset.from_dict(
+            {"text": ["a"], "label": [number], "other": [0]},
+            Features({**columns, "other": feature}),
+        )
+        rows.to_parquet(tmp_path / f"train-{number}.parquet")
+    Dataset.from_dict({"text": ["b"], "label": [None]}).to_parquet(tmp_path / "train-2.parquet")
+    (split,) = read_splits(dataset_name=str(tmp_path))
+    assert split.labels["label"] == ["neg", "pos", None]
+
+
 def test_open_sources_folder_names_no_file_without_rows(tmp_path: Path) -> None:
     folder = tmp_path / "train"
     folder.mkdir()

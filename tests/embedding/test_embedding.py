@@ -23,7 +23,7 @@ from corpora import (
     shard_files,
     write_parquet,
 )
-from datasets import ClassLabel, Dataset, load_dataset
+from datasets import ClassLabel, Dataset, Features, Value, load_dataset
 from rows import write_csv, write_jsonl
 from safetensors.torch import load_file
 from transformers import AutoTokenizer
@@ -162,6 +162,23 @@ def test_embed_corpus_reads_files_one_after_the_other(checkpoint: str, tmp_path:
     np.testing.assert_allclose(
         embeddings_of(table), one_by_one(checkpoint, TEXTS), rtol=1e-6, atol=1e-6
     )
+
+
+def test_open_files_refuses_classes_in_another_order(tmp_path: Path) -> None:
+    """The output has the names of the first file, for the numbers of both."""
+    given = []
+    for names in (["bad", "good"], ["good", "bad"]):
+        features = Features({"text": Value("string"), "label": ClassLabel(names=names)})
+        path = tmp_path / f"{names[0]}.parquet"
+        Dataset.from_dict({"text": ["a"], "label": [0]}, features).to_parquet(path)
+        given.append(str(path))
+    plain = write_parquet(tmp_path / "plain.parquet", [{"text": "a", "label": 1}])
+    expected = r"\['bad', 'good'\] in .*bad.parquet and \['good', 'bad'\] in .*good.parquet"
+    with pytest.raises(ValueError, match=f"{expected}.*strings.*leave it out with --keep_columns"):
+        corpus.open_files(given, "text", None)
+    with pytest.raises(ValueError, match=r"and without names in .*plain\.parquet"):
+        corpus.open_files([given[0], plain], "text", None)
+    assert corpus.open_files([given[0], given[0]], "text", None).num_rows == 2
 
 
 def test_embed_corpus_keeps_class_names_of_a_dataset_on_the_hub(
