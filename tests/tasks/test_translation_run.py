@@ -9,8 +9,10 @@ import torch
 from rows import write_csv, write_jsonl
 from runs import launch, read_lines, same_weights
 from tiny_translation import SIZES
+from tokenizers.processors import TemplateProcessing
 from transformers import AutoModelForSeq2SeqLM, pipeline
 
+from sase_hf import build_translation_tokenizer
 from sase_hf.tasks import RetrievalTask, TranslationTask
 from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
@@ -184,6 +186,34 @@ def test_translation_refuses(
     given = {name: fit if value == "CHECKPOINT" else value for name, value in flags.items()}
     with pytest.raises(ValueError, match=message):
         translate(tmp_path, **given)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"eos_token": None}, "has no eos_token"),
+        ({"pad_token": None}, "has no pad_token"),
+        ({}, r"does not put its eos_token '\[EOS\]' behind a text"),
+    ],
+)
+def test_translation_refuses_a_tokenizer_that_does_not_end_texts(
+    tmp_path: Path, changes: dict[str, Any], fault: str
+) -> None:
+    """As those of GPT do not: every translation would run to the limit."""
+    tokenizer = build_translation_tokenizer(SENTENCES)
+    backend: Any = tokenizer.backend_tokenizer
+    backend.post_processor = TemplateProcessing(single="[EOS] $A", special_tokens=[("[EOS]", 2)])
+    for name, value in changes.items():
+        setattr(tokenizer, name, value)
+    tokenizer.save_pretrained(tmp_path / "words")
+    with pytest.raises(ValueError, match=f"--tokenizer_name .*words {fault}; name a tokenizer"):
+        translate(tmp_path, tokenizer_name=tmp_path / "words")
+
+
+def test_translation_takes_a_tokenizer_that_ends_texts(tmp_path: Path) -> None:
+    build_translation_tokenizer(SENTENCES).save_pretrained(tmp_path / "words")
+    task = parse_arguments(TranslationTask, words_for(tmp_path, tokenizer_name=tmp_path / "words"))
+    assert task.assemble().model.config.eos_token_id == 2
 
 
 @pytest.mark.parametrize(
