@@ -27,7 +27,7 @@ from ..data.sources import TEXT_COLUMNS
 from ..models.answers import answers_of
 from ..models.checked_model import CheckedPreTrainedModel
 from ..models.pipeline_self_attentive import warn_of_truncation
-from ..models.text_limit import encode_within_limit
+from ..models.text_limit import encode_for
 from ..tasks.labels.predictions import batch_logits, predicted_labels
 from ..training.predictions import flat_row, json_line, write_csv
 from ..utils.cli import errors_in_one_line, make_parser, positive_int
@@ -137,7 +137,7 @@ def predict(
         encodings = []
         nums_cut = []
         for texts in rows:
-            encoding, counts = encode_within_limit(tokenizer, texts, truncation=True)
+            encoding, counts = encode_for(model, tokenizer, texts, truncation=True)
             encodings.append(encoding)
             nums_cut.append(sum(counts))
             warnings.look_at(texts, encoding, nums_cut[-1])

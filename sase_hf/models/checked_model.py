@@ -45,6 +45,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
     pipelines: ClassVar[dict[str, str]]  # task -> `module.Class`
     json_files: ClassVar[dict[str, object]] = {}  # by name, written beside the weights
     reads_pairs = False
+    ranks = False  # whether its score of a pair is that of two texts that are embedded alone
     accepts_loss_kwargs = True
     base_model_prefix = "encoder"
     config: CheckedConfig

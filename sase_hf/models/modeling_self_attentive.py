@@ -783,6 +783,7 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
 
     summary = "A ranker of documents for short queries."
     reads_pairs = True
+    ranks = True
     json_files = SENTENCE_TRANSFORMER_FILES | {
         "modules.json": [
             _FIRST_MODULE,

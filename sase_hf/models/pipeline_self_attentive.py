@@ -18,7 +18,7 @@ from .answers import answers_of
 from .checked_files import check_tokenizer_of
 from .contributions_self_attentive import check_explainable, explain
 from .pooling_self_attentive import cosine_penalty
-from .text_limit import encode_within_limit
+from .text_limit import encode_for
 
 logger = logging.get_logger(__name__)
 
@@ -260,7 +260,8 @@ class SelfAttentionPipeline(Pipeline):
         }
         readable = [_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text) for text in texts]
         assert self.tokenizer is not None
-        return encode_within_limit(self.tokenizer, readable, **{**options, **tokenizer_kwargs})
+        options |= tokenizer_kwargs
+        return encode_for(self.model, self.tokenizer, readable, **options)
 
     def _forward(self, input_tensors: dict[str, Any], **options: Any) -> Any:
         fields = ("texts", "offsets", "names", "word_ids", "truncated")
@@ -368,7 +369,7 @@ class LimitedTextClassificationPipeline(TextClassificationPipeline):
         options = {"truncation": True, "return_tensors": "pt", "verbose": False} | tokenizer_kwargs
         readable = [_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text) for text in texts]
         assert self.tokenizer is not None
-        encoded, num_cut = encode_within_limit(self.tokenizer, readable, **options)
+        encoded, num_cut = encode_for(self.model, self.tokenizer, readable, **options)
         if any(num_cut) and not vars(self).get("_has_warned_of_truncation"):
             self._has_warned_of_truncation = True
             warn_of_truncation(sum(num_cut), encoded["input_ids"].shape[1])

@@ -120,6 +120,58 @@ def encode_within_limit(
     return encoded, num_cut
 
 
+def reads_apart(model: Any, tokenizer: "PreTrainedTokenizerBase") -> bool:
+    """Return whether a model reads both texts of a pair as `encode_apart` gives them.
+
+    A ranker is trained so, as it embeds each document alone: of the special tokens that a tokenizer
+    puts around a pair, some would be missing around a document.
+
+    Args:
+        model: A model of any class, or a class.
+        tokenizer: That of the model.
+    """
+    return getattr(model, "ranks", False) and tokenizer.num_special_tokens_to_add() > 0
+
+
+def encode_apart(
+    tokenizer: "PreTrainedTokenizerBase", texts: Sequence[str], **options: Any
+) -> tuple["BatchEncoding", list[int]]:
+    """Do what `encode_within_limit` does for a pair whose texts are each read as if alone.
+
+    The tokens of the second follow those of the first. The token types, 0 and 1, tell them apart.
+
+    Args:
+        tokenizer: A fast tokenizer of transformers.
+        texts: The two texts of a pair, without lone surrogates.
+        options: Those of the tokenizer; a limit is that of each text.
+    """
+    tensor_type = options.pop("return_tensors", None)
+    tokens: dict[str, list[Any]] = {"token_type_ids": []}
+    encodings: list[Any] = []
+    num_cut = []
+    for side, text in enumerate(texts):
+        encoded, [count] = encode_within_limit(tokenizer, [text], **options)
+        num_cut.append(count)
+        encodings += encoded.encodings or ()
+        encodings[-1].set_sequence_id(side)
+        for name in encoded.keys() - {"token_type_ids"}:
+            tokens.setdefault(name, []).extend(encoded[name])
+        tokens["token_type_ids"] += [side] * len(encoded["input_ids"])
+    joined = type(encodings[0]).merge(encodings, growing_offsets=False)
+    batch_encoding = type(encoded)
+    is_batch = tensor_type is not None
+    return batch_encoding(tokens, joined, tensor_type, prepend_batch_axis=is_batch), num_cut
+
+
+def encode_for(
+    model: Any, tokenizer: "PreTrainedTokenizerBase", texts: Sequence[str], **options: Any
+) -> tuple["BatchEncoding", list[int]]:
+    """Encode one text or the two of a pair as a model reads them, by one of the functions above."""
+    is_apart = len(texts) == 2 and reads_apart(model, tokenizer)
+    encode = encode_apart if is_apart else encode_within_limit
+    return encode(tokenizer, texts, **options)
+
+
 def encode_alone(tokenizer: "PreTrainedTokenizerBase", text: str) -> Tokens:
     """Return the tokens of a text with their offsets, without special tokens and without a cut."""
     readable = _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -15,6 +15,7 @@ from ..embedding.embedder import Embeddings
 from ..embedding.shards import COLUMN, list_shards, read_manifest
 from ..models import unit_rows
 from ..models.configuration_self_attentive import SelfAttentiveConfig
+from ..models.text_limit import reads_apart
 from ..utils.loading import attention_pipeline, load_ranker
 from .ranking import best_documents
 
@@ -95,7 +96,7 @@ class DocumentRanker:
             raise ValueError(f"{self.folder} holds no texts; make it again without --keep_columns")
         read = attention_pipeline(self.model, self.tokenizer)
         cut = truncation(self.tokenizer, self.max_seq_length)
-        if cut:  # the document alone
+        if cut and not reads_apart(self.model, self.tokenizer):  # the document alone
             cut["max_length"] += len(self.tokenizer(ranking.query).input_ids)
         for place, score, text in zip(
             ranking.documents, ranking.scores, ranking.texts, strict=True

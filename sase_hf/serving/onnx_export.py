@@ -92,6 +92,13 @@ def export(
             f"{checkpoint} is a {type(model).__name__}, which has no ONNX export",
             "sase_hf predict translates with it",
         )
+    if text_limit.reads_apart(model, tokenizer):
+        raise refusal(
+            f"{checkpoint} ranks, and its {type(tokenizer).__name__} puts special tokens around a "
+            "text, which the predictor of an export cannot do for each text of a pair",
+            "sase_hf rank and pipeline('text-classification', ...) score pairs; to export the "
+            "embeddings of texts, save SelfAttentiveModel.from_pretrained(CHECKPOINT)",
+        )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
         draft = Path(scratch, folder.name)

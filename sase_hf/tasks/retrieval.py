@@ -17,6 +17,7 @@ from ..data.splits import Rows, encode_rows, load_pairs
 from ..models import FAMILIES, RETRIEVAL, unit_rows
 from ..models.answers import REGRESSION
 from ..models.checked_config import flag
+from ..models.text_limit import reads_apart
 from ..retrieval.ranking import ranking_metrics, ranks_of_own, recall_by_length
 from ..training.arguments import EncoderArguments, RunArguments, with_config_flags
 from ..training.task import ModelAndTokenizer, TrainingSetup
@@ -24,6 +25,7 @@ from ..training.trainer import SelfAttentiveTrainer
 from ..utils.loading import retrieval_head
 from .encoder import EncoderTask
 
+FAMILY = next(family for family in FAMILIES.values() if RETRIEVAL in family.heads)
 # Fields of the config that only the heads with labels read.
 LABEL_FIELDS = (
     "linear_part",
@@ -117,9 +119,7 @@ class RetrievalTask(EncoderTask[PairArguments, RankerArguments, RetrievalRunArgu
         """Return the ranker; a checkpoint may be that of another head, or of a base model."""
         if config is not None:
             return retrieval_head(str(config.name_or_path), config)
-        return next(
-            family.heads[RETRIEVAL] for family in FAMILIES.values() if RETRIEVAL in family.heads
-        )
+        return FAMILY.heads[RETRIEVAL]
 
     def build(self, head: type[PreTrainedModel], rows: Rows) -> ModelAndTokenizer:
         """Return a new ranker; its only label is the score of a pair."""
@@ -132,7 +132,8 @@ class RetrievalTask(EncoderTask[PairArguments, RankerArguments, RetrievalRunArgu
 
     def encode(self, rows: Rows, tokenizer: TokenizersBackend) -> DatasetDict:
         """Return the rows as tokens; a tokenizer with marks reads each text as in `Embedder`."""
-        return encode_rows(rows, tokenizer, apart=tokenizer.num_special_tokens_to_add() > 0)
+        head = FAMILY.heads[RETRIEVAL]
+        return encode_rows(rows, tokenizer, apart=reads_apart(head, tokenizer))
 
     def details(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]

@@ -1,5 +1,6 @@
 """The beginning of a text that a limit of tokens needs."""
 
+import itertools
 import random
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -15,6 +16,7 @@ from sase_hf.models import text_limit
 from sase_hf.models.text_limit import (
     count_tokens,
     encode_alone,
+    encode_apart,
     encode_within_limit,
     needed_parts,
     needed_texts,
@@ -173,6 +175,26 @@ def test_encode_within_limit_follows_a_tokenizer_that_changes() -> None:
     tokenizer.backend_tokenizer.normalizer = normalizers.Replace("<a> ", "")
     assert encode_within_limit(tokenizer, ["<a> " * 9 + "good"], truncation=True)[1] == [0]
     assert encode_within_limit(tokenizer, ["<a> good"])[0] == tokenizer("good")
+
+
+def test_encode_apart_joins_what_each_text_is_alone() -> None:
+    tokenizer = word_pieces(["the soup was good"] * 9)
+    texts = ["the soup was good", "good soup " * 9, ""]
+    options = {"truncation": True, "max_length": 8, "return_offsets_mapping": True}
+    for first, second in itertools.product(texts, texts):
+        encoded, num_cut = encode_apart(tokenizer, [first, second], **options)
+        alone = [tokenizer(text, **options) for text in (first, second)]
+        for name in ("input_ids", "attention_mask", "offset_mapping"):
+            assert encoded[name] == alone[0][name] + alone[1][name]
+        sizes = [len(one["input_ids"]) for one in alone]
+        assert encoded["token_type_ids"] == [0] * sizes[0] + [1] * sizes[1]
+        assert encoded.word_ids() == alone[0].word_ids() + alone[1].word_ids()
+        assert set(encoded.sequence_ids()) <= {None, 0, 1}
+        assert num_cut == [
+            encode_within_limit(tokenizer, [t], **options)[1][0] for t in (first, second)
+        ]
+        batch, _ = encode_apart(tokenizer, [first, second], return_tensors="pt", **options)
+        assert batch["input_ids"].tolist() == [encoded["input_ids"]]
 
 
 def test_count_tokens_counts_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from transformers import BatchEncoding, TokenizersBackend
 
 from ...models.answers import Answers, answers_of
 from ...models.checked_model import CheckedPreTrainedModel
-from ...models.text_limit import encode_within_limit
+from ...models.text_limit import encode_for
 
 SECONDS_WITHOUT_BAR = 2
 
@@ -59,7 +59,7 @@ def logits_of(
         places = order[start : start + batch_size]
         encodings = []
         for row in places:
-            encoding, _ = encode_within_limit(tokenizer, rows[row], truncation=True)
+            encoding, _ = encode_for(model, tokenizer, rows[row], truncation=True)
             encodings.append(encoding)
         logits[places] = batch_logits(model, tokenizer, encodings).float().cpu()
     return logits
