@@ -41,11 +41,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     with errors_in_one_line(__file__, on_interrupt="stopped; the same command continues"):
         job = EmbeddingJob(inputs=inputs, **settings)
         if ray is None:
-            embed_corpus(job, process, processes)
+            num_finished, num_shards = embed_corpus(job, process, processes)
         else:
-            embed_with_ray(job, ray or None)
-    if process == 0:
-        print(f"{'embeddings':<12}{job.output}: load_dataset({str(job.output)!r}) reads them")
+            num_finished, num_shards = embed_with_ray(job, ray or None)
+    note = f"load_dataset({str(job.output)!r}) reads them"
+    if num_finished < num_shards:
+        shards = f"{num_finished} of {num_shards} shards are finished"
+        note = f"{shards}; the other processes make the rest"
+    if process == 0 or num_finished == num_shards:  # the last process, whichever it is
+        print(f"{'embeddings':<12}{job.output}: {note}")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -148,17 +148,23 @@ class EmbeddingRun:
         shard.write(table.select(kept), embeddings)
         return len(shard)
 
-    def remove_drafts(self) -> None:
-        """Remove the drafts of killed processes, once all shards are finished."""
-        if all(shard.is_finished() for shard in self.shards):
+    def close(self) -> tuple[int, int]:
+        """Return how many shards are finished, and how many there are.
+
+        Once all are, the drafts of killed processes are removed.
+        """
+        num_finished = sum(shard.is_finished() for shard in self.shards)
+        if num_finished == len(self.shards):
             for path in self.job.output.glob(".embeddings-*.tmp"):
                 path.unlink(missing_ok=True)
+        return num_finished, len(self.shards)
 
 
-def embed_corpus(job: EmbeddingJob, process: int = 0, processes: int = 1) -> None:
+def embed_corpus(job: EmbeddingJob, process: int = 0, processes: int = 1) -> tuple[int, int]:
     """Embed a corpus, or as one of several processes a part of it; continue where a run stopped.
 
     Process i of n, counted from 0, makes the shards i, i + n, ..., without contact to the others.
+    Returns how many shards are finished, those of the others included, and how many there are.
 
     Raises ValueError if model, input or settings cannot be used, or the folder holds embeddings of
     other settings; OSError for files; FloatingPointError if an embedding is not finite.
@@ -169,14 +175,15 @@ def embed_corpus(job: EmbeddingJob, process: int = 0, processes: int = 1) -> Non
     with _progress_bar(name, shards, is_hidden=process > 0) as (bar, missing):
         for shard in missing:
             run.make(shard, bar.update)
-    run.remove_drafts()
+    return run.close()
 
 
-def embed_with_ray(job: EmbeddingJob, address: str | None = None) -> None:
+def embed_with_ray(job: EmbeddingJob, address: str | None = None) -> tuple[int, int]:
     """Embed on a Ray cluster; this and `embed_corpus` continue where the other stopped.
 
     All machines must see input and output. One actor works on each GPU, or on each core without a
-    GPU. `address` is that of `ray.init`; leave it out after a `ray.init` of your own.
+    GPU. `address` is that of `ray.init`; leave it out after a `ray.init` of your own. Returns what
+    `embed_corpus` does.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would send them over the network
     try:
@@ -203,7 +210,7 @@ def embed_with_ray(job: EmbeddingJob, address: str | None = None) -> None:
             pool = ActorPool(actors)
             for rows in pool.map_unordered(lambda actor, shard: actor.make.remote(shard), missing):
                 bar.update(rows)
-    run.remove_drafts()
+    return run.close()
 
 
 @contextmanager

@@ -94,6 +94,25 @@ def test_embed_script_processes_share_shards_and_continue_after_a_kill(
     assert contents(output) == inputs.expected
 
 
+def test_embed_script_of_one_process_of_several_counts_the_shards(
+    inputs: Inputs,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The output can be read once the last process has made its part."""
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    words = [inputs.checkpoint, inputs.file, f"--output={tmp_path / 'out'}"]
+    words.append(f"--rows_per_shard={ROWS_PER_SHARD}")
+    printed = []
+    for process in ("0", "1", "2"):
+        monkeypatch.setenv("RANK", process)
+        load_command("embed").main(words)
+        printed.append(capsys.readouterr().out.partition(": ")[2])
+    unfinished = "2 of 5 shards are finished; the other processes make the rest\n"
+    assert printed == [unfinished, "", f"load_dataset({str(tmp_path / 'out')!r}) reads them\n"]
+
+
 def job_of(inputs: Inputs, output: Path) -> EmbeddingJob:
     return EmbeddingJob(
         inputs.checkpoint,
