@@ -76,6 +76,7 @@ class Rows:
     label_columns: the names in the source, none if no rows have labels.
     left_out: the words that the train split lacks, and that texts to predict have.
     unlabelled: more texts for the words and the word vectors of a new model, column `text`.
+    has_exchanged: whether each training pair is followed by itself with the texts exchanged.
     """
 
     splits: DatasetDict
@@ -85,6 +86,7 @@ class Rows:
     label_columns: tuple[str, ...]
     left_out: tuple[str, ...] = ()
     unlabelled: Dataset | None = None
+    has_exchanged: bool = False
 
     @property
     def kind(self) -> str:
@@ -102,11 +104,13 @@ class Rows:
         return self.labels.names
 
     def texts_to_learn_from(self) -> Iterable[str]:
-        """Return the training texts and the unlabelled ones.
+        """Return the training texts, each once, and the unlabelled ones.
 
         The texts of pairs come row by row, so that any part has both languages of a translation.
         """
         train = self.splits["train"]
+        if self.has_exchanged:
+            train = train.select(range(0, train.num_rows, 2))
         columns = [train[name] for name in present(TEXT_COLUMNS, train)]
         if len(columns) > 1:
             return chain.from_iterable(zip(*columns, strict=True))
@@ -196,8 +200,8 @@ def load_pairs(
     """Load the splits of a task without labels, with the columns `text` and `text_pair`.
 
     A test split may come without the second. Training pairs in which a side has more than
-    `max_train_words` words, between spaces, are dropped; `both_directions` adds each once more,
-    with the texts exchanged. `checkpoint` and the errors are as in `load_rows`.
+    `max_train_words` words, between spaces, are dropped; `both_directions` adds each that is left
+    once more, with the texts exchanged. `checkpoint` and the errors are as in `load_rows`.
     """
     with open_sources(arguments) as stored:
         first = stored[0]
@@ -221,25 +225,23 @@ def load_pairs(
         splits[split.name] = split.named_texts(dict(zip(texts, TEXT_COLUMNS, strict=False)))
     origins = {split.name: split.source for split in stored}
     hold_out(splits, origins, arguments)
-    if "train" in splits:
-        splits["train"] = _training_pairs(
-            splits["train"], first.title, max_train_words, both_directions
-        )
-    return _limited(splits, LabelColumn(kind, ()), origins, columns, arguments)
+    exchanges = both_directions and "train" in splits
+    if max_train_words is not None and "train" in splits:
+        splits["train"] = _short_pairs(splits["train"], first.title, max_train_words)
+    labels = LabelColumn(kind, ())
+    return _limited(splits, labels, origins, columns, arguments, exchanges=exchanges)
 
 
-def _training_pairs(
-    pairs: Dataset, title: str, max_words: int | None, both_directions: bool
-) -> Dataset:
-    """Drop pairs that are too long; with `both_directions`, add each with its texts exchanged."""
-    if max_words is not None:
-        pairs = pairs.filter(
-            lambda row: all(len(text.split()) <= max_words for text in row.values())
-        )
-        if not pairs.num_rows:
-            raise refusal(f"{title} has no rows left", "add some, or leave it out")
-    if not both_directions:
-        return pairs
+def _short_pairs(pairs: Dataset, title: str, max_words: int) -> Dataset:
+    """Drop the training pairs that are too long; ValueError if none is left."""
+    short = pairs.filter(lambda row: all(len(text.split()) <= max_words for text in row.values()))
+    if not short.num_rows:
+        raise refusal(f"{title} has no rows left", "add some, or leave it out")
+    return short
+
+
+def _with_exchanged(pairs: Dataset) -> Dataset:
+    """Add to each pair, behind it, the pair with its texts exchanged."""
     exchanged = pairs.rename_columns({"text": "text_pair", "text_pair": "text"})
     return interleave_datasets([pairs, exchanged.select_columns(list(TEXT_COLUMNS))])
 
@@ -251,10 +253,13 @@ def _limited(
     columns: Columns,
     arguments: SourceArguments,
     corrected: np.ndarray = NO_DIGESTS,
+    *,
+    exchanges: bool = False,
 ) -> Rows:
     """Shuffle the train split, keep the first rows of each split, and log texts that repeat.
 
-    `corrected` are the digests of the texts that people corrected; the log says if some go.
+    `corrected` are the digests of the texts that people corrected; the log says if some go. With
+    `exchanges`, each training pair that is kept is also read the other way round.
     """
     if arguments.shuffle_seed is not None and "train" in splits:
         seed = arguments.shuffle_seed
@@ -265,11 +270,21 @@ def _limited(
             if name == "train":
                 warn_of_lost_corrections(rows, limit, corrected)
             splits[name] = rows.select(range(min(limit, rows.num_rows)))
+    if exchanges:
+        splits["train"] = _with_exchanged(splits["train"])
     warn_of_repeats(splits, TEXT_COLUMNS)
     splits, left_out = without_wrong_reasons(splits, labels)
     used = {name: {**sources[name], "rows": rows.num_rows} for name, rows in splits.items()}
     words = tuple(dict.fromkeys(chain.from_iterable(left_out)))
-    return Rows(DatasetDict(splits), labels, used, columns.texts, columns.labels, words)
+    return Rows(
+        DatasetDict(splits),
+        labels,
+        used,
+        columns.texts,
+        columns.labels,
+        left_out=words,
+        has_exchanged=exchanges,
+    )
 
 
 def _label_cells(split: StoredSplit, columns: Sequence[str]) -> list[object]:

@@ -536,3 +536,20 @@ def test_load_rows_reads_rows_in_memory_as_those_of_a_file(tmp_path: Path) -> No
     rows[2] = {"text": None, "label": "bad"}
     with pytest.raises(ValueError, match=r"row 2 \(counted from 0\) of the train rows, column 'te"):
         load_rows(DataArguments(), in_memory={"train": Dataset.from_list(rows)})
+
+
+def test_load_pairs_both_ways_counts_a_row_and_its_words_once(tmp_path: Path) -> None:
+    """A flag on rows means those of the file, and a word that one row has stays a rare one."""
+    rows = [{"a": f"dog {number}", "b": f"chien {number}"} for number in range(9)]
+    files = PairArguments(
+        train_file=str(write_jsonl(tmp_path / "t.jsonl", rows)),
+        text_column_names=["a", "b"],
+        max_train_samples=4,
+        shuffle_seed=0,
+    )
+    both = load_pairs(files, both_directions=True)
+    read = list(zip(both.splits["train"]["text"], both.splits["train"]["text_pair"], strict=True))
+    once = load_pairs(files).splits["train"]
+    assert read[::2] == list(zip(once["text"], once["text_pair"], strict=True))
+    assert read[1::2] == [(second, first) for first, second in read[::2]]
+    assert sorted(both.texts_to_learn_from()) == sorted([*once["text"], *once["text_pair"]])
