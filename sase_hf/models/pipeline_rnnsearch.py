@@ -1,9 +1,12 @@
 """The `aligned-translation` pipeline: text in; translation and alignment out."""
 
+from collections.abc import Iterable, Mapping, Sized
+from copy import copy
 from typing import Any
 
 import torch
-from transformers import Pipeline
+from torch.utils.data import Dataset
+from transformers import GenerationConfig, Pipeline
 from transformers.utils import logging
 
 from .checked_files import check_tokenizer_of
@@ -13,8 +16,9 @@ logger = logging.get_logger(__name__)
 
 TASK = "aligned-translation"
 MAX_NEW_TOKENS = 2_000
-# With one of these keywords of `generate` the caller decides how long a translation may be.
-LENGTHS_OF_THE_CALLER = {"max_length", "max_new_tokens", "generation_config"}
+# Keywords of `generate`, or fields of a GenerationConfig, that say how long a translation may be.
+LENGTHS = ("max_length", "max_new_tokens")
+UNSAID_LENGTH = GenerationConfig().max_length  # 20 in some versions, None in others
 # A generation_config.json may ask for more, and for another form of the result.
 ONE_TRANSLATION = {"num_return_sequences": 1, "return_dict_in_generate": False}
 
@@ -25,8 +29,9 @@ class AlignedTranslationPipeline(Pipeline):
     Takes a text, or several (with `batch_size` in batches). A text is cut after `max_source_length`
     tokens, by default the limit of the tokenizer, which is that of the training; the first cut is
     logged as a warning. `truncation=False` reads a text of any length whole. Keywords of
-    `generate`, such as `num_beams`, are passed on; without a length a translation has at most
-    `2 * source tokens + 20` tokens, and never more than 2,000. Each result is a plain dict:
+    `generate`, such as `num_beams` or `generation_config`, are passed on; if they say no length, a
+    translation has at most `2 * source tokens + 20` tokens, and never more than 2,000. Each result
+    is a plain dict:
 
     - `text`: the input;
     - `translation_text`: the translation;
@@ -46,14 +51,24 @@ class AlignedTranslationPipeline(Pipeline):
         super().__init__(*args, **kwargs)
         check_tokenizer_of(self.model, self.tokenizer)
 
+    def __call__(self, inputs: object, *args: Any, **kwargs: Any) -> Any:
+        """Return the result of one text, or the results of several in their order."""
+        if isinstance(inputs, str | bytes | Mapping | Dataset) or not isinstance(inputs, Iterable):
+            return super().__call__(inputs, *args, **kwargs)
+        if not isinstance(inputs, Sized):
+            return super().__call__((item for item in inputs), *args, **kwargs)
+        if not len(inputs):
+            return []  # transformers looks at the first one
+        return super().__call__(list(inputs), *args, **kwargs)
+
     def _sanitize_parameters(
         self,
         truncation: bool | str | None = None,
         max_source_length: int | None = None,
         **generate_kwargs: Any,
     ) -> tuple[dict[str, object], dict[str, object], dict[str, object]]:
-        number = generate_kwargs.get("num_return_sequences") or 1
-        if number > 1 or generate_kwargs.get("return_dict_in_generate"):
+        number = _asked("num_return_sequences", generate_kwargs) or 1
+        if number > 1 or _asked("return_dict_in_generate", generate_kwargs):
             raise ValueError(
                 f"the {TASK} pipeline returns one translation of a text, without scores of steps; "
                 "call model.generate for num_return_sequences and return_dict_in_generate"
@@ -96,13 +111,16 @@ class AlignedTranslationPipeline(Pipeline):
     def _forward(self, input_tensors: dict[str, Any], **generate_kwargs: Any) -> Any:
         shown = input_tensors.pop("shown")
         limits = (2 * input_tensors["attention_mask"].sum(1) + 20).clamp(max=MAX_NEW_TOKENS)
-        if generate_kwargs.keys() & LENGTHS_OF_THE_CALLER:
+        chosen: dict[str, Any] = dict(ONE_TRANSLATION)  # a checkpoint may ask for more
+        if _says_length(generate_kwargs):
             limits = torch.full_like(limits, torch.iinfo(limits.dtype).max)
         else:
-            generate_kwargs["max_new_tokens"] = int(limits.max())
-            generate_kwargs["max_length"] = None
-        if "generation_config" not in generate_kwargs:  # those of the checkpoint may ask for more
-            generate_kwargs.update(ONE_TRANSLATION)
+            chosen |= {"max_new_tokens": int(limits.max()), "max_length": None}
+        config = generate_kwargs.get("generation_config")
+        if config is None:
+            generate_kwargs.update(chosen)
+        else:  # which takes no keywords beside it
+            generate_kwargs["generation_config"] = _changed(config, chosen)
         generate: Any = self.model.generate
         words = generate(**input_tensors, **generate_kwargs)  # (B, 1 + L)
         # The rows of `generate` follow beams; one pass over the result gives its own alignment.
@@ -149,3 +167,27 @@ class AlignedTranslationPipeline(Pipeline):
             "alignment": alignment,
             "score": model_outputs["scores"][0, :length].sum().item(),
         }
+
+
+def _asked(name: str, generate_kwargs: Mapping[str, Any]) -> Any:
+    """Return what a caller asks of `generate`, by a keyword or in a GenerationConfig."""
+    value = generate_kwargs.get(name)
+    if value is None:
+        value = getattr(generate_kwargs.get("generation_config"), name, None)
+    return value
+
+
+def _says_length(generate_kwargs: Mapping[str, Any]) -> bool:
+    """Return whether the caller decides how long a translation may be."""
+    if any(name in generate_kwargs for name in LENGTHS):
+        return True
+    config = generate_kwargs.get("generation_config")
+    lengths = [getattr(config, name, None) for name in LENGTHS]
+    return lengths != [None, None] and lengths != [UNSAID_LENGTH, None]
+
+
+def _changed(config: GenerationConfig, fields: Mapping[str, Any]) -> GenerationConfig:
+    changed = copy(config)
+    for name, value in fields.items():
+        setattr(changed, name, value)
+    return changed
