@@ -42,6 +42,8 @@ RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
     "data_seed": (lambda x: 0 <= x < 2**32, "from 0 to 4294967295"),
     "time_budget": (lambda x: 0 < x < math.inf, "above 0 and finite"),
     "dataloader_num_workers": (lambda x: x >= 0, "0 or more"),
+    # A checkpoint with more is refused when it is loaded.
+    "generation_max_length": (lambda x: 1 <= x <= 10_000, "from 1 to 10000"),
     **dict.fromkeys(
         ("logging_steps", "eval_steps", "save_steps"),
         (lambda x: 0 < x < math.inf, "above 0"),
@@ -55,7 +57,6 @@ RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
             "max_batch_tokens",
             "early_stopping_patience",
             "save_total_limit",
-            "generation_max_length",
             "generation_num_beams",
         ),
         (lambda x: x >= 1, "1 or more"),

@@ -13,8 +13,10 @@ from tokenizers.processors import TemplateProcessing
 from transformers import AutoModelForSeq2SeqLM, pipeline
 
 from sase_hf import build_translation_tokenizer
+from sase_hf.models.modeling_rnnsearch import GENERATION_BOUNDS
 from sase_hf.tasks import RetrievalTask, TranslationTask
 from sase_hf.training import run
+from sase_hf.training.arguments import RANGES
 from sase_hf.training.command_line import parse_arguments
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "train_translation.py"
@@ -175,6 +177,7 @@ def test_adadelta_is_that_of_the_paper(tmp_path: Path) -> None:
         ({"text_column_names": "en,de"}, "has no column 'de'; it has 'en', 'fr'"),
         ({"max_train_words": 0}, "--max_train_words is 0"),
         ({"max_train_words": 2}, "no rows left"),
+        ({"generation_max_length": 10_001}, "_length is 10001; it must be from 1 to 10000"),
         ({"model_name_or_path": "CHECKPOINT", "do_train": "true"}, "does not translate"),
         ({"do_predict": "true", "predict_with_generate": "false"}, "leave out --predict_with_gen"),
         ({"tokenizer_name": "CHECKPOINT", "subwords": "true"}, "--subwords cannot change a ready"),
@@ -186,6 +189,13 @@ def test_translation_refuses(
     given = {name: fit if value == "CHECKPOINT" else value for name, value in flags.items()}
     with pytest.raises(ValueError, match=message):
         translate(tmp_path, **given)
+
+
+def test_translation_takes_every_length_that_a_checkpoint_may_have() -> None:
+    is_allowed, allowed = RANGES["generation_max_length"]
+    least, most = GENERATION_BOUNDS["max_length"]
+    assert allowed == f"from {least} to {most}"
+    assert [is_allowed(x) for x in (least - 1, least, most, most + 1)] == [False, True, True, False]
 
 
 @pytest.mark.parametrize(
