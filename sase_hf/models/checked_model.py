@@ -4,6 +4,7 @@ import json
 import math
 import os
 import shutil
+from inspect import signature
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -143,7 +144,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
         if is_main_process:
             self._write_beside_weights(Path(save_directory))
         if push_to_hub and is_main_process:  # saves once more, with this method
-            names = ("commit_message", "create_pr", "max_shard_size", "private", "token")
+            names = signature(self.push_to_hub).parameters.keys() - {"repo_id"}
             options = {name: kwargs[name] for name in names if name in kwargs}
             self.push_to_hub(kwargs.get("repo_id", Path(save_directory).name), **options)
 

@@ -211,6 +211,20 @@ def test_transformers_own_pushes_send_all_that_a_checkpoint_needs(hub: Hub, tmp_
     assert hub.files(f"{NAME}2").keys() >= MODEL_FILES - {"heatmap.svg", "README.md"}
 
 
+@pytest.mark.slow
+def test_save_pretrained_pushes_with_all_options_of_a_push(hub: Hub, tmp_path: Path) -> None:
+    """To the branch that is asked for, and to no other."""
+    model = SelfAttentiveForSequenceClassification(tiny_config())
+    model.push_to_hub(NAME)
+    before = dict(hub.repositories[NAME].branches)
+    options = {"revision": "draft", "commit_message": "Try", "commit_description": "Not yet"}
+    model.save_pretrained(tmp_path, push_to_hub=True, repo_id=NAME, tags=["rooms"], **options)
+    branches = hub.repositories[NAME].branches
+    assert branches.keys() - before.keys() == {"draft"}
+    assert branches["main"] == before["main"]
+    assert b"rooms" in hub.files(NAME, "draft")["README.md"]
+
+
 @pytest.mark.parametrize(
     ("asked", "status", "way_out"),
     [
