@@ -6,7 +6,7 @@ each label of a multi-label problem, a number for each output of a regression.
 
 import reprlib
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import datasets
@@ -171,6 +171,23 @@ def _load_metric(name: str, kind: str, fitting: Sequence[str]) -> evaluate.Evalu
     # Without a folder, a metric makes one in the user's cache even if it keeps nothing.
     with tempfile.TemporaryDirectory() as scratch:
         return METRICS[name](keep_in_memory=True, cache_dir=scratch)
+
+
+def numbers_of(results: Mapping[str, object], metric: str) -> dict[str, float]:
+    """Return the numbers among the results of a metric, which may hold lists beside them.
+
+    Raises ValueError if there is none, as a `Trainer` could log nothing.
+    """
+    numbers = {}
+    for name, value in results.items():
+        if isinstance(value, int | float | np.number):
+            numbers[name] = float(value)
+    if not numbers:
+        raise refusal(
+            f"--metric_name {metric} gives {reprlib.repr(dict(results))}, which holds no number",
+            "name another metric",
+        )
+    return numbers
 
 
 def metrics_function(

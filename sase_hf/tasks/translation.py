@@ -25,7 +25,7 @@ from transformers.trainer_utils import EvalLoopOutput
 from ..data.arguments import PairArguments, PredictionArguments
 from ..data.splits import TRANSLATION, Rows, encode_pairs, load_pairs
 from ..data.tokenizer import build_translation_tokenizer
-from ..evaluation.metrics import DEFAULT_METRICS, bleu_signature, load_metrics
+from ..evaluation.metrics import DEFAULT_METRICS, bleu_signature, load_metrics, numbers_of
 from ..models import FAMILIES
 from ..models.checked_config import flag
 from ..training.arguments import ModelSource, RunArguments, with_config_flags
@@ -169,8 +169,9 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
                 references = [references[row] for row in order]
             texts = self.texts_of(output.predictions)
             for module in self.metrics:
-                results = module.compute(predictions=texts, references=references) or {}
-                added.update({name: float(value) for name, value in results.items()})
+                results = module.compute(predictions=texts, references=references)
+                if results is not None:  # of one process of several
+                    added.update(numbers_of(results, module.name))
         for name, value in added.items():
             output.metrics[f"{metric_key_prefix}_{name}"] = value
         return output

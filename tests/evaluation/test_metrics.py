@@ -13,7 +13,12 @@ import pytest
 from transformers import EvalPrediction
 
 from sase_hf.data.splits import TRANSLATION
-from sase_hf.evaluation.metrics import DEFAULT_METRICS, load_metrics, metrics_function
+from sase_hf.evaluation.metrics import (
+    DEFAULT_METRICS,
+    load_metrics,
+    metrics_function,
+    numbers_of,
+)
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, answers_of_kind
 
 
@@ -119,6 +124,13 @@ def test_metrics_function_combines_own_and_foreign_modules(
     assert results == {"accuracy": pytest.approx(2 / 3), "hits": 2.0}
     with pytest.raises(ValueError, match=r"metric 'hits' is \[0, 0\], not a number"):
         measure(np.eye(2), [1, 0], SINGLE_LABEL, [str(hits)])
+
+
+def test_numbers_of_results_leaves_lists_and_needs_a_number() -> None:
+    results = {"bleu": np.float32(0.5), "precisions": [0.5, 0.25], "length": 7}
+    assert numbers_of(results, "bleu") == {"bleu": 0.5, "length": 7.0}
+    with pytest.raises(ValueError, match=r"--metric_name own gives .*'a': \[1\].* no number; name"):
+        numbers_of({"a": [1]}, "own")
 
 
 def test_load_metrics_needs_no_network_and_leaves_no_cache(

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from transformers import AutoModelForSeq2SeqLM, pipeline
 
 from sase_hf import build_translation_tokenizer
 from sase_hf.models.modeling_rnnsearch import GENERATION_BOUNDS
-from sase_hf.tasks import RetrievalTask, TranslationTask
+from sase_hf.tasks import RetrievalTask, TranslationTask, translation
 from sase_hf.training import run
 from sase_hf.training.arguments import RANGES
 from sase_hf.training.command_line import parse_arguments
@@ -159,6 +160,21 @@ def test_bleu_is_recorded_where_it_was_measured_alone(tmp_path: Path) -> None:
     task = parse_arguments(TranslationTask, words_for(tmp_path, metric_name="x", output_dir=None))
     assert task.details(None, task.assemble(), {}) == {}
     assert task.arguments.run.output_dir == "runs/train-translator"
+
+
+def lengths(predictions: list[str], references: list[str]) -> dict[str, Any]:
+    return {"texts": len(references), "lengths": [len(text) for text in references]}
+
+
+def test_translation_records_the_numbers_of_a_metric_with_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the metric bleu of the Hub returns its precisions."""
+    module = SimpleNamespace(name="lengths", compute=lengths)
+    monkeypatch.setattr(translation, "load_metrics", lambda *_: [module])
+    metrics = translate(tmp_path, metric_name="lengths", do_eval="true", max_steps=1)["metrics"]
+    assert metrics["eval_texts"] == len(PAIRS)
+    assert "eval_lengths" not in metrics
 
 
 def test_adadelta_is_that_of_the_paper(tmp_path: Path) -> None:
