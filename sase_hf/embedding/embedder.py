@@ -4,11 +4,13 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 
 import numpy as np
 import numpy.typing as npt
 import torch
 import torch.nn.functional as F
+from tokenizers import Tokenizer
 from torch.nn.utils.rnn import pad_sequence
 
 from ..data.batching import batches_by_length
@@ -75,7 +77,7 @@ class Embedder:
         for name, weight in sorted(self.model.state_dict().items()):
             weights.update(name.encode())
             weights.update(weight.contiguous().numpy())
-        tokenizer = self.tokenizer.backend_tokenizer.to_str()
+        tokenizer = _content_of(self.tokenizer.backend_tokenizer)
         cut = json.dumps([self.tokenizer.model_max_length, self.tokenizer.truncation_side])
         return {
             "config_sha256": hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest(),
@@ -115,6 +117,14 @@ class Embedder:
         output = self.model(input_ids=padded.to(device), attention_mask=mask.to(device))
         embedding = output.sentence_embedding.float()
         return (F.normalize(embedding) if self.normalize else embedding).cpu().numpy()
+
+
+def _content_of(tokenizer: Tokenizer) -> str:
+    """Return a tokenizer as JSON, without the cut and the padding that its last call left in it."""
+    stateless = deepcopy(tokenizer)
+    stateless.no_truncation()
+    stateless.no_padding()
+    return stateless.to_str()
 
 
 def _own_device() -> torch.device:

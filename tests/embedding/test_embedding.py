@@ -1,6 +1,7 @@
 """Embeddings of a corpus: right values in the order of the rows, whatever the source."""
 
 import gzip
+import hashlib
 import json
 import shutil
 from itertools import pairwise
@@ -105,6 +106,24 @@ def test_embedder_identity_changes_with_the_way_that_texts_are_cut(
     before, after = (Embedder(str(place)).identity for place in (checkpoint, folder))
     changed = {name for name, checksum in before.items() if after[name] != checksum}
     assert changed == {"tokenizer_sha256"}
+
+
+def test_embedder_identity_is_that_of_a_tokenizer_that_was_saved_after_use(
+    checkpoint: str, tmp_path: Path
+) -> None:
+    """A call leaves its cut and its padding in tokenizer.json, and texts are read as before."""
+    folder = shutil.copytree(checkpoint, tmp_path / "other")
+    before = Embedder(str(folder))
+    content = before.tokenizer.backend_tokenizer.to_str()
+    cut = json.dumps([before.tokenizer.model_max_length, before.tokenizer.truncation_side])
+    digest = hashlib.sha256((content + cut).encode()).hexdigest()
+    assert before.identity["tokenizer_sha256"] == digest, "that of folders of older versions"
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer(TEXTS[:2], truncation=True, max_length=20, padding=True)
+    tokenizer.save_pretrained(folder)
+    saved = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    assert None not in (saved["truncation"], saved["padding"]), "the premise"
+    assert Embedder(str(folder)).identity == before.identity
 
 
 def test_embedder_tokenizes_no_more_of_a_long_text_than_it_reads(
