@@ -7,7 +7,7 @@ A Parquet file is read one row group at a time. A dataset on the Hub is mapped f
 import hashlib
 import os
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain, count
 from tempfile import TemporaryDirectory
@@ -29,16 +29,20 @@ _FOOTER_TAIL = 8  # a Parquet file ends with the size of its footer, 4 bytes, an
 class Corpus:
     """The rows of some named sources, one source after the other.
 
-    The schemas of the sources are unified, and a column that a source lacks is null. Raises
-    ValueError if there are no rows, or columns of two sources do not go together.
+    The `wanted` columns are read, by default all. The schemas of the sources are unified, and a
+    column that a source lacks is null. Raises ValueError if there are no rows, or columns of two
+    sources do not go together.
     """
 
-    def __init__(self, sources: Sequence[tuple[str, pds.Dataset]]) -> None:
+    def __init__(
+        self, sources: Sequence[tuple[str, pds.Dataset]], wanted: Collection[str] | None = None
+    ) -> None:
         self._sources = [(name, data) for name, data in sources if data.count_rows()]
         if not self._sources:
             raise ValueError("the input has no rows; name other files, or another dataset")
-        self.schema = _unified([data.schema for _, data in self._sources])
-        features_of = {name: _described_features(data.schema) for name, data in self._sources}
+        schemas = {name: _wanted_part(data.schema, wanted) for name, data in self._sources}
+        self.schema = _unified([*schemas.values()])
+        features_of = {name: _described_features(schema) for name, schema in schemas.items()}
         columns = list(dict.fromkeys(chain.from_iterable(features_of.values())))
         check_class_names(features_of, columns, ", or leave it out with --keep_columns")
         self._parts = [part for _, data in self._sources for part in _parts_of(data)]
@@ -58,7 +62,7 @@ class Corpus:
 
     def check_columns(self, text_column: str, kept: Sequence[str]) -> None:
         """Raise ValueError unless each row has a text, and Parquet can hold the kept columns."""
-        names = self.schema.names
+        names = dict.fromkeys(name for _, data in self._sources for name in data.schema.names)
         for column in (text_column, *kept):
             if column not in names:
                 flags = "--text_column_names and --keep_columns" if kept else "--text_column_names"
@@ -99,7 +103,7 @@ def open_files(
             is_parquet = file.lower().endswith(".parquet")
             data = file if is_parquet else _map(file, text_column, wanted)
             sources.append((file, pds.dataset(data)))
-    return Corpus(sources)
+    return Corpus(sources, wanted)
 
 
 def open_hub_split(
@@ -160,18 +164,39 @@ def _map(file: str, text_column: str, wanted: list[str] | None) -> pa.Table:
                 )
         if wanted is not None:
             chunk = [{name: row[name] for name in wanted if name in row} for row in chunk]
-        try:
-            schemas.append(pa.schema(list(pa.array(chunk).type)))
-        except (pa.ArrowException, ValueError, OverflowError) as reason:
-            raise ValueError(f"{reason}; leave this column out with --keep_columns") from None
+        names = dict.fromkeys(chain.from_iterable(chunk))
+        arrays = _arrays(chunk, dict.fromkeys(names))
+        schemas.append(pa.schema([(name, array.type) for name, array in arrays.items()]))
     schema = _unified(schemas or [pa.schema([])])
     # The mapping outlives the name of the file, so nothing is left when this process is killed.
     with TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         path = os.path.join(scratch, "rows.arrow")
         with pa.ipc.new_file(path, schema) as writer:
             for chunk in read_parts(file, ROWS_PER_CHUNK):
-                writer.write_table(pa.Table.from_pylist(chunk, schema))
+                arrays = _arrays(chunk, dict(zip(schema.names, schema.types, strict=True)))
+                writer.write_table(pa.table(arrays, schema=schema))
         return pa.ipc.open_file(pa.memory_map(path)).read_all()
+
+
+def _arrays(
+    rows: Sequence[Mapping[str, object]], types: Mapping[str, pa.DataType | None]
+) -> dict[str, pa.Array]:
+    """Return the columns of some rows, of types that are named or else those of the values."""
+    arrays = {}
+    for name, kind in types.items():
+        try:
+            arrays[name] = pa.array([row.get(name) for row in rows], kind)
+        except (pa.ArrowException, ValueError, OverflowError) as reason:
+            raise refusal(
+                f"column {name!r}: {reason}", "leave it out with --keep_columns"
+            ) from None
+    return arrays
+
+
+def _wanted_part(schema: pa.Schema, wanted: Collection[str] | None) -> pa.Schema:
+    """Return the columns that are wanted, by default all; others need not go together."""
+    fields = [field for field in schema if wanted is None or field.name in wanted]
+    return pa.schema(fields, schema.metadata)
 
 
 def _described_features(schema: pa.Schema) -> dict[str, object]:
@@ -185,9 +210,24 @@ def _described_features(schema: pa.Schema) -> dict[str, object]:
 
 
 def _unified(schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """Return one schema for all, with the wider of two types."""
+    """Return one schema for all, with the wider of two types.
+
+    A column of categories is one of their values where another file has another type.
+    """
+    types: dict[str, set[pa.DataType]] = {}
+    for field in chain.from_iterable(schemas):
+        types.setdefault(field.name, set()).add(field.type)
+    plain = []
+    for schema in schemas:
+        fields = []
+        for field in schema:
+            is_category = pa.types.is_dictionary(field.type)
+            if is_category and len(types[field.name]) > 1:
+                field = field.with_type(field.type.value_type)
+            fields.append(field)
+        plain.append(pa.schema(fields, schema.metadata))
     try:
-        return pa.unify_schemas(schemas, promote_options="permissive")
+        return pa.unify_schemas(plain, promote_options="permissive")
     except pa.ArrowException as reason:
         raise refusal(
             f"the columns do not go together: {reason}", "leave this one out with --keep_columns"

@@ -200,6 +200,46 @@ def test_open_files_refuses_classes_in_another_order(tmp_path: Path) -> None:
     assert corpus.open_files([given[0], given[0]], "text", None).num_rows == 2
 
 
+def test_open_files_reads_no_more_than_the_wanted_columns(tmp_path: Path) -> None:
+    """Other columns of Parquet files need not go together."""
+    first = write_parquet(tmp_path / "first.parquet", [{"text": "a", "id": 1, "url": "u"}])
+    second = write_parquet(tmp_path / "second.parquet", [{"text": "b", "id": "x", "url": "v"}])
+    with pytest.raises(ValueError, match=r"Field id has .*; leave this one out with --keep_col"):
+        corpus.open_files([first, second], "text", None)
+    for keep in ((), ("url",)):
+        opened = corpus.open_files([first, second], "text", keep)
+        assert opened.schema.names == ["text", *keep]
+        assert opened.read(0, 2, ["text"])["text"].to_pylist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("index", [pa.int8(), None])
+def test_open_files_reads_categories_beside_texts(tmp_path: Path, index: Any) -> None:
+    categories = pa.array(["a", "b", "a"]).dictionary_encode()
+    pq.write_table(pa.table({"text": categories}), tmp_path / "first.parquet")
+    other = pa.array(["c"])
+    if index is not None:
+        other = other.cast(pa.dictionary(index, pa.string()))
+    pq.write_table(pa.table({"text": other}), tmp_path / "second.parquet")
+    files = [str(tmp_path / f"{name}.parquet") for name in ("first", "second")]
+    both = corpus.open_files(files, "text", None)
+    both.check_columns("text", ["text"])
+    assert both.read(1, 4, ["text"])["text"].to_pylist() == ["b", "a", "c"]
+    alone = corpus.open_files(files[:1], "text", None)
+    assert alone.schema.field("text").type == categories.type
+
+
+def test_open_files_names_the_column_that_does_not_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A float64 cannot hold each int64 of rows that are read before."""
+    monkeypatch.setattr(corpus, "ROWS_PER_CHUNK", 2)
+    rows = [{"text": "a", "id": 2**60 + 1}] * 2 + [{"text": "a", "id": 0.5}]
+    given = str(write_jsonl(tmp_path / "r.jsonl", rows))
+    with pytest.raises(ValueError, match=r"column 'id': Integer value .*; leave it out with"):
+        corpus.open_files([given], "text", None)
+    assert corpus.open_files([given], "text", ()).num_rows == 3
+
+
 def test_embed_corpus_keeps_class_names_of_a_dataset_on_the_hub(
     checkpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,7 +274,11 @@ def test_embed_corpus_keeps_class_names_of_a_dataset_on_the_hub(
     [
         ([*CORPUS[:9], {"text": 5}], {}, r"row 9 .*column 'text': 5 is of type int, not a string"),
         (CORPUS, {"keep_columns": ("url",)}, "the input has no column 'url'; it has 'text'"),
-        ([{"id": 1, "text": ""}, {"id": "x", "text": ""}], {}, "'x'.*; leave this column out with"),
+        (
+            [{"id": 1, "text": ""}, {"id": "x", "text": ""}],
+            {},
+            "column 'id': .*'x'.*; leave it out",
+        ),
         ([{"text": "", "meta": {}}], {}, r"Parquet cannot hold .*'meta'.*--keep_columns"),
         ([{"text": "", "embedding": 1}], {}, "the input has a column 'embedding'; leave it out"),
         ([], {}, "the input has no rows; name other files"),
@@ -263,7 +307,10 @@ def test_embed_corpus_names_files_and_settings_that_it_cannot_use(
     cases: list[tuple[dict[str, Any], str]] = [
         ({"inputs": (str(torn),)}, r"cannot read '.*bad\.jsonl\.gz'.*; is the file compl"),
         ({"inputs": (file, bad)}, r"row 9 \(.*\) of .*/bad\.parquet, column 'text'"),
-        ({"text_column_names": "body", "keep_columns": ()}, r"'body'; .* --text_column_names$"),
+        (
+            {"text_column_names": "body", "keep_columns": ()},
+            r"no column 'body'; it has 'id', 'text'\. Choose with --text_column_names$",
+        ),
         ({"text_column_names": "body"}, r"with --text_column_names and --keep_columns$"),
         ({"inputs": (numbers,)}, "column 'text' holds values of type int64, not texts"),
         ({"inputs": (file, numbers)}, r"the columns do not go together: .*; leave this one out"),
