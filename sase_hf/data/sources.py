@@ -256,10 +256,10 @@ class FileSplit(StoredSplit):
 
     def __init__(self, name: str, title: str, source: Origin, paths: Sequence[str]) -> None:
         features: dict[str, object] = {}
-        self._features_of: dict[str, Features] = {}  # of each Parquet file
+        self._features_of: dict[str, Mapping[str, object]] = {}  # of each Parquet file
         for path in filter(_is_parquet, paths):
             with wrap_read_errors(path):
-                self._features_of[path] = Features.from_arrow_schema(pq.read_schema(path))
+                self._features_of[path] = described_features(pq.read_schema(path))
             for column, feature in self._features_of[path].items():
                 if features.get(column) in MISSING:
                     features[column] = feature
@@ -346,6 +346,17 @@ class DatasetSplit(StoredSplit):
         columns = [name for name in names if name in self.column_names]
         for rows in self._rows.select_columns(columns).iter(BATCH):
             yield _values_of(rows, names)
+
+
+def described_features(schema: pa.Schema) -> Mapping[str, object]:
+    """Return the features that `datasets` wrote into a file, else the type of each column.
+
+    A file that it did not write has no names of classes, and may have types that it does not know.
+    The type of a column whose values are all missing is None.
+    """
+    if b"huggingface" in (schema.metadata or {}):
+        return Features.from_arrow_schema(schema)
+    return {field.name: None if pa.types.is_null(field.type) else field.type for field in schema}
 
 
 def check_class_names(

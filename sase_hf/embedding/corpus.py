@@ -18,7 +18,13 @@ import pyarrow.parquet as pq
 from datasets import Features, load_dataset
 
 from ..data.rows import read_parts, wrap_read_errors
-from ..data.sources import Origin, check_class_names, commit_of, origin_of
+from ..data.sources import (
+    Origin,
+    check_class_names,
+    commit_of,
+    described_features,
+    origin_of,
+)
 from ..data.tokenizer import text_fault
 from ..utils.errors import refusal
 
@@ -42,7 +48,7 @@ class Corpus:
             raise ValueError("the input has no rows; name other files, or another dataset")
         schemas = {name: _wanted_part(data.schema, wanted) for name, data in self._sources}
         self.schema = _unified([*schemas.values()])
-        features_of = {name: _described_features(schema) for name, schema in schemas.items()}
+        features_of = {name: _flat_features(schema) for name, schema in schemas.items()}
         columns = list(dict.fromkeys(chain.from_iterable(features_of.values())))
         check_class_names(features_of, columns, ", or leave it out with --keep_columns")
         self._parts = [part for _, data in self._sources for part in _parts_of(data)]
@@ -199,14 +205,10 @@ def _wanted_part(schema: pa.Schema, wanted: Collection[str] | None) -> pa.Schema
     return pa.schema(fields, schema.metadata)
 
 
-def _described_features(schema: pa.Schema) -> dict[str, object]:
-    """Return what `datasets` says of each column, of fields of objects by `column.field`.
-
-    What it did not write has no names of classes, and may have types that it does not know.
-    """
-    if b"huggingface" in (schema.metadata or {}):
-        return dict(Features.from_arrow_schema(schema).flatten())
-    return {field.name: field.type for field in schema if not pa.types.is_null(field.type)}
+def _flat_features(schema: pa.Schema) -> Mapping[str, object]:
+    """Return what `datasets` says of each column, of fields of objects by `column.field`."""
+    features = described_features(schema)
+    return features.flatten() if isinstance(features, Features) else features
 
 
 def _unified(schemas: Sequence[pa.Schema]) -> pa.Schema:

@@ -343,6 +343,17 @@ def test_open_sources_folder_names_the_file_of_a_bad_row(tmp_path: Path) -> None
         texts_of(split)
 
 
+def test_open_sources_passes_over_columns_of_types_that_datasets_does_not_know(
+    tmp_path: Path,
+) -> None:
+    notes = pa.array([[("by", "Ann")], []], pa.map_(pa.string(), pa.string()))
+    table = pa.table({"text": ["good", "bad"], "notes": notes, "empty": pa.nulls(2)})
+    pq.write_table(table, tmp_path / "r.parquet")
+    split = read_file(tmp_path / "r.parquet", Columns(("text",), ()))
+    assert texts_of(split) == ["good", "bad"]
+    assert list(split.column_names) == ["text", "notes", "empty"]
+
+
 def write_shard(path: Path, label: Any, feature: Any) -> None:
     features = Features({"text": Value("string"), "label": feature})
     Dataset.from_dict({"text": ["a"], "label": [label]}, features).to_parquet(path)
