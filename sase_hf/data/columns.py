@@ -115,7 +115,7 @@ Choices = list[tuple[str, ...]]  # the columns that could be the texts, or the l
 def find_columns(
     title: str, sample: Batch, arguments: DataArguments, *, labelled: bool, against: bool = False
 ) -> Columns:
-    """Return the columns that the flags name, or find them among the first rows of a source.
+    """Return the columns that the flags name, or find them in a sample of the rows of a source.
 
     A column that no flag names is found by its usual name, in any case of letters; else it is the
     only column whose values fit: texts are long and vary, labels are few and repeat. Two text

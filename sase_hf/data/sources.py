@@ -8,11 +8,12 @@ import dataclasses
 import errno
 import logging
 import os
+import random
 import re
 import sys
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date, time, timedelta
 from decimal import Decimal
 from functools import cache
@@ -79,8 +80,8 @@ PROBABILITIES = "probabilities"  # of the classes, in a train split
 # Where a row of a train split stands: its number, and its file if there are several.
 PLACE_COLUMNS = ("row", "file")
 
-# The feature of a column that a file lacks, or whose values are all missing there.
-MISSING = (None, Value("null"))
+# The features of a column that a file lacks, or whose values are all missing there.
+MISSING = (None, Value("null"), pa.null())
 
 
 class Columns(NamedTuple):
@@ -123,18 +124,21 @@ class StoredSplit:
             yield {asked_name.get(name, name): values for name, values in batch.items()}
 
     def spread_sample(self) -> Batch:
-        """Return all columns of `BATCH` to 2 * `BATCH` evenly spaced rows; of fewer rows, all."""
+        """Return all columns of `BATCH` rows that are drawn from all rows; of fewer rows, all."""
         rows: list[dict[str, Any]] = []
-        stride = 1
+        draw = random.Random(0)
         num_read = 0
         for batch in self.batches():
             for cells in zip(*batch.values(), strict=True):
-                if num_read % stride == 0:
-                    rows.append(dict(zip(batch, cells, strict=True)))
+                place = num_read if num_read < BATCH else draw.randrange(num_read + 1)
                 num_read += 1
-            while len(rows) > 2 * BATCH:
-                rows = rows[::2]
-                stride *= 2
+                if place >= BATCH:
+                    continue
+                row = dict(zip(batch, cells, strict=True))
+                if place == len(rows):
+                    rows.append(row)
+                else:
+                    rows[place] = row
         return {name: [row.get(name) for row in rows] for name in self.column_names}
 
     def adopt_names(self, columns: Iterable[str]) -> None:
@@ -261,7 +265,7 @@ class FileSplit(StoredSplit):
             with wrap_read_errors(path):
                 self._features_of[path] = described_features(pq.read_schema(path))
             for column, feature in self._features_of[path].items():
-                if features.get(column) in MISSING:
+                if _item_of(features.get(column)) in MISSING:
                     features[column] = feature
         super().__init__(name, title, source, features)
         self._paths = paths
@@ -352,11 +356,16 @@ def described_features(schema: pa.Schema) -> Mapping[str, object]:
     """Return the features that `datasets` wrote into a file, else the type of each column.
 
     A file that it did not write has no names of classes, and may have types that it does not know.
-    The type of a column whose values are all missing is None.
     """
-    if b"huggingface" in (schema.metadata or {}):
-        return Features.from_arrow_schema(schema)
-    return {field.name: None if pa.types.is_null(field.type) else field.type for field in schema}
+    features: dict[str, object] = {}
+    is_described = b"huggingface" in (schema.metadata or {})
+    for field in schema:
+        features[field.name] = field.type
+        if is_described:
+            with suppress(ValueError):  # of a type that came in later
+                alone = pa.schema([field], schema.metadata)
+                features[field.name] = Features.from_arrow_schema(alone)[field.name]
+    return features
 
 
 def check_class_names(
@@ -377,7 +386,7 @@ def check_class_names(
     for file, features in features_of.items():
         for column in columns:
             feature = features.get(column)
-            if feature in MISSING:
+            if _item_of(feature) in MISSING:
                 continue
             names = _class_names(feature)
             first_file, first_names = first.setdefault(column, (file, names))
@@ -391,9 +400,17 @@ def check_class_names(
 
 def _class_names(feature: object) -> tuple[str, ...] | None:
     """Return the classes of a column of class ids, or of lists of them, in id order."""
-    while hasattr(feature, "feature"):  # that of the items of lists
-        feature = feature.feature
-    return tuple(feature.names) if isinstance(feature, ClassLabel) else None
+    item = _item_of(feature)
+    return tuple(item.names) if isinstance(item, ClassLabel) else None
+
+
+def _item_of(feature: object) -> object:
+    """Return the feature of the items of lists, and that of another column."""
+    if hasattr(feature, "feature"):
+        return _item_of(feature.feature)
+    if isinstance(feature, pa.DataType) and hasattr(feature, "value_type"):
+        return _item_of(feature.value_type)
+    return feature
 
 
 def _shown(class_names: tuple[str, ...] | None) -> str:

@@ -104,7 +104,7 @@ class Rows:
         return self.labels.names
 
     def texts_to_learn_from(self) -> Iterable[str]:
-        """Return the training texts, each once, and the unlabelled ones.
+        """Return the texts of each training row once, and the unlabelled ones.
 
         The texts of pairs come row by row, so that any part has both languages of a translation.
         """

@@ -207,8 +207,13 @@ def _wanted_part(schema: pa.Schema, wanted: Collection[str] | None) -> pa.Schema
 
 def _flat_features(schema: pa.Schema) -> Mapping[str, object]:
     """Return what `datasets` says of each column, of fields of objects by `column.field`."""
-    features = described_features(schema)
-    return features.flatten() if isinstance(features, Features) else features
+    flat: dict[str, object] = {}
+    for name, feature in described_features(schema).items():
+        if isinstance(feature, pa.DataType):
+            flat[name] = feature
+        else:
+            flat |= Features({name: feature}).flatten()
+    return flat
 
 
 def _unified(schemas: Sequence[pa.Schema]) -> pa.Schema:

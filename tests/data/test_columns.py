@@ -119,13 +119,22 @@ def test_load_rows_takes_no_other_column_for_the_labels_of_a_sorted_file(
         load_rows(arguments)
 
 
-def test_spread_sample_has_evenly_spaced_rows(
+def test_spread_sample_has_rows_of_all_parts_and_of_any_rhythm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "BATCH", 10)
+    monkeypatch.setattr(sources, "BATCH", 40)
+    path = write_csv(tmp_path / "rows.csv", [{"a": row} for row in range(4_000)])
+    sample = FileSplit.of_file("train", str(path)).spread_sample()
+    numbers = [int(cell) for cell in sample["a"]]
+    assert len(set(numbers)) == 40
+    assert 10 < sum(number % 2 for number in numbers) < 30
+    assert 10 < sum(number < 2_000 for number in numbers) < 30
+
+
+def test_spread_sample_of_few_rows_has_all_in_their_order(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "rows.csv", [{"a": str(row)} for row in range(90)])
     sample = FileSplit.of_file("train", str(path)).spread_sample()
-    assert sample == {"a": [str(row) for row in range(0, 90, 8)]}
+    assert sample == {"a": [str(row) for row in range(90)]}
 
 
 @pytest.mark.parametrize(

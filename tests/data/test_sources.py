@@ -89,6 +89,11 @@ def test_read_file_formats_hold_the_same_rows(tmp_path: Path, name: str) -> None
             'text\tlabel\n"the ""best"" soup"\t1\n"a\tb\n0"\t0\n',
             ['the "best" soup', "a\tb\n0"],
         ),
+        (
+            "r.tsv",
+            'text\tlabel\n"""Best"" soup"\t1\n"a\tb\n0"\t0\n',
+            ['"Best" soup', "a\tb\n0"],
+        ),
         # Lines that are no rows by themselves are one quoted field.
         ("r.tsv", 'label\ttext\tid\n1\t"a\nb\tc"\t7\n0\t"d"\t8\n', ["a\nb\tc", "d"]),
         ("r.tsv", '"text"\t"label"\n"a\nb"\t"1"\n', ["a\nb"]),
@@ -343,15 +348,22 @@ def test_open_sources_folder_names_the_file_of_a_bad_row(tmp_path: Path) -> None
         texts_of(split)
 
 
+@pytest.mark.parametrize("is_described", [False, True])
 def test_open_sources_passes_over_columns_of_types_that_datasets_does_not_know(
-    tmp_path: Path,
+    is_described: bool, tmp_path: Path
 ) -> None:
+    """A file of `datasets` keeps what it says of its columns where others come in."""
     notes = pa.array([[("by", "Ann")], []], pa.map_(pa.string(), pa.string()))
-    table = pa.table({"text": ["good", "bad"], "notes": notes, "empty": pa.nulls(2)})
-    pq.write_table(table, tmp_path / "r.parquet")
-    split = read_file(tmp_path / "r.parquet", Columns(("text",), ()))
+    path = tmp_path / "r.parquet"
+    features = Features({"text": Value("string"), "label": ClassLabel(names=["neg", "pos"])})
+    rows = Dataset.from_dict({"text": ["good", "bad"], "label": [1, 0]}, features)
+    rows.to_parquet(path)
+    table = pq.read_table(path).append_column("notes", notes).append_column("empty", pa.nulls(2))
+    pq.write_table(table if is_described else table.replace_schema_metadata(), path)
+    split = read_file(path, Columns(("text",), ("label",)))
     assert texts_of(split) == ["good", "bad"]
-    assert list(split.column_names) == ["text", "notes", "empty"]
+    assert split.labels["label"] == (["pos", "neg"] if is_described else [1, 0])
+    assert list(split.column_names) == ["text", "label", "notes", "empty"]
 
 
 def write_shard(path: Path, label: Any, feature: Any) -> None:
@@ -378,6 +390,14 @@ def test_open_sources_folder_refuses_classes_in_another_order(
     expected = rf"column 'label' are \['neg', 'pos'\] in .*train-0.* and {shown} in .*train-1"
     with pytest.raises(ValueError, match=f"{expected}.*; store its labels as strings"):
         read_splits(dataset_name=str(tmp_path))
+
+
+def test_open_sources_folder_reads_lists_of_classes_that_are_all_empty(tmp_path: Path) -> None:
+    write_shard(tmp_path / "train-0.parquet", [], List(Value("null")))
+    write_shard(tmp_path / "train-1.parquet", [1], List(ClassLabel(names=["neg", "pos"])))
+    write_shard(tmp_path / "train-2.parquet", [], List(Value("null")))
+    (split,) = read_splits(dataset_name=str(tmp_path))
+    assert split.labels["label"] == [[], ["pos"], []]
 
 
 def test_open_sources_folder_reads_files_whose_classes_are_the_same(tmp_path: Path) -> None:
