@@ -127,12 +127,12 @@ def test_two_labels_of_one_name_are_refused() -> None:
         (
             frame({"x": ["good", None, "bad"]}),
             ["a", "b", "a"],
-            r"text 1 \(counted from 0\) is None",
+            r"row 1 \(.*\) of column 'x' is None, a NoneType; leave the row out",
         ),
         (
             frame({"x": [1.5, float("nan")]}),
             ["a", "b"],
-            r"text 0 \(.*\) is 1.5, a float",
+            r"row 0 \(.*\) of column 'x' is 1.5, a float",
         ),
         (["good", ("a", "b"), "bad"], ["a", "b", "a"], "give single texts only, or pairs only"),
         ([("a", "b", "c")] * 3, ["a", "b", "a"], r"text 0 \(counted from 0\) is \('a', 'b', 'c'\)"),
@@ -262,7 +262,7 @@ def test_rows_to_read_are_texts_or_pairs() -> None:
     assert rows_to_read([], ["text"]) == []
     with pytest.raises(ValueError, match=r"the model reads single texts, but a row has 2"):
         rows_to_read([("a", "b")], ["text"])
-    with pytest.raises(ValueError, match=r"text 0 \(counted from 0\) is 1, a int"):
+    with pytest.raises(ValueError, match=r"row 0 \(.*\) of column 'stars' is 1, a int"):
         rows_to_read(table[["stars"]], ["text"])
 
 

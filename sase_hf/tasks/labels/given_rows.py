@@ -201,9 +201,16 @@ def rows_to_read(texts: Any, names: Sequence[str]) -> list[list[str]]:
 def _check_texts(columns: Mapping[str, Sequence[Any]]) -> None:
     """Raise ValueError for the first row in which a column holds no text."""
     for number, row in enumerate(zip(*columns.values(), strict=True)):
-        for text in row:
-            if not isinstance(text, str):
+        for name, text in zip(columns, row, strict=True):
+            if isinstance(text, str):
+                continue
+            if name in TEXT_COLUMNS:
                 raise _no_text(number, text)
+            raise refusal(
+                f"row {number} (counted from 0) of column {name!r} is {text!r:.80}, a "
+                f"{type(text).__name__}",
+                "leave the row out, or name the columns of texts with text_column_names",
+            )
 
 
 def several_labels(labels: Any, num_rows: int) -> list[list[Any]]:
