@@ -164,6 +164,36 @@ def test_correction_is_kept_while_it_is_made(page: Any, checkpoint: str) -> None
     assert [row["text"] for row in downloaded(page)] == [TEXTS[0]]
 
 
+def test_article_cannot_be_corrected_until_it_shows_the_text_of_the_box(
+    tmp_path: Path, page: Any, checkpoint: str
+) -> None:
+    """Whether the text is of a file, an example or typed."""
+    open_live_page(page, checkpoint)
+    open_file(page, write_jsonl(tmp_path / "texts.jsonl", [{"text": text} for text in TEXTS]))
+    page.wait_for_selector(".correction")
+    changes = [
+        "first('.walk .next').click()",
+        "first('.examples button').click()",
+        "first('textarea').value = 'bread', first('form').dispatchEvent(new Event('input'))",
+    ]
+    for change in changes:
+        reached = page.evaluate(f"""() => {{
+          first(".choices label").scrollIntoView({{ block: "center" }});
+          const {{ x, y }} = first(".choices label").getBoundingClientRect();
+          const elementThere = () => document.elementFromPoint(x + 5, y + 5).closest("article");
+          const before = elementThere();
+          {change};
+          first(".choices input").focus();
+          const hasFocus = first(".result").contains(document.activeElement);
+          return [before !== null, elementThere() !== null, hasFocus];
+        }}""")
+        assert reached == [True, False, False], change
+        page.wait_for_function("() => !first('.result').inert")
+        assert page.get_attribute(".result", "aria-busy") == "false"
+    mark(page, "bread")
+    assert [row["text"] for row in downloaded(page)] == ["bread"]
+
+
 def test_words_are_marked_by_keys_and_said(page: Any, checkpoint: str) -> None:
     """The Tab key finds one word of a text, arrows the others; a screen reader hears the mark."""
     open_live_page(page, checkpoint)

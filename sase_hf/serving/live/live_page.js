@@ -300,13 +300,12 @@ async function update() {
   first("#cut").hidden = texts.every((text, side) => text === typed[side]);
   first("#nothing").hidden = !isEmpty;
   first("#unread").textContent = "";
-  first(".result").ariaBusy = true;
   const reading = read(texts, target ? Number(target) : null);
   const answer = await inMoments(reading, () => ownTimer !== timer);
   if (answer === null) return;
   if (!isEmpty) draw(answer, typed);
   first(".result").hidden = isEmpty;
-  first(".result").ariaBusy = false;
+  setWaiting(false);
   timer = setTimeout(announce, SETTLED);
 }
 
@@ -318,9 +317,17 @@ function announce() {
   first("#spoken").textContent = nothing.hidden ? answer : nothing.textContent;
 }
 
+/* Set whether the article waits for the text of the boxes. While it does, it shows another text, and
+   nothing in it can be chosen. */
+function setWaiting(isWaiting) {
+  first(".result").ariaBusy = isWaiting;
+  first(".result").inert = isWaiting;
+}
+
 /* Stop the reading under way, and read what is typed by then. */
 function readIn(delay) {
   clearTimeout(timer);
+  setWaiting(true);
   timer = setTimeout(update, delay);
 }
 
@@ -346,6 +353,7 @@ async function start() {
 // A failed reading leaves no older answer, and what is typed stays.
 window.addEventListener("unhandledrejection", ({ reason: { message } }) => {
   first(".result").hidden = true;
+  setWaiting(false);
   if ("ready" in document.body.dataset) {
     first("#unread").textContent = `This text could not be read: ${message}.`;
   } else {
