@@ -360,6 +360,38 @@ def test_person_goes_through_the_texts_of_a_file(
     assert [row["text"] for row in downloaded(page)] == [texts[0], *texts[2:]]
 
 
+@pytest.mark.parametrize("pause", [0, 200], ids=["while it is read", "when it is read"])
+def test_double_click_goes_on_by_one_text(
+    tmp_path: Path, page: Any, checkpoint: str, pause: int
+) -> None:
+    """It corrects that text alone, and the last but one is followed by the last."""
+    rows = [{"text": text, "label": "fair"} for text in TEXTS]
+    open_live_page(page, checkpoint)
+    open_file(page, write_jsonl(tmp_path / "texts.jsonl", rows))
+    texts = [text for [text] in opened_texts(page)]
+    for place, text in enumerate(texts[:-1], start=1):
+        page.wait_for_function("text => first('.words').textContent === text", arg=text)
+        page.wait_for_selector(".result:not([inert])")
+        page.hover("[type=submit]")
+        for number in (1, 2):
+            page.mouse.down(click_count=number)
+            page.mouse.up(click_count=number)
+            page.wait_for_timeout(pause)
+        assert page.text_content(".walk .place") == f"{place + 1} of {len(texts)}"
+    assert [row["text"] for row in downloaded(page)] == texts[:-1]
+
+
+def test_way_on_is_the_same_however_often_it_is_taken(
+    tmp_path: Path, page: Any, checkpoint: str
+) -> None:
+    open_live_page(page, checkpoint)
+    open_file(page, write_jsonl(tmp_path / "texts.jsonl", [{"text": text} for text in TEXTS]))
+    for place in range(2, len(TEXTS) + 1):
+        page.wait_for_selector(".result:not([inert])")
+        page.evaluate("() => [1, 2].forEach(() => first('[type=submit]').click())")
+        assert page.text_content(".walk .place") == f"{place} of {len(TEXTS)}"
+
+
 def test_corrections_are_opened_again(tmp_path: Path, page: Any, checkpoint: str) -> None:
     """As they were downloaded; those that were made in the page since then stay."""
     rows: list[dict[str, Any]] = [

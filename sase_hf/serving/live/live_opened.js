@@ -128,9 +128,9 @@ function showOpened(place) {
   readIn(0);
 }
 
-/* Show the next text after the one that was corrected, and stay where it stands. */
-function goOn() {
-  showOpened(opened.place + 1);
+/* Show the text that follows the one that was corrected, and stay where it stands. */
+function goOn(place) {
+  showOpened(place);
   first(".walk").focus({ preventScroll: true });
   first(".walk").scrollIntoView();
 }
@@ -139,7 +139,8 @@ function goOn() {
 function wayOn(texts) {
   const row = opened?.rows[opened.place];
   const isOfFile = row && keyOf(row.texts) === keyOf(texts);
-  return isOfFile && opened.place < opened.rows.length - 1 ? goOn : null;
+  const next = opened?.place + 1; // however often the way is taken
+  return isOfFile && next < opened.rows.length ? () => goOn(next) : null;
 }
 
 function prepareOpening() {

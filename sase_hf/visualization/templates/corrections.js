@@ -202,6 +202,10 @@ function openPanel(article) {
   drawChoices(form, known.label);
   every(".words", article).forEach((paragraph, side) => makeButtons(panel, paragraph, side));
   first("[type=submit]", form).textContent = item.goOn ? "Keep, next text" : "Keep";
+  first("[type=submit]", form).addEventListener("click", (event) => {
+    // The second click of a double click would keep the next text before anyone has read it.
+    if (event.detail > 1) event.preventDefault();
+  });
   form.addEventListener("change", () => keep(panel));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
