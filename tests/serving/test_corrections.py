@@ -514,6 +514,88 @@ def test_zeros_and_ones_of_a_file_are_labels(tmp_path: Path, page: Any) -> None:
     assert found == [["1", "2"], [], ["0"], ["1", "0"], ["0"]]
 
 
+UNKNOWN_LABELS: dict[str, list[Any]] = {
+    SINGLE_LABEL: ["bad;fair", "['bad', 'fair']", "Bad", 0, ["bad", "fair"], "[bad", "n/a"],
+    MULTI_LABEL: ["bad;Fair", "[bad; fair]", "['bad', 'x']", ["x"], "bad and fair"],
+    REGRESSION: ["3,5", "[1, 2]", 5, "[1, 2, 'x']", "many"],
+}
+
+
+@pytest.mark.parametrize("kind", UNKNOWN_LABELS)
+def test_label_of_a_file_that_the_model_does_not_know_is_asked_for(
+    tmp_path: Path, page: Any, kind: str
+) -> None:
+    """A guess of the model never takes its place, and rows without a label are none of them."""
+    open_live_page(page, save(tmp_path / "model", problem_type=kind))
+    missing = [None, "", " ", "-", *(["-1", -1] if kind != REGRESSION else [])]
+    labels = [*UNKNOWN_LABELS[kind], *missing]
+    rows = [{"text": f"soup {number}", "label": label} for number, label in enumerate(labels)]
+    open_file(page, write_jsonl(tmp_path / "rows.jsonl", rows))
+    num_unknown = len(UNKNOWN_LABELS[kind])
+    assert f"Labels that the model does not know: {num_unknown};" in remarks(page)
+    found = page.evaluate("Array.from(opened.labels.values(), (label) => label === null)")
+    assert sum(found) == num_unknown
+    for place, is_unknown in enumerate(found):
+        page.evaluate("place => showOpened(place)", place)
+        page.wait_for_selector(".result:not([inert])")
+        assert page.evaluate("first('.correction').checkValidity()") == (not is_unknown)
+    page.evaluate("place => showOpened(place)", found.index(True))
+    page.wait_for_selector(".result:not([inert])")
+    mark(page, "soup")
+    assert page.is_hidden(".corrections")
+    for choice in page.locator(".choices input").all():
+        if kind == REGRESSION:
+            choice.fill("2")
+        else:
+            choice.check()
+    page.click("[type=submit]")
+    names = ["bad", "fair", "<b>good</b>"]
+    expected = {SINGLE_LABEL: names[-1], MULTI_LABEL: names, REGRESSION: [2, 2, 2]}
+    assert [row["label"] for row in downloaded(page)] == [expected[kind]]
+
+
+def test_labels_that_are_asked_for_may_be_none(tmp_path: Path, page: Any) -> None:
+    open_live_page(page, save(tmp_path / "model", problem_type=MULTI_LABEL))
+    open_file(page, write_jsonl(tmp_path / "rows.jsonl", [{"text": "soup", "label": "x"}]))
+    page.wait_for_selector(".result:not([inert])")
+    page.check(".choices label:nth-child(2) input")
+    page.uncheck(".choices label:nth-child(2) input")
+    assert [row["label"] for row in downloaded(page)] == [[]]
+
+
+def test_several_labels_in_a_cell_are_read(tmp_path: Path, page: Any) -> None:
+    """As training reads them: with a mark between, or in brackets."""
+    open_live_page(page, save(tmp_path / "model", problem_type=MULTI_LABEL))
+    page.evaluate("model.labels.splice(0, 3, 'bad', 'fair', 'not, good')")
+    cells = ["bad; fair", "fair|bad", "bad\nfair", "bad,fair", "fair / bad"]
+    cells += ["fair;not, good", "bad;"]
+    cells += ["['bad', 'fair']", "[\"bad\", 'fair',]", "['bad']", "[]", "not, good"]
+    rows = [{"text": f"soup {k}", "label": cell} for k, cell in enumerate(cells)]
+    open_file(page, write_jsonl(tmp_path / "rows.jsonl", rows))
+    by_text = {row["texts"][0]: row["label"] for row in page.evaluate("opened.rows")}
+    found = [by_text[f"soup {k}"] for k in range(len(cells))]
+    both = ["bad", "fair"]
+    assert [sorted(labels) for labels in found] == [
+        *([both] * 5),
+        ["fair", "not, good"],
+        ["bad"],
+        *([both] * 2),
+        ["bad"],
+        [],
+        ["not, good"],
+    ]
+
+
+def test_text_that_is_repeated_has_the_first_label(
+    tmp_path: Path, page: Any, checkpoint: str
+) -> None:
+    """A row without a label says nothing about it."""
+    open_live_page(page, checkpoint)
+    rows = [{"text": "soup", "label": label} for label in ("", "fair", "bad")]
+    open_file(page, write_jsonl(tmp_path / "rows.jsonl", rows))
+    assert page.evaluate("opened.rows.map(row => row.label)") == ["fair"]
+
+
 def test_counter_is_said_from_the_first_correction_on(page: Any, checkpoint: str) -> None:
     """What says it is there before, since screen readers hear changes of what they know."""
     open_live_page(page, checkpoint)
@@ -677,6 +759,7 @@ def test_page_shows_hostile_files_as_text(tmp_path: Path, page: Any, checkpoint:
     open_file(page, path)
     assert sorted(text for [text] in opened_texts(page)) == sorted(PAYLOADS)
     assert "[U+202E]" in page.text_content(".walk .name")
+    page.check(".choices input >> nth=0")
     page.locator(".words span").first.click()
     assert downloaded(page)[0]["text"] in PAYLOADS
     write_jsonl(path, [{"text": PAYLOADS[0], "label": PAYLOADS[1], RATIONALE: [[0, 1]]}])

@@ -11,6 +11,7 @@ const JSON_ENDING = /\.(json|jsonl|ndjson)$/i;
 const SHEET_ENDING = /\.(csv|tsv)$/i;
 const MAX_DEPTH = 1000; // of brackets; a browser runs out of memory where millions are open
 const SEPARATORS = [",", ";", "\t"];
+const MARKS_BETWEEN_LABELS = [";", "|", "\n", "\t", ",", "/"]; // of data/joined_labels.py
 
 const atLine = (line, fault) => new Error(`line ${counted(line)}: ${fault}`);
 const isBlank = (cell) => (cell ?? "") === "" || (typeof cell === "string" && cell.trim() === "");
@@ -36,8 +37,8 @@ async function textOfFile(file) {
   return text;
 }
 
-/* Yield the rows of a file: `texts`, `label` and `spans` if they are known, and whether they
-   `areUnnamed`: from the first columns of a sheet without the name of texts. */
+/* Yield the rows of a file: `texts`, the `label` as `labelOf` returns it, `spans` if there are any,
+   and whether they `areUnnamed`: from the first columns of a sheet without the name of texts. */
 function* rowsOf(name, text) {
   if (JSON_ENDING.test(name)) yield* rowsOfJson(text);
   else if (SHEET_ENDING.test(name)) yield* rowsOfSheet(text, name.toLowerCase().endsWith(".tsv"));
@@ -199,7 +200,7 @@ function rowOfCells(cells, columns, line) {
   const texts = own.map((text) => text.replaceAll(/\r\n?/g, "\n")); // as in the box
   const row = { texts, label, areUnnamed: columns.areUnnamed };
   if (columns.marks.flat().every((column) => isBlank(cells[column]))) return row;
-  if (label === null) {
+  if (label === null || label === undefined) {
     const cell = JSON.stringify(cells[columns.label]) ?? "nothing";
     throw atLine(line, `the label is ${cell}; the model knows ${listed(model.labels)}`);
   }
@@ -240,19 +241,11 @@ function spansOfCell(cell, text, line) {
   return ofBox.filter(([start, end]) => start < end); // a half of a line end is nothing there
 }
 
-/* Return the label that a cell spells, in the form of a correction; null if the model knows none. */
+/* Return the label that a cell spells, in the form of a correction: null if the model knows none of
+   that name, undefined if the cell says that there is no label. */
 function labelOf(cell) {
-  if (isBlank(cell)) return null;
-  let values = [cell].flat();
-  // A name may have brackets itself, as "[NEG]" has.
-  const isName = model.kind === "single_label_classification" && nameOf(cell) !== undefined;
-  if (!isName && typeof cell === "string" && /^\[.*\]$/s.test(cell.trim())) {
-    try {
-      values = JSON.parse(cell);
-    } catch {
-      return null;
-    }
-  }
+  if (isUnlabelled(cell)) return undefined;
+  const values = valuesOf(cell);
   if (model.kind === "regression") {
     const numbers = values.map((value) => (isBlank(value) ? NaN : Number(value)));
     if (numbers.length !== model.labels.length || !numbers.every(Number.isFinite)) return null;
@@ -263,6 +256,39 @@ function labelOf(cell) {
   if (names.includes(undefined)) return null;
   if (model.kind === "multi_label_classification") return names;
   return names.length === 1 ? names[0] : null;
+}
+
+/* Return whether a cell says that a row has no label: `is_unlabelled` of data/label_values.py. */
+function isUnlabelled(cell) {
+  if (isBlank(cell)) return true;
+  const signs = model.kind === "regression" ? ["-"] : ["-", "-1"];
+  return signs.includes(String(cell).trim()) && nameOf(cell) === undefined;
+}
+
+/* Return the labels, as they are written, that stand in a cell; a text that is no list and no several
+   names of the model is one. */
+function valuesOf(cell) {
+  if (typeof cell !== "string") return [cell].flat();
+  // A name may have brackets or marks itself, as "[NEG]" and "Korea, South" have.
+  if (model.kind !== "regression" && nameOf(cell) !== undefined) return [cell];
+  const text = cell.trim();
+  if (/^\[.*\]$/s.test(text)) return spelledList(text) ?? [cell];
+  if (model.kind !== "multi_label_classification") return [cell];
+  const divided = MARKS_BETWEEN_LABELS.map((mark) => text.split(mark).filter((part) => part.trim()));
+  const known = divided.find((parts) => parts.length && parts.every((part) => nameOf(part) !== undefined));
+  return known ?? [cell];
+}
+
+/* Return the list that a text spells in JSON, or in Python without escapes; null if it spells none. */
+function spelledList(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    const item = /'[^'\\]*'|"[^"\\]*"|[-+.\w]+/g;
+    const form = text.replaceAll(item, "0").replaceAll(/\s/g, "");
+    if (!/^\[0(,0)*,?\]$/.test(form)) return null;
+    return text.match(item).map((one) => one.replaceAll(/^['"]|['"]$/g, ""));
+  }
 }
 
 /* Return whether values are a 0 or 1 for each of several labels, as rows to train on may have. */

@@ -52,7 +52,7 @@ async function openFile(file) {
 }
 
 /* Return the rows of a file, one for each text, and what is left out. Of several corrections of a
-   text the last counts, as in training. */
+   text the last counts, as in training; without one the first row with a label. */
 async function rowsToShow(file, isOff) {
   const text = await textOfFile(file);
   const rows = new Map();
@@ -68,7 +68,7 @@ async function rowsToShow(file, isOff) {
       else if (isWithoutText(row.texts)) numEmpty++;
       else if (rows.has(key)) {
         numRepeated++;
-        if (row.spans) rows.set(key, row);
+        if (row.spans || rows.get(key).label === undefined) rows.set(key, row);
       } else if (rows.size === MAX_OPENED) return true;
       else rows.set(key, row);
       yield;
@@ -89,7 +89,12 @@ async function rowsToShow(file, isOff) {
   if (numLong) remarks.push(`Rows with more than ${counted(MAX_LENGTH)} characters: ${counted(numLong)}.`);
   if (numEmpty) remarks.push(`Rows without a text: ${counted(numEmpty)}.`);
   if (numRepeated) remarks.push(`Rows that repeat a text: ${counted(numRepeated)}.`);
-  return { rows: Array.from(rows.values()), remarks };
+  const shown = Array.from(rows.values());
+  const numUnknown = shown.filter(({ label }) => label === null).length;
+  if (numUnknown) {
+    remarks.push(`Labels that the model does not know: ${counted(numUnknown)}; choose the right ones.`);
+  }
+  return { rows: shown, remarks };
 }
 
 /* Read one row after the other, and add its `doubt`. */

@@ -215,6 +215,13 @@ function predictedLabel(scores, best) {
   return model.kind === "multi_label_classification" ? names : names[0];
 }
 
+/* Return the label to choose at first: that of the file, or else what is predicted. It is null, so
+   that the page asks for it, if the file has one that the model does not know. */
+function offeredLabel(typed, scores, best) {
+  const ofFile = opened?.labels.get(keyOf(typed));
+  return ofFile === undefined ? predictedLabel(scores, best) : ofFile;
+}
+
 /* Write what is predicted, and the table of the highest scores. */
 function drawAnswer(scores, best) {
   const areSeveral = model.kind === "multi_label_classification";
@@ -258,7 +265,7 @@ function draw({ scores, best, target, sides }, typed) {
   offerCorrection(first(".result"), {
     texts: typed,
     words: texts.map((text) => text.words),
-    label: opened?.labels.get(keyOf(typed)) ?? predictedLabel(scores, best),
+    label: offeredLabel(typed, scores, best),
     goOn: wayOn(typed),
   });
 }

@@ -129,8 +129,8 @@ function download() {
 // ---- an article that can be corrected ------------------------------------------------------------
 
 // By article. An item has the `texts`, their `key`, the `words` of each, the `label` that is chosen
-// at first, the `spans` that people marked before, if any, and `goOn`, if there is a text to go on
-// with.
+// at first (null if the panel asks for it), the `spans` that people marked before, if any, and
+// `goOn`, if there is a text to go on with.
 const items = new Map();
 const panels = new Map();
 
@@ -277,7 +277,7 @@ function shortNumber(value) {
   return value;
 }
 
-/* Lay out an input for each label, with what is known of the right one. */
+/* Lay out an input for each label, with what is known of the right one; null asks for it. */
 function drawChoices(form, known) {
   const values = [known].flat();
   const choices = settings.labels.map((name, number) => {
@@ -288,11 +288,19 @@ function drawChoices(form, known) {
     input.autocomplete = "off";
     if (input.type === "number") {
       input.step = "any";
-      input.value = shortNumber(values[number]);
+      if (known !== null) input.value = shortNumber(values[number]);
     } else input.checked = values.includes(name);
     return element("label", [input, element("bdi", shownName(name))]);
   });
   first(".choices", form).replaceChildren(...choices);
+  if (known === null && settings.kind === "multi_label_classification") askForLabels(form);
+}
+
+/* Let the browser ask for labels, of which none may be right, until one is chosen or taken back. */
+function askForLabels(form) {
+  const [box] = every("[name=label]", form);
+  box.setCustomValidity("Choose the right labels. If none is right, choose one and take it back.");
+  first(".choices", form).addEventListener("input", () => box.setCustomValidity(""));
 }
 
 /* Return the label that is chosen: its name, a list of names, or one number or several. */
