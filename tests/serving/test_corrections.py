@@ -417,6 +417,25 @@ def test_corrections_are_opened_again(tmp_path: Path, page: Any, checkpoint: str
     assert changed != rows
 
 
+def test_corrections_that_are_not_shown_stay(tmp_path: Path, page: Any, checkpoint: str) -> None:
+    """Those beyond the last text that is shown, and of texts that are too long to show."""
+    open_live_page(page, checkpoint)
+    texts = [*(f"soup {number}" for number in range(2100)), "x" * 200_001]
+    rows = [
+        {"text": text, "label": "bad", RATIONALE: [[0, 1]], RATIONALE_AGAINST: []} for text in texts
+    ]
+    again = {**rows[2050], "label": "fair"}
+    plain = {"text": "bread", "label": "bad"}
+    path = write_jsonl(tmp_path / "rows.jsonl", [*rows, plain, again])
+    doubts = "addDoubts = function* (rows) { rows.forEach(row => row.doubt = doubtOf([1, 0])); }"
+    page.evaluate(doubts)  # reading them all takes seconds
+    open_file(page, path)
+    assert len(opened_texts(page)) == 2000
+    assert "first 2,000 texts" in remarks(page)
+    assert "kept without being shown: 101." in remarks(page)
+    assert downloaded(page) == [*rows[:2050], *rows[2051:], again]
+
+
 def test_marks_on_words_that_the_page_does_not_read_stay(
     tmp_path: Path, page: Any, checkpoint: str
 ) -> None:

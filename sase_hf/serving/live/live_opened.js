@@ -35,14 +35,14 @@ async function openFile(file) {
   first("#scanning .step").textContent = `Opening ${name}`;
   first("#scanning progress").value = 0;
   try {
-    const { rows, remarks } = await rowsToShow(file, isOff);
+    const { rows, corrected, remarks } = await rowsOfFile(file, isOff);
     await inMoments(addDoubts(rows), () => isOff() || (isStopped && rows[0].doubt));
     if (isOff()) return;
     const read = rows.filter(({ doubt }) => doubt);
     if (read.length < rows.length) {
       remarks.push(`Of ${counted(rows.length)} texts ${counted(read.length)} were read.`);
     }
-    keepFromFile(rows.filter(({ spans }) => spans));
+    keepFromFile(corrected);
     walk(name, read, remarks);
   } catch (error) {
     if (isOff()) return;
@@ -51,32 +51,38 @@ async function openFile(file) {
   first("#scanning").hidden = true;
 }
 
-/* Return the rows of a file, one for each text, and what is left out. Of several corrections of a
-   text the last counts, as in training; without one the first row with a label. */
-async function rowsToShow(file, isOff) {
+/* Return the rows of a file to show, one for each text, its corrections, shown or not, and what is
+   left out. Of several corrections of a text the last counts, as in training; without one the first
+   row with a label. */
+async function rowsOfFile(file, isOff) {
   const text = await textOfFile(file);
   const rows = new Map();
+  const corrected = new Map();
   let numEmpty = 0;
   let numLong = 0;
   let numRepeated = 0;
+  let isCut = false;
 
-  /* Return whether there are more rows. */
   function* collect() {
     for (const row of rowsOf(file.name, text)) {
+      yield;
+      if (isCut && !row.spans) continue;
       const key = keyOf(row.texts);
+      if (row.spans && !isWithoutText(row.texts)) {
+        corrected.delete(key); // the last correction of the file stands last
+        corrected.set(key, row);
+      }
       if (row.texts.some((one) => one.length > MAX_LENGTH)) numLong++;
       else if (isWithoutText(row.texts)) numEmpty++;
       else if (rows.has(key)) {
         numRepeated++;
         if (row.spans || rows.get(key).label === undefined) rows.set(key, row);
-      } else if (rows.size === MAX_OPENED) return true;
+      } else if (rows.size === MAX_OPENED) isCut = true;
       else rows.set(key, row);
-      yield;
     }
-    return false;
   }
 
-  const isCut = await inMoments(collect(), isOff);
+  await inMoments(collect(), isOff);
   if (!rows.size) throw new Error(`it holds no text of at most ${counted(MAX_LENGTH)} characters`);
   const remarks = [];
   const [row] = rows.values();
@@ -94,7 +100,9 @@ async function rowsToShow(file, isOff) {
   if (numUnknown) {
     remarks.push(`Labels that the model does not know: ${counted(numUnknown)}; choose the right ones.`);
   }
-  return { rows: shown, remarks };
+  const numUnseen = Array.from(corrected.keys()).filter((key) => !rows.has(key)).length;
+  if (numUnseen) remarks.push(`Corrections that are kept without being shown: ${counted(numUnseen)}.`);
+  return { rows: shown, corrected: corrected.values(), remarks };
 }
 
 /* Read one row after the other, and add its `doubt`. */
