@@ -486,6 +486,23 @@ def test_newest_correction_stands_last(page: Any, checkpoint: str) -> None:
     assert [row["text"] for row in downloaded(page)] == ["soup", "Soup"]
 
 
+def test_correction_of_the_page_stands_behind_those_of_a_file(
+    tmp_path: Path, page: Any, checkpoint: str
+) -> None:
+    """It is newer, and training takes the later one of "Soup" and "soup"."""
+    open_live_page(page, checkpoint)
+    for text in ("Soup", "bread"):
+        type_in(page, text)
+        if page.is_visible(".correct"):
+            page.click(".correct")
+        mark(page, text)
+    rows = [{"text": text, "label": "bad", RATIONALE: []} for text in ("bread", "soup", "was")]
+    open_file(page, write_jsonl(tmp_path / "corrections.jsonl", rows))
+    kept = downloaded(page)
+    assert [row["text"] for row in kept] == ["soup", "was", "Soup", "bread"]
+    assert kept[-1][RATIONALE] == [[0, 5]], "that of the page"
+
+
 def test_number_is_asked_for_where_words_are_marked_without_it(tmp_path: Path, page: Any) -> None:
     open_live_page(page, save(tmp_path / "model", problem_type=REGRESSION))
     type_in(page, TEXTS[0])

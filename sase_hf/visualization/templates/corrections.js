@@ -107,11 +107,15 @@ function showCount() {
   first(".counted").textContent = count ? said : "";
 }
 
-/* Keep the corrections of a file; those made in the page are newer. */
+/* Keep the corrections of a file. Those that the page has are newer and stand behind, since training
+   takes texts for one that differ in capitals or blanks. */
 function keepFromFile(ofFile) {
-  for (const correction of ofFile) {
-    const key = keyOf(correction.texts);
-    if (!corrections.has(key)) corrections.set(key, correction);
+  const own = Array.from(corrections);
+  corrections.clear();
+  for (const correction of ofFile) corrections.set(keyOf(correction.texts), correction);
+  for (const [key, correction] of own) {
+    corrections.delete(key);
+    corrections.set(key, correction);
   }
   showCount();
 }
