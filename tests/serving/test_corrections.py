@@ -516,6 +516,25 @@ def test_number_is_asked_for_where_words_are_marked_without_it(tmp_path: Path, p
     assert downloaded(page)[0][RATIONALE] == [[4, 8]]
 
 
+def test_number_is_kept_while_it_is_typed(tmp_path: Path, page: Any) -> None:
+    """The page may be closed before it is left; while it is no number, nothing is asked."""
+    open_live_page(page, save(tmp_path / "model", problem_type=REGRESSION))
+    type_in(page, TEXTS[0])
+    page.click(".correct")
+    box = page.locator(".choices label:nth-child(2) input")
+    label = "() => Array.from(corrections.values(), ({ label }) => label[1])"
+    kept = []
+    box.press("Control+A")
+    for key in ("-", "4", ".", "5"):
+        box.press(key)
+        kept.append(page.evaluate(label))
+        assert page.evaluate("corrections.size && areDownloaded") in (0, False)
+    assert kept[0] == []
+    assert kept[1] == [-4]
+    assert kept[3] == [-4.5]
+    assert box.evaluate("input => input === document.activeElement && input.value") == "-4.5"
+
+
 def test_number_keeps_its_digits_when_its_text_is_corrected_again(
     tmp_path: Path, page: Any
 ) -> None:

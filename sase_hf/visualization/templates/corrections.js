@@ -210,6 +210,9 @@ function openPanel(article) {
     // The second click of a double click would keep the next text before anyone has read it.
     if (event.detail > 1) event.preventDefault();
   });
+  form.addEventListener("input", () => {
+    if (form.checkValidity()) keep(panel); // a number that is typed and not yet left
+  });
   form.addEventListener("change", () => keep(panel));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
