@@ -298,6 +298,47 @@ def test_correction_of_a_pair_has_marks_on_both_texts(tmp_path: Path, page: Any)
     assert train[0]["spans_pair"] == [[10, 15]]
 
 
+def test_pair_with_an_empty_text_is_read_and_not_corrected(tmp_path: Path, page: Any) -> None:
+    """Training would refuse the file; an open panel waits for the next pair."""
+    open_live_page(page, save(tmp_path / "model", SelfAttentiveForNLI))
+    type_in(page, *PAIR)
+    page.click(".correct")
+    for texts in (("Two dogs sleep.", " \u3000"), ("", "No dog is awake.")):
+        type_in(page, *texts)
+        assert page.text_content("#answer bdi")
+        assert page.is_hidden(".correct")
+        assert page.is_hidden(".correction")
+        assert "cannot be corrected" in page.inner_text(".texts")
+        assert not page.locator(".words [role=button]").count()
+    type_in(page, *PAIR)
+    mark(page, "dogs")
+    page.click("[type=submit]")
+    assert page.is_hidden(".correction")
+    type_in(page, "", PAIR[1])
+    type_in(page, *reversed(PAIR))
+    assert page.is_visible(".correct")
+    assert page.is_hidden(".correction"), "it was not open"
+    assert [row["text_pair"] for row in downloaded(page)] == [PAIR[1]]
+
+
+def test_pair_with_an_empty_text_is_no_correction_of_a_file(tmp_path: Path, page: Any) -> None:
+    open_live_page(page, save(tmp_path / "model", SelfAttentiveForNLI))
+    texts = [("Dogs sleep.", " "), PAIR, ("", "")]
+    rows = [
+        {"text": text, "text_pair": other, "label": "neutral", RATIONALE: []}
+        for text, other in texts
+    ]
+    open_file(page, write_jsonl(tmp_path / "rows.jsonl", rows))
+    assert "without a text: 1. Pairs with an empty text, which cannot be corrected: 1." in remarks(
+        page
+    )
+    for place, (text, _) in enumerate(sorted(opened_texts(page))):
+        page.evaluate("text => showOpened(opened.rows.findIndex(r => r.texts[0] === text))", text)
+        page.wait_for_selector(".result:not([inert])")
+        assert page.is_visible(".correction") == (place == 1)
+    assert [row["text"] for row in downloaded(page)] == [PAIR[0]]
+
+
 @pytest.mark.parametrize("has_answer_sets", [False, True])
 def test_opened_texts_come_in_the_order_of_doubt(
     tmp_path: Path, page: Any, has_answer_sets: bool

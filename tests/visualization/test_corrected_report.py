@@ -160,3 +160,18 @@ def test_text_that_a_report_shows_twice_is_corrected_in_both_places(
         assert other.locator(".kept").text_content() == "Corrected: another"
         assert other.locator("[data-mark=why]").all_text_contents() == ["soup"]
         assert tab.text_content(".count") == "1 correction"
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_pair_with_an_empty_text_in_a_report_is_not_corrected(
+    tmp_path: Path, chromium: Any
+) -> None:
+    """Training would refuse the file."""
+    pairs = [pair_result("good soup", " "), pair_result("good soup", "bad")]
+    shown = [{**pair, "true_label": "another"} for pair in pairs]
+    (tmp_path / "report.html").write_text(report(*shown), encoding="utf-8")
+    with watched_tab(chromium) as tab:
+        tab.goto((tmp_path / "report.html").as_uri())
+        buttons = tab.locator(".correct").all()
+        assert [button.is_visible() for button in buttons] == [False, True]

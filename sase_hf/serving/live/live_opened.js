@@ -68,12 +68,13 @@ async function rowsOfFile(file, isOff) {
       yield;
       if (isCut && !row.spans) continue;
       const key = keyOf(row.texts);
-      if (row.spans && !isWithoutText(row.texts)) {
+      const numEmptyTexts = row.texts.filter(isEmptyText).length;
+      if (row.spans && !numEmptyTexts) {
         corrected.delete(key); // the last correction of the file stands last
         corrected.set(key, row);
       }
       if (row.texts.some((one) => one.length > MAX_LENGTH)) numLong++;
-      else if (isWithoutText(row.texts)) numEmpty++;
+      else if (numEmptyTexts === row.texts.length) numEmpty++;
       else if (rows.has(key)) {
         numRepeated++;
         if (row.spans || rows.get(key).label === undefined) rows.set(key, row);
@@ -96,6 +97,10 @@ async function rowsOfFile(file, isOff) {
   if (numEmpty) remarks.push(`Rows without a text: ${counted(numEmpty)}.`);
   if (numRepeated) remarks.push(`Rows that repeat a text: ${counted(numRepeated)}.`);
   const shown = Array.from(rows.values());
+  const numIncomplete = shown.filter(({ texts }) => texts.some(isEmptyText)).length;
+  if (numIncomplete) {
+    remarks.push(`Pairs with an empty text, which cannot be corrected: ${counted(numIncomplete)}.`);
+  }
   const numUnknown = shown.filter(({ label }) => label === null).length;
   if (numUnknown) {
     remarks.push(`Labels that the model does not know: ${counted(numUnknown)}; choose the right ones.`);
@@ -124,7 +129,7 @@ function walk(name, rows, remarks) {
   first(".walk").hidden = false;
   first(".opened .remarks").textContent = remarks.join(" ");
   first(".examples").hidden = true;
-  if (!panels.size) openPanel(first(".result"));
+  waiting.add(first(".result"));
   showOpened(0);
 }
 

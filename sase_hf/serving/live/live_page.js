@@ -5,7 +5,6 @@
 const DELAY = 120;
 const MOMENT = 12;
 const SETTLED = 1000;
-const SPACES = /[\p{White_Space}\x1c-\x1f]+/u; // of Python's str.split
 
 const pause = () => new Promise((resume) => setTimeout(resume));
 const percent = (share) => `${(100 * share).toFixed(share >= 0.095 ? 0 : 1)}%`;
@@ -261,6 +260,7 @@ function draw({ scores, best, target, sides }, typed) {
   every(".own small").forEach((total) => (total.textContent = signed(ofWords)));
   every(".sum small").forEach((total) => (total.textContent = signed(ofViews[0] + ofWords)));
   first("#crowded").hidden = hasHops;
+  first("#incomplete").hidden = !typed.some(isEmptyText);
   first(".views").hidden = !numWords;
   offerCorrection(first(".result"), {
     texts: typed,
@@ -295,15 +295,13 @@ function partThatIsRead(text) {
   return characters.slice(0, model.max_characters).join("");
 }
 
-const isWithoutText = (texts) => !texts.join("").split(SPACES).join("");
-
 /* Read what is typed, until it is read or something else is typed. */
 async function update() {
   const ownTimer = timer;
   const typed = every("textarea").map((box) => box.value);
   const target = first("select")?.value;
   const texts = typed.map(partThatIsRead);
-  const isEmpty = isWithoutText(texts);
+  const isEmpty = texts.every(isEmptyText);
   first("#cut").hidden = texts.every((text, side) => text === typed[side]);
   first("#nothing").hidden = !isEmpty;
   first("#unread").textContent = "";

@@ -29,6 +29,10 @@ function element(tag, children, styles = {}) {
 
 // ---- texts: utils/text.py ------------------------------------------------------------------------
 
+const SPACES = /[\p{White_Space}\x1c-\x1f]+/u; // of Python's str.split
+
+const isEmptyText = (text) => !text.split(SPACES).join("");
+
 /* Return for each UTF-16 unit of a text the code point that it belongs to. */
 const placesOfUnits = (points) => points.flatMap((point, place) => Array(point.length).fill(place));
 
@@ -137,21 +141,25 @@ function download() {
 // `goOn`, if there is a text to go on with.
 const items = new Map();
 const panels = new Map();
+const waiting = new Set(); // articles whose panel opens with the next item
 
-/* Let an article correct an item; an open panel stays open, and turns to the item. */
+/* Let an article correct an item; an open panel stays open, and turns to the item. Training refuses
+   empty texts: an item that has one cannot be corrected, and the panel waits for the next. */
 function offerCorrection(article, item) {
-  const isOpen = panels.has(article);
+  const isOpen = waiting.delete(article) || panels.has(article);
+  const isComplete = !item.texts.some(isEmptyText);
   const button = first(".correct", article);
   button.onclick = () => {
     openPanel(article);
     (first(".panel :checked", article) ?? first(".panel input", article)).focus();
   };
-  button.hidden = false;
   items.set(article, { ...item, key: keyOf(item.texts) });
-  if (isOpen) closePanel(article);
+  if (panels.has(article)) closePanel(article);
   showMarks(article);
   showKept(article);
-  if (isOpen) openPanel(article);
+  button.hidden = !isComplete;
+  if (isOpen && isComplete) openPanel(article);
+  else if (isOpen) waiting.add(article);
 }
 
 /* Return what is known of the text of an article: its correction, or undefined. */
