@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from transformers import pipeline
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
 from sase_hf.data.arguments import RATIONALE, RATIONALE_AGAINST, DataArguments
+from sase_hf.data.rows import read_rows
 from sase_hf.data.splits import load_rows
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 
@@ -750,6 +752,40 @@ FORMS = {
     "texts.jsonl": ('"one"\n"two"\n', ["one", "two"], ""),
     "array.json": ('[{"text": "one"},\n {"text": "two"}]', ["one", "two"], ""),
 }  # fmt: skip
+
+
+# By whether their quotes are text.
+SHEETS_WITH_QUOTES = {
+    False: [
+        'text\tlabel\n"one\ntwo"\tbad\nthree\tfair\n',
+        'text\tlabel\n"one ""1"""\tbad\n"two\tbad\nthree"\tfair\n',
+        '"text"\tlabel\n"two\tbad\nthree"\tfair\n',
+        'text\tlabel\none "1"\tbad\ntwo\t"bad"\n',
+        'text\n"one\ntwo"\n',
+    ],
+    True: [
+        'text\tlabel\n"the soup\tbad\nwas good"\tfair\nthe bread\tbad\n',
+        'text\tlabel\n"good" soup\tbad\none\tbad\n',
+        'text\tlabel\r\none\tbad\r\n"two\tbad\r\nthree\tbad\r\n',
+        'text\tlabel\r"one\tbad\rtwo"\tbad\r"three ""3"""\tbad\r',
+    ],
+}
+
+
+@pytest.mark.parametrize("are_text", SHEETS_WITH_QUOTES)
+def test_quotes_of_a_sheet_with_tabs_are_read_as_in_training(
+    tmp_path: Path, page: Any, checkpoint: str, are_text: bool
+) -> None:
+    """Where they would join rows, as in the files of GLUE, they are text, and the page says so."""
+    open_live_page(page, checkpoint)
+    for content in SHEETS_WITH_QUOTES[are_text]:
+        for name in ("rows.tsv", "tabs.csv"):
+            path = tmp_path / name
+            path.write_bytes(content.encode())
+            open_file(page, path)
+            expected = [re.sub("\r\n?", "\n", row["text"]) for row in read_rows(str(path))]
+            assert sorted(text for [text] in opened_texts(page)) == sorted(expected), content
+            assert ("quotes of the file are read as text" in remarks(page)) == are_text
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

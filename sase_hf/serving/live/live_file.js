@@ -9,11 +9,15 @@ const MAX_CELLS = 10_000; // of a row
 const LINE_END = /\r\n|\r|\n/;
 const JSON_ENDING = /\.(json|jsonl|ndjson)$/i;
 const SHEET_ENDING = /\.(csv|tsv)$/i;
+// A cell of a TSV file that begins with a quote and goes on to a doubled one.
+const DOUBLED_IN_QUOTES = /(?:^|\t)"(?!")(?:[^"\t]|"")*""/;
 const MAX_DEPTH = 1000; // of brackets; a browser runs out of memory where millions are open
 const SEPARATORS = [",", ";", "\t"];
 const MARKS_BETWEEN_LABELS = [";", "|", "\n", "\t", ",", "/"]; // of data/joined_labels.py
 
-const atLine = (line, fault) => new Error(`line ${counted(line)}: ${fault}`);
+/* Return an error in a line of a file, with the line behind the `end` of what it spoils. */
+const atLine = (line, fault, end = line + 1) =>
+  Object.assign(new Error(`line ${counted(line)}: ${fault}`), { end });
 const isBlank = (cell) => (cell ?? "") === "" || (typeof cell === "string" && cell.trim() === "");
 const readsPairs = () => model.matching !== "none";
 
@@ -38,7 +42,8 @@ async function textOfFile(file) {
 }
 
 /* Yield the rows of a file: `texts`, the `label` as `labelOf` returns it, `spans` if there are any,
-   and whether they `areUnnamed`: from the first columns of a sheet without the name of texts. */
+   whether they `areUnnamed`: from the first columns of a sheet without the name of texts, and whether
+   they `haveTextQuotes`: quotes of the sheet that enclose no cells. */
 function* rowsOf(name, text) {
   if (JSON_ENDING.test(name)) yield* rowsOfJson(text);
   else if (SHEET_ENDING.test(name)) yield* rowsOfSheet(text, name.toLowerCase().endsWith(".tsv"));
@@ -111,8 +116,9 @@ function* rowsOfSheet(text, isTabbed) {
   const [header] = text.split(LINE_END, 1);
   const counts = SEPARATORS.map((mark) => header.replaceAll(/"[^"]*"/g, "").split(mark).length);
   const separator = isTabbed ? "\t" : SEPARATORS[counts.indexOf(Math.max(...counts))];
+  const haveTextQuotes = separator === "\t" && areQuotesText(text);
   let columns, width;
-  for (const { cells, line } of linesOfSheet(text, separator)) {
+  for (const { cells, line } of linesOfSheet(text, separator, !haveTextQuotes)) {
     if (cells.every(isBlank)) continue;
     if (!width) {
       width = cells.length;
@@ -124,12 +130,37 @@ function* rowsOfSheet(text, isTabbed) {
       throw atLine(line, `it has ${cells.length} cells, and the first line ${width}; a text that holds `
         + "the separator needs quotes around it; in a file that ends in .txt each line is a text");
     }
-    yield rowOfCells(cells, columns, line);
+    yield { ...rowOfCells(cells, columns, line), haveTextQuotes };
   }
 }
 
-/* Yield the cells of each row of a sheet, and the line where it begins. */
-function* linesOfSheet(text, separator) {
+/* Return whether the quotes of a TSV file are text, as `_line_of_text_quotes` of data/rows.py finds:
+   to read them as quotes would join lines that are rows of their own, or fails. A cell in quotes with
+   a doubled one before that shows that quotes enclose cells. */
+function areQuotesText(text) {
+  if (!text.includes('"')) return false;
+  const lines = text.split(LINE_END);
+  const numTabs = (line) => line.split("\t").length - 1;
+  const expected = numTabs(lines[0]);
+  if (!expected || lines[0].includes('"')) return false;
+  const areRows = (begin, end) => lines.slice(begin - 1, end - 1).every((line) =>
+    !line.trim() || numTabs(line) === expected);
+  const showsQuotes = (line) => DOUBLED_IN_QUOTES.test(lines[line - 1]);
+  let begin = 1; // of the next row; counted from 1, as in errors
+  try {
+    for (const { end } of linesOfSheet(text, "\t", true)) {
+      if (showsQuotes(begin)) return false;
+      if (end - begin > 1 && areRows(begin, end)) return true;
+      begin = end;
+    }
+  } catch (fault) {
+    return !showsQuotes(begin) && areRows(begin, fault.end);
+  }
+  return false;
+}
+
+/* Yield the cells of each row of a sheet, the line where it begins, and the line behind its `end`. */
+function* linesOfSheet(text, separator, hasQuotes) {
   const plain = new RegExp(`[^${separator}\r\n]*`, "y");
   const quoted = /"([^"]*(?:""[^"]*)*)"/y;
   const end = /\r\n|\r|\n|$/y;
@@ -144,9 +175,9 @@ function* linesOfSheet(text, separator) {
     return match;
   };
   while (place < text.length || cells.length) {
-    if (text[place] === '"') {
+    if (hasQuotes && text[place] === '"') {
       const match = take(quoted);
-      if (!match) throw atLine(line, "a quotation mark opens a cell and none closes it");
+      if (!match) throw atLine(line, "a quotation mark opens a cell and none closes it", Infinity);
       cells.push(match[1].replaceAll('""', '"'));
       line += match[1].split(LINE_END).length - 1;
     } else cells.push(take(plain)[0]);
@@ -156,9 +187,9 @@ function* linesOfSheet(text, separator) {
       throw atLine(line, `it has more than ${counted(MAX_CELLS)} cells`);
     }
     if (!take(end)) throw atLine(line, "something follows a quoted cell; quotes inside of it are doubled");
-    yield { cells, line: lineOfRow };
-    cells = [];
     line++;
+    yield { cells, line: lineOfRow, end: line };
+    cells = [];
     lineOfRow = line;
   }
 }

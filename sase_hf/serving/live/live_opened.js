@@ -90,6 +90,9 @@ async function rowsOfFile(file, isOff) {
   if (row.areUnnamed) {
     remarks.push("No column has the name of texts: the first one is read, from the first line on.");
   }
+  if (row.haveTextQuotes) {
+    remarks.push("The quotes of the file are read as text, since they would join or spoil whole rows.");
+  }
   if (isCut) {
     remarks.push(`Only the first ${counted(MAX_OPENED)} texts are read; open the others as a file of their own.`);
   }
