@@ -403,6 +403,32 @@ def test_person_goes_through_the_texts_of_a_file(
     assert [row["text"] for row in downloaded(page)] == [texts[0], *texts[2:]]
 
 
+def test_focus_stays_at_the_texts_of_a_file(tmp_path: Path, page: Any, checkpoint: str) -> None:
+    """Where the button that has it is disabled at the ends, or goes when a file is opened."""
+    open_live_page(page, checkpoint)
+    path = write_jsonl(tmp_path / "texts.jsonl", [{"text": text} for text in TEXTS[:2]])
+    focused = "() => document.activeElement.className || document.activeElement.tagName"
+    page.evaluate("""() => {
+      const own = addDoubts;
+      addDoubts = function* (rows) { first(focusedAtOpening).focus(); yield* own(rows); };
+    }""")
+    for selector in ("#scanning button", ".examples button", ".result .correct"):
+        page.evaluate("selector => { window.focusedAtOpening = selector; }", selector)
+        open_file(page, path)
+        page.wait_for_selector(".result:not([inert])")
+        assert page.evaluate(focused) == "walk", selector
+        page.evaluate("() => { first('.examples').hidden = false; closePanel(first('.result')); }")
+    for button in (".next", ".previous"):
+        page.focus(f".walk {button}")
+        page.keyboard.press("Enter")
+        assert page.evaluate(focused) == "walk", button
+    fail = "addDoubts = function* () { first('#scanning button').focus(); throw Error('x'); }"
+    page.evaluate(fail)
+    open_file(page, path)
+    assert page.text_content("#unopened")
+    assert page.evaluate(focused) == "INPUT"
+
+
 @pytest.mark.parametrize("pause", [0, 200], ids=["while it is read", "when it is read"])
 def test_double_click_goes_on_by_one_text(
     tmp_path: Path, page: Any, checkpoint: str, pause: int

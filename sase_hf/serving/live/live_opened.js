@@ -47,6 +47,7 @@ async function openFile(file) {
   } catch (error) {
     if (isOff()) return;
     first("#unopened").textContent = `${name} cannot be opened: ${shownName(error.message)}.`;
+    moveFocus(first(".opened input"), first("#scanning"));
   }
   first("#scanning").hidden = true;
 }
@@ -124,12 +125,24 @@ function* addDoubts(rows) {
   }
 }
 
+/* Give the focus to a `goal` if one of some elements has it, which are about to lose it. */
+function moveFocus(goal, ...elements) {
+  const isLost = elements.some((one) => one.contains(document.activeElement));
+  if (isLost) goal.focus({ preventScroll: true });
+}
+
+function setDisabled(button, isDisabled) {
+  if (isDisabled) moveFocus(first(".walk"), button);
+  button.disabled = isDisabled;
+}
+
 /* Begin to walk through the rows of a file. */
 function walk(name, rows, remarks) {
   rows.sort(moreDoubtful);
   const labels = new Map(rows.map((row) => [keyOf(row.texts), row.label]));
   opened = { name, rows, labels, place: 0 };
   first(".walk").hidden = false;
+  moveFocus(first(".walk"), first("#scanning"), first(".examples"), first(".result"));
   first(".opened .remarks").textContent = remarks.join(" ");
   first(".examples").hidden = true;
   waiting.add(first(".result"));
@@ -143,8 +156,8 @@ function showOpened(place) {
   const order = model.kind === "regression" ? "" : ", the doubtful ones first";
   first(".walk .place").textContent = `${counted(place + 1)} of ${counted(rows.length)}`;
   first(".walk .name").textContent = `texts of ${name}${order}`;
-  first(".walk .previous").disabled = place === 0;
-  first(".walk .next").disabled = place === rows.length - 1;
+  setDisabled(first(".walk .previous"), place === 0);
+  setDisabled(first(".walk .next"), place === rows.length - 1);
   every("textarea").forEach((box, side) => (box.value = rows[place].texts[side]));
   readIn(0);
 }
