@@ -771,6 +771,10 @@ CSV = 'id,Label,Review\r\n1,bad,"one, ""two""\nthree"\r\n\r\n2,,four\r\n3,fair,\
 FORMS = {
     "sheet.csv": (CSV, ["one, \"two\"\nthree", "four"], "without a text: 1. Rows that repeat"),
     "semicolons.csv": ("text;label\none, two;bad\n", ["one, two"], ""),
+    "bars.csv": ("text|label\none, two|bad\n", ["one, two"], ""),
+    "more commas.csv": ("text;label, or none\none, 2, 3;bad\n", ["one, 2, 3"], ""),
+    "commas.tsv": ('text,label\n"one, two",bad\n', ["one, two"], ""),
+    "excel.csv": ("sep=;\r\ntext;label\r\none;bad\r\n", ["one"], ""),
     "headless.csv": ('"one, two"\nthree', ["one, two", "three"], "the first one is read"),
     "sheet.TSV": ('label\ttext\nbad\tone, "two"\n', ['one, "two"'], ""),
     "lines.txt": ("one, two\n\n  \nthree\r\n", ["one, two", "three"], ""),
@@ -841,6 +845,7 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     "open.csv": ('text\none\n"two\nthree\n', "line 3: a quotation mark opens"),
     "after.csv": ('text\n"one" two\n', "line 2: something follows a quoted cell"),
     "cells.csv": ("text,label\none,bad\ntwo, three,bad\n", "line 3: it has 3 cells"),
+    "above.csv": ("sep=;\ntext;label\none;bad\ntwo;x;bad\n", "line 4: it has 3 cells"),
     "commas.csv": ("," * 1_000_000, "line 1: it has more than 10,000 cells"),
     "empty.txt": ("\n \n", "it holds no text"),
     "packed.jsonl.gz": (gzip.compress(b'{"text": "one"}'), "not text in UTF-8"),

@@ -12,7 +12,8 @@ const SHEET_ENDING = /\.(csv|tsv)$/i;
 // A cell of a TSV file that begins with a quote and goes on to a doubled one.
 const DOUBLED_IN_QUOTES = /(?:^|\t)"(?!")(?:[^"\t]|"")*""/;
 const MAX_DEPTH = 1000; // of brackets; a browser runs out of memory where millions are open
-const SEPARATORS = [",", ";", "\t"];
+const SEPARATORS = [",", ";", "\t", "|"];
+const SEPARATOR_LINE = /^"?sep=.?"?\s*$/; // Excel reads it above the header
 const MARKS_BETWEEN_LABELS = [";", "|", "\n", "\t", ",", "/"]; // of data/joined_labels.py
 
 /* Return an error in a line of a file, with the line behind the `end` of what it spoils. */
@@ -112,13 +113,14 @@ function rowOfJson(value, line) {
 
 // ---- CSV -----------------------------------------------------------------------------------------
 
-function* rowsOfSheet(text, isTabbed) {
-  const [header] = text.split(LINE_END, 1);
-  const counts = SEPARATORS.map((mark) => header.replaceAll(/"[^"]*"/g, "").split(mark).length);
-  const separator = isTabbed ? "\t" : SEPARATORS[counts.indexOf(Math.max(...counts))];
+function* rowsOfSheet(content, isTabbed) {
+  const [above] = content.split(LINE_END, 1);
+  const isAbove = SEPARATOR_LINE.test(above);
+  const text = isAbove ? content.slice(above.length).replace(LINE_END, "") : content;
+  const separator = separatorOf(text.split(LINE_END, 2), isTabbed ? "\t" : ",");
   const haveTextQuotes = separator === "\t" && areQuotesText(text);
   let columns, width;
-  for (const { cells, line } of linesOfSheet(text, separator, !haveTextQuotes)) {
+  for (const { cells, line } of linesOfSheet(text, separator, !haveTextQuotes, isAbove ? 2 : 1)) {
     if (cells.every(isBlank)) continue;
     if (!width) {
       width = cells.length;
@@ -132,6 +134,20 @@ function* rowsOfSheet(text, isTabbed) {
     }
     yield { ...rowOfCells(cells, columns, line), haveTextQuotes };
   }
+}
+
+/* Return the mark between the cells of a sheet by its first two lines: `_separator` of data/rows.py. */
+function separatorOf([header, second = ""], usual) {
+  const [inHeader, inSecond] = [header, second].map((line) => {
+    const unquoted = line.replaceAll(/"[^"]*"/g, "");
+    return (mark) => unquoted.split(mark).length - 1;
+  });
+  const marks = [usual, ...SEPARATORS];
+  const most = (some) => some.reduce((one, other) => (inHeader(other) > inHeader(one) ? other : one));
+  const goesOn = inSecond('"') % 2; // a cell does, in the third line
+  const even = marks.filter((mark) => !goesOn && inHeader(mark) && inHeader(mark) === inSecond(mark));
+  if (even.length) return most(even);
+  return inHeader(usual) ? usual : most(marks);
 }
 
 /* Return whether the quotes of a TSV file are text, as `_line_of_text_quotes` of data/rows.py finds:
@@ -160,13 +176,13 @@ function areQuotesText(text) {
 }
 
 /* Yield the cells of each row of a sheet, the line where it begins, and the line behind its `end`. */
-function* linesOfSheet(text, separator, hasQuotes) {
+function* linesOfSheet(text, separator, hasQuotes, firstLine = 1) {
   const plain = new RegExp(`[^${separator}\r\n]*`, "y");
   const quoted = /"([^"]*(?:""[^"]*)*)"/y;
   const end = /\r\n|\r|\n|$/y;
   let cells = [];
-  let line = 1;
-  let lineOfRow = 1;
+  let line = firstLine;
+  let lineOfRow = firstLine;
   let place = 0;
   const take = (pattern) => {
     pattern.lastIndex = place;
