@@ -789,6 +789,7 @@ SHEETS_WITH_QUOTES = {
     False: [
         'text\tlabel\n"one\ntwo"\tbad\nthree\tfair\n',
         'text\tlabel\n"one ""1"""\tbad\n"two\tbad\nthree"\tfair\n',
+        'text\tlabel\n"""one"" 1"\tbad\n"two\tbad\nthree"\tfair\n',
         '"text"\tlabel\n"two\tbad\nthree"\tfair\n',
         'text\tlabel\none "1"\tbad\ntwo\t"bad"\n',
         'text\n"one\ntwo"\n',
