@@ -33,6 +33,7 @@ DEFAULT_METRICS = {
     TRANSLATION: ("bleu",),
     RETRIEVAL: ("mrr", "recall_at_1", "recall_at_10"),
 }
+NUMBER = int | float | np.number  # what a `Trainer` can log of a metric
 
 
 class _RowMetric(evaluate.Metric):  # type: ignore[misc]
@@ -180,7 +181,7 @@ def numbers_of(results: Mapping[str, object], metric: str) -> dict[str, float]:
     """
     numbers = {}
     for name, value in results.items():
-        if isinstance(value, int | float | np.number):
+        if isinstance(value, NUMBER):
             numbers[name] = float(value)
     if not numbers:
         raise refusal(
@@ -214,7 +215,7 @@ def metrics_function(
             labels = labels[is_counted]
         results = combined.compute(predictions=predictions, references=labels)
         for name, value in results.items():
-            if not isinstance(value, int | float | np.number):
+            if not isinstance(value, NUMBER):
                 raise ValueError(f"metric {name!r} is {reprlib.repr(value)}, not a number")
         return {name: float(value) for name, value in results.items()}
 
