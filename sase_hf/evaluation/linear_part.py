@@ -2,7 +2,8 @@
 
 The regression learns from the training rows what each word and each pair of neighbouring words says
 about a label. The logits of the model are then a D + b W: D those of the hops, W those of the
-words, and a, b >= 0 the two numbers that make the labels of the validation rows most likely.
+words, and a, b >= 0 the two numbers that make the labels of the validation rows most likely. These
+rows also choose how strongly the regression is regularised.
 
 Shapes: N training rows, B rows, n parts of a text (`LinearPart`), V words, F features, n V words
 and then n `NUM_PAIRS` pairs, L labels or numbers.
@@ -34,8 +35,11 @@ Array = NDArray[np.floating]
 
 # Of a pair beside a word: pairs are rarer, and there are more of them.
 WEIGHT_OF_PAIRS = 0.7
-# scikit-learn's C, the inverse of the regularisation. More is better for few rows, less for many.
-STRENGTH = 2.0
+# scikit-learn's C, the inverse of the regularisation. The first is right for most files. Many rows
+# whose labels are hard to tell need a smaller one: with 2.0 the regression learns them by heart.
+STRENGTHS = (2.0, 0.3, 0.05)
+# In nats: a smaller C that makes the validation labels more likely by less may do so by chance.
+LEAST_GAIN = 1.0
 MAX_STEPS = 200  # of a regression; more change no prediction
 # How much the usual a and b weigh beside the validation rows: a few rows alone would choose any
 # share, a thousand outvote them.
@@ -67,6 +71,7 @@ class WordRegression(NamedTuple):
     bias: Array  # (L,)
     mean: Array  # (L,)
     deviation: Array  # (L,)
+    strength: float  # scikit-learn's C
 
     def outputs(self, rows: Dataset, model: Any) -> Tensor:
         """Return the outputs (B, L) for rows that are encoded for a model, float64."""
@@ -80,6 +85,31 @@ class WordRegression(NamedTuple):
         """Return labels or logits (B, L) of the model as the outputs count them."""
         mean = torch.from_numpy(self.mean)
         return (values.double().reshape(-1, len(mean)) - mean) / torch.from_numpy(self.deviation)
+
+
+class LearnedWords(NamedTuple):
+    """What the regression learns from: the words of the training rows."""
+
+    counts: csr_array  # `features_of` the rows, (N, F)
+    labels: Array  # those of `Answers.labels`
+    linear_part: LinearPart
+    config: Any  # that of the model
+
+    def regression(self, strength: float) -> WordRegression | None:
+        """Return the regression; None if all rows have the same label, or no text has a word.
+
+        `strength` is scikit-learn's C.
+        """
+        return regression_of(self.counts, self.labels, self.linear_part, self.config, strength)
+
+
+class Fit(NamedTuple):
+    """A regression, the scales that go with it, and how well both do on the validation rows."""
+
+    regression: WordRegression
+    scales: Scales
+    loss: float  # the sum of the losses of the rows
+    unit: float  # of the loss
 
 
 def has_linear_part(model: Any) -> bool:
@@ -113,19 +143,22 @@ def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = Non
     _check_rows("train", train, model)
     if validation is not None:
         _check_rows("validation", validation, model)
-    regression = fit_words(train, model)
+    words = words_of(train, model)
     clear(model.linear_part)
+    regression = words.regression(STRENGTHS[0])
     if regression is None:
         logger.info("linear part: none, because no word of the training rows tells labels apart")
         return Scales(1.0, 0.0)
     scales = Scales(*_problem_of(model.config).usual)
     if validation is not None:
-        scales = fit_scales(logits_of(model, validation), regression, validation, model)
+        best = best_fit(logits_of(model, validation), regression, words, validation, model)
+        regression = best.regression
+        scales = best.scales
     _write(model, regression, scales)
     seconds = time.perf_counter() - start
     logger.info(
         f"linear part: logits of the hops times {scales.hops:.2f}, of the words times "
-        f"{scales.words:.2f}, {seconds:.1f} s"
+        f"{scales.words:.2f} (C = {regression.strength:g}), {seconds:.1f} s"
     )
     return scales
 
@@ -163,11 +196,10 @@ def clear(linear_part: LinearPart) -> None:
         weight.zero_()
 
 
-def fit_words(train: Dataset, model: Any) -> WordRegression | None:
-    """Return the regression over the words of rows that are encoded for a model with a linear part.
+def words_of(train: Dataset, model: Any) -> LearnedWords:
+    """Return what the regression learns from rows that are encoded for a model with a linear part.
 
-    Rows beyond `MAX_ENTRIES` are left out, evenly spaced. None: all rows have the same label, or no
-    text has a word.
+    Rows beyond `MAX_ENTRIES` are left out, evenly spaced.
     """
     answers = answers_of(model.config)
     rows = enough_rows(train, len(answers.names))
@@ -178,7 +210,7 @@ def fit_words(train: Dataset, model: Any) -> WordRegression | None:
         )
     labels = answers.labels(torch.tensor(rows["labels"][:])).numpy()
     counts = features_of(rows, model.linear_part)
-    return regression_of(counts, labels, model.linear_part, model.config)
+    return LearnedWords(counts, labels, model.linear_part, model.config)
 
 
 def regression_of(
@@ -186,12 +218,12 @@ def regression_of(
     labels: np.ndarray,
     linear_part: LinearPart,
     config: Any,
-    strength: float = STRENGTH,
+    strength: float,
 ) -> WordRegression | None:
     """Return the regression for N rows with the `features_of` them, (N, F).
 
-    `labels` are those of `Answers.labels`, and `strength` is scikit-learn's C. None as in
-    `fit_words`.
+    `labels` are those of `Answers.labels`, and `strength` is scikit-learn's C. None: all rows have
+    the same label, or no text has a word.
     """
     answers = answers_of(config)
     num_labels = len(answers.names)
@@ -215,11 +247,29 @@ def regression_of(
     coefficients, bias = found
     weights = np.zeros((counts.shape[1], num_labels))
     weights[known] = coefficients * units[:, np.newaxis]
-    return WordRegression(weights, bias, mean, deviation)
+    return WordRegression(weights, bias, mean, deviation, strength)
 
 
-def fit_scales(logits: Tensor, regression: WordRegression, rows: Dataset, model: Any) -> Scales:
-    """Return the scales that make the labels of B rows most likely.
+def best_fit(
+    logits: Tensor, usual: WordRegression, words: LearnedWords, rows: Dataset, model: Any
+) -> Fit:
+    """Return the fit of the usual regression or, while it gains, of one that is regularised more.
+
+    `logits` (B, L) are those of the hops for B validation rows, whose labels choose.
+    """
+    best = fit_scales(logits, usual, rows, model)
+    for strength in STRENGTHS[1:]:
+        regression = words.regression(strength)
+        assert regression is not None  # as the usual one is not
+        fit = fit_scales(logits, regression, rows, model)
+        if best.loss - fit.loss < LEAST_GAIN * best.unit:
+            break
+        best = fit
+    return best
+
+
+def fit_scales(logits: Tensor, regression: WordRegression, rows: Dataset, model: Any) -> Fit:
+    """Return the fit whose scales make the labels of B rows most likely.
 
     `logits` (B, L) are those of the hops. The sum of the losses has a term for the squared distance
     from the usual scales, and is convex.
@@ -237,16 +287,20 @@ def fit_scales(logits: Tensor, regression: WordRegression, rows: Dataset, model:
     scale_units = torch.tensor(problem.usual, dtype=torch.float64)
     unit = problem.unit(of_hops, of_words, labels)
 
+    def loss_with(scales: Tensor) -> Tensor:
+        return problem.loss(scales[0] * of_hops + scales[1] * of_words, labels, config)
+
     @torch.enable_grad()
     def loss_and_slope(values: Array) -> tuple[float, Array]:
         scales = torch.tensor(values, requires_grad=True)
-        loss = problem.loss(scales[0] * of_hops + scales[1] * of_words, labels, config) / unit
+        loss = loss_with(scales) / unit
         loss = loss + WEIGHT_OF_USUAL * ((scales - usual) / scale_units).square().sum()
         (slope,) = torch.autograd.grad(loss, scales)
         return loss.item(), slope.numpy()
 
     found = minimize(loss_and_slope, problem.usual, jac=True, bounds=[(0, None), (0, None)])
-    return Scales(*found.x.tolist())
+    loss = loss_with(torch.from_numpy(found.x)).item()
+    return Fit(regression, Scales(*found.x.tolist()), loss, unit)
 
 
 def usual_scales(of_hops: Tensor, of_words: Tensor, most: tuple[float, float]) -> Scales:

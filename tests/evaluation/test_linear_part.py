@@ -53,14 +53,17 @@ def logits_of(model: Any, rows: Dataset) -> torch.Tensor:
 
 @pytest.mark.parametrize("kind", ["words", "words_and_pairs"])
 @pytest.mark.parametrize("problem", PROBLEMS, ids=tiny.name_of)
-def test_fitted_model_is_the_sum_of_both_parts(problem: dict[str, Any], kind: str) -> None:
+def test_fitted_model_is_the_sum_of_both_parts(
+    problem: dict[str, Any], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Numbers are scaled around their mean in the training rows."""
+    monkeypatch.setattr(linear_part, "STRENGTHS", (2.0,))
     model = model_of(**problem, linear_part=kind)
     train = rows_of(problem)
     unseen = rows_of(problem, seed=1)
     linear_part.clear(model.linear_part)
     of_hops = logits_of(model, unseen)
-    regression = linear_part.fit_words(train, model)
+    regression = linear_part.words_of(train, model).regression(2.0)
     assert regression is not None
     scales = fit_linear_part(model, train, rows_of(problem, seed=2))
     of_words = regression.outputs(unseen, model) * torch.tensor(regression.deviation)
@@ -76,7 +79,7 @@ def test_regression_is_that_of_scikit_learn_over_rare_words() -> None:
     texts = [[*text, LAST] for text in rows_of(ONE_LABEL)["input_ids"][:]]
     rows = Dataset.from_dict({"input_ids": texts, "labels": labels})
     model = model_of(linear_part="words", num_labels=2)
-    regression = linear_part.fit_words(rows, model)
+    regression = linear_part.words_of(rows, model).regression(2.0)
     assert regression is not None
     features = np.zeros((len(texts), tiny.VOCAB_SIZE))
     for row, text in enumerate(texts):
@@ -90,11 +93,40 @@ def test_regression_is_that_of_scikit_learn_over_rare_words() -> None:
     torch.testing.assert_close(outputs[:, 1] - outputs[:, 0], expected, rtol=1e-2, atol=1e-2)
 
 
+def strength_for(labels_right: float) -> float:
+    """Return the C that is chosen for rows of which a share of labels is what the words say."""
+    problem = ONE_LABEL | {"num_labels": 2}
+    rng = random.Random(1)
+
+    def noisy_rows(count: int, seed: int) -> Dataset:
+        rows = rows_of(problem, count, seed)
+        labels = [
+            label if rng.random() < labels_right else 1 - label for label in rows["labels"][:]
+        ]
+        return rows.remove_columns("labels").add_column("labels", labels)
+
+    model = model_of(**problem)
+    words = linear_part.words_of(noisy_rows(400, seed=0), model)
+    usual = words.regression(2.0)
+    assert usual is not None
+    validation = noisy_rows(400, seed=2)
+    of_hops = torch.zeros(len(validation), 2)
+    return linear_part.best_fit(of_hops, usual, words, validation, model).regression.strength
+
+
+def test_labels_that_words_hardly_tell_are_regularised_more() -> None:
+    assert strength_for(0.75) < 0.3
+
+
+def test_labels_that_words_tell_are_regularised_as_usual() -> None:
+    assert strength_for(1.0) == 2.0
+
+
 def test_pairs_tell_apart_what_words_cannot() -> None:
     texts = [[GOOD, BAD], [BAD, GOOD]] * 20
     rows = Dataset.from_dict({"input_ids": texts, "labels": [0, 1] * 20})
     model = model_of(num_labels=2)
-    regression = linear_part.fit_words(rows, model)
+    regression = linear_part.words_of(rows, model).regression(2.0)
     assert regression is not None
     assert regression.outputs(rows, model).argmax(1).tolist() == [0, 1] * 20
 
@@ -136,12 +168,12 @@ def test_words_that_say_nothing_count_nothing() -> None:
     wrong = [1 - label for label in train["labels"][:]]
     train = train.remove_columns("labels").add_column("labels", wrong)
     validation = rows_of(problem, 1000, seed=2)
-    regression = linear_part.fit_words(train, model)
+    regression = linear_part.words_of(train, model).regression(2.0)
     assert regression is not None
     said = torch.tensor(validation["labels"][:])
     said[::4] = 1 - said[::4]
     of_hops = torch.nn.functional.one_hot(said, 2) * 2.0
-    scales = linear_part.fit_scales(of_hops, regression, validation, model)
+    scales = linear_part.fit_scales(of_hops, regression, validation, model).scales
     assert scales.words == 0
     assert scales.hops == pytest.approx(np.log(3) / 2, rel=0.1)
 
@@ -149,11 +181,11 @@ def test_words_that_say_nothing_count_nothing() -> None:
 def test_hops_that_say_nothing_count_little() -> None:
     problem = ONE_LABEL | {"num_labels": 2}
     model = model_of(**problem)
-    regression = linear_part.fit_words(rows_of(problem), model)
+    regression = linear_part.words_of(rows_of(problem), model).regression(2.0)
     assert regression is not None
     validation = rows_of(problem, 600, seed=2)
     noise = torch.randn(600, 2, generator=torch.Generator().manual_seed(0))
-    scales = linear_part.fit_scales(noise, regression, validation, model)
+    scales = linear_part.fit_scales(noise, regression, validation, model).scales
     assert scales.hops < 0.3
     assert scales.words > 1
 
@@ -170,7 +202,7 @@ def test_rows_of_one_label_leave_the_model() -> None:
 
 def test_label_without_training_rows_stays_unlikely() -> None:
     model = model_of()  # three labels, of which the rows have two
-    regression = linear_part.fit_words(rows_of(ONE_LABEL), model)
+    regression = linear_part.words_of(rows_of(ONE_LABEL), model).regression(2.0)
     assert regression is not None
     outputs = regression.outputs(rows_of(ONE_LABEL, seed=1), model)
     assert outputs.argmax(1).max() < 2
@@ -181,7 +213,7 @@ def test_rows_without_a_label_are_left_out() -> None:
     more = Dataset.from_dict({"input_ids": [[GOOD]], "labels": [-100]})
     model = model_of()
     with_more = Dataset.from_dict({name: rows[name][:] + more[name][:] for name in rows.features})
-    fitted = [linear_part.fit_words(part, model) for part in (rows, with_more)]
+    fitted = [linear_part.words_of(part, model).regression(2.0) for part in (rows, with_more)]
     outputs = [found.outputs(rows, model) for found in fitted if found is not None]
     torch.testing.assert_close(outputs[0], outputs[1], rtol=0.05, atol=0.05)
 
@@ -189,7 +221,7 @@ def test_rows_without_a_label_are_left_out() -> None:
 def test_labels_without_weight_are_left_out() -> None:
     """Weights of classes count in the regression as in the loss."""
     model = model_of(class_weights=[1.0, 0.0, 1.0])
-    assert linear_part.fit_words(rows_of(ONE_LABEL), model) is None
+    assert linear_part.words_of(rows_of(ONE_LABEL), model).regression(2.0) is None
 
 
 def test_large_files_are_thinned_out_evenly(
@@ -200,11 +232,11 @@ def test_large_files_are_thinned_out_evenly(
     num_entries = 2 * sum(map(len, rows["input_ids"][:])) * 3
     monkeypatch.setattr(linear_part, "MAX_ENTRIES", num_entries // 4 + 1)
     model = model_of()
-    thinned_out = linear_part.fit_words(rows, model)
+    thinned_out = linear_part.words_of(rows, model).regression(2.0)
     assert "learns from 25 of 100 training rows" in caplog.text
     monkeypatch.setattr(linear_part, "MAX_ENTRIES", num_entries)
     quarter = rows.select(np.linspace(0, 99, 25).astype(int))
-    of_quarter = linear_part.fit_words(quarter, model)
+    of_quarter = linear_part.words_of(quarter, model).regression(2.0)
     assert thinned_out is not None
     assert of_quarter is not None
     np.testing.assert_array_equal(thinned_out.weights, of_quarter.weights)
