@@ -25,6 +25,7 @@ logger = logging.get_logger(__name__)
 Result = dict[str, Any]  # of one input: its fields are listed at `SelfAttentionPipeline`
 
 TASK = "self-attention"
+PAIR_FIELDS = ("text", "text_pair")  # of an input
 MIN_RATIO = 1.5  # least weight of a token in a span, over an even share
 MIN_RANKED = 100  # tokens of a text; its sentences are ranked if it has more
 MAX_NAMED_LABELS = 20  # in an error
@@ -213,20 +214,7 @@ class SelfAttentionPipeline(Pipeline):
 
     def preprocess(self, input_: object, **tokenizer_kwargs: Any) -> dict[str, Any]:
         """Tokenize one text or pair, keeping the offsets."""
-        values: list[object] = [input_]
-        if isinstance(input_, dict) and input_.keys() in ({"text"}, {"text", "text_pair"}):
-            values = [input_[name] for name in ("text", "text_pair") if name in input_]
-        texts = [value for value in values if isinstance(value, str)]
-        if len(texts) < len(values):
-            raise ValueError(
-                f"the input of the {TASK} pipeline must be a text or a pair "
-                f'{{"text": ..., "text_pair": ...}}; got {input_!r:.200}'
-            )
-        if len(texts) == 1 and self.model.reads_pairs:
-            raise ValueError(
-                f"{type(self.model).__name__} compares two texts, but the input has one; give "
-                '{"text": premise, "text_pair": hypothesis}'
-            )
+        texts = _texts_of(input_, self.model, TASK)
         encoded, truncated = self._encode(texts, **tokenizer_kwargs)
         real = encoded["attention_mask"].bool()  # (1, T): `padding` may be among the arguments
         if any(truncated) and not self._has_warned_of_truncation:
@@ -351,8 +339,9 @@ class LimitedTextClassificationPipeline(TextClassificationPipeline):
 
     It reads the part of a text that the `self-attention` pipeline reads: up to the limit of the
     tokenizer, unless `truncation=False` or `max_length=` ask for another. The results of a cut text
-    have `truncated`, the number of tokens that were cut off. Other models are not affected. A
-    tokenizer of other weights is refused.
+    have `truncated`, the number of tokens that were cut off. A tokenizer of other weights is
+    refused, as are an input that is neither a text nor a pair, and a single text where the model
+    compares two. Other models are not affected.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -363,9 +352,12 @@ class LimitedTextClassificationPipeline(TextClassificationPipeline):
         self, inputs: object, **tokenizer_kwargs: Any
     ) -> Any:
         """Tokenize one text or pair."""
-        texts = _texts_of(inputs)
-        if texts is None or not hasattr(self.model, "reads_pairs"):
+        if not hasattr(self.model, "reads_pairs"):
             return super().preprocess(inputs, **tokenizer_kwargs)
+        match inputs:
+            case [[text, text_pair]]:  # an older form of a pair
+                inputs = {"text": text, "text_pair": text_pair}
+        texts = _texts_of(inputs, self.model, "text-classification")
         options = {"truncation": True, "return_tensors": "pt", "verbose": False} | tokenizer_kwargs
         readable = [_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text) for text in texts]
         assert self.tokenizer is not None
@@ -394,16 +386,28 @@ class LimitedTextClassificationPipeline(TextClassificationPipeline):
         return result
 
 
-def _texts_of(inputs: object) -> list[str] | None:
-    """Return the text or the pair that the stock pipeline of labels reads in an input, if any."""
-    values: list[object] = [inputs]
-    if isinstance(inputs, Mapping) and inputs.keys() <= {"text", "text_pair"}:
-        values = [inputs.get("text"), inputs.get("text_pair")]
-        values = values[:1] if values[1] is None else values
-    elif isinstance(inputs, list) and len(inputs) == 1 and isinstance(inputs[0], list):
-        values = inputs[0]  # an older form of a pair
+def _texts_of(input_: object, model: Any, task: str) -> list[str]:
+    """Return the text of an input of a pipeline, or the two texts of a pair.
+
+    ValueError is raised for anything else, and for a single text where the model compares two.
+    """
+    values: list[object] = [input_]
+    if isinstance(input_, Mapping) and input_.keys() <= {*PAIR_FIELDS}:
+        values = [input_.get(name) for name in PAIR_FIELDS]
+        if values[1] is None:
+            values.pop()
     texts = [value for value in values if isinstance(value, str)]
-    return texts if len(texts) == len(values) else None
+    if len(texts) < len(values):
+        raise ValueError(
+            f"the input of the {task} pipeline must be a text or a pair "
+            f'{{"text": ..., "text_pair": ...}}; got {input_!r:.200}'
+        )
+    if len(texts) == 1 and model.reads_pairs:
+        raise ValueError(
+            f"{type(model).__name__} compares two texts, but the input has one; give "
+            '{"text": premise, "text_pair": hypothesis}'
+        )
+    return texts
 
 
 def warn_of_truncation(num_cut: int, num_read: int) -> None:

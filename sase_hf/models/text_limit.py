@@ -102,11 +102,17 @@ def encode_within_limit(
         tokenizer: A fast tokenizer of transformers.
         texts: One text or the two of a pair, without lone surrogates.
         options: Those of the tokenizer; `truncation` cuts, by default at its own limit.
+
+    ValueError is raised for a `max_length` that is not an integer from 1.
     """
+    limit = options.get("max_length")
+    if limit is None:
+        limit = tokenizer.model_max_length
+    elif not isinstance(limit, int) or limit < 1:
+        raise ValueError(f"max_length is {limit!r}; it must be an integer from 1")
     num_cut = [0] * len(texts)
     if not options.get("truncation"):
         return _uncut(tokenizer)(*texts, **options), num_cut
-    limit = options.get("max_length") or tokenizer.model_max_length
     parts = needed_texts(tokenizer, texts, limit)
     encoded = tokenizer(*parts, **options)
     side_of_token = encoded.sequence_ids(0)  # None for special tokens and padding

@@ -275,6 +275,36 @@ def test_pipeline_refuses_an_input_that_is_not_a_text_or_pair(reader: Any, given
         reader(given)
 
 
+@pytest.mark.parametrize(
+    "given", [7, {"text": "Good!", "label": 1}, ("Good!", "Bad!"), {"text_pair": "Good!"}]
+)
+def test_stock_classification_refuses_an_input_that_is_not_a_text_or_pair(
+    reader: Any, given: Any
+) -> None:
+    stock = pipeline("text-classification", model=reader.model, tokenizer=reader.tokenizer)
+    with pytest.raises(ValueError, match="must be a text or a pair"):
+        stock([given])
+
+
+@pytest.mark.parametrize("given", [TEXT, {"text": TEXT}, {"text": TEXT, "text_pair": None}])
+def test_stock_classification_of_pairs_refuses_a_single_text(pair_reader: Any, given: Any) -> None:
+    stock = pipeline(
+        "text-classification", model=pair_reader.model, tokenizer=pair_reader.tokenizer
+    )
+    with pytest.raises(ValueError, match="compares two texts, but the input has one"):
+        stock(given)
+
+
+@pytest.mark.parametrize("max_length", [0, -1, "3", 2.5])
+def test_pipeline_refuses_a_limit_that_is_not_an_integer_from_1(
+    reader: Any, max_length: Any
+) -> None:
+    stock = pipeline("text-classification", model=reader.model, tokenizer=reader.tokenizer)
+    for pipe in (reader, stock):
+        with pytest.raises(ValueError, match=f"max_length is {max_length!r}; it must be"):
+            pipe(TEXT, max_length=max_length)
+
+
 def test_pipeline_refuses_a_model_that_cannot_read_or_show_a_text(
     pair_reader: Any, tokenizer: TokenizersBackend
 ) -> None:
