@@ -122,6 +122,17 @@ def test_labels_that_words_tell_are_regularised_as_usual() -> None:
     assert strength_for(1.0) == 2.0
 
 
+@pytest.mark.parametrize("problem", PROBLEMS, ids=tiny.name_of)
+def test_a_tenth_of_the_rows_chooses_without_validation_rows(
+    problem: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """C = 1e-9 ends in a regression that says nothing, 2 in one that knows the words."""
+    caplog.set_level("INFO")
+    monkeypatch.setattr(linear_part, "STRENGTHS", (1e-9, 2.0))
+    fit_linear_part(model_of(**problem), rows_of(problem))
+    assert "(C = 2)" in caplog.text
+
+
 def test_pairs_tell_apart_what_words_cannot() -> None:
     texts = [[GOOD, BAD], [BAD, GOOD]] * 20
     rows = Dataset.from_dict({"input_ids": texts, "labels": [0, 1] * 20})
@@ -232,7 +243,7 @@ def test_large_files_are_thinned_out_evenly(
     num_entries = 2 * sum(map(len, rows["input_ids"][:])) * 3
     monkeypatch.setattr(linear_part, "MAX_ENTRIES", num_entries // 4 + 1)
     model = model_of()
-    thinned_out = linear_part.words_of(rows, model).regression(2.0)
+    thinned_out = linear_part.words_of(linear_part.thinned_out(rows, model), model).regression(2.0)
     assert "learns from 25 of 100 training rows" in caplog.text
     monkeypatch.setattr(linear_part, "MAX_ENTRIES", num_entries)
     quarter = rows.select(np.linspace(0, 99, 25).astype(int))
