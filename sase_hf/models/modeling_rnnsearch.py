@@ -560,7 +560,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
     def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> nn.Embedding:
         """Resize both embedding matrices and the output layer, as transformers does one."""
         resized: nn.Embedding = super().resize_token_embeddings(*args, **kwargs)
-        rows = resized.num_embeddings
+        rows = resized.weight.shape[0]
         self.decoder.embeddings = self._get_resized_embeddings(self.decoder.embeddings, rows)
         return resized
 

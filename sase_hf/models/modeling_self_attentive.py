@@ -684,7 +684,8 @@ class _Classifier(SelfAttentivePreTrainedModel):
                 "inputs_embeds do not say which words they are of, and the linear part of this "
                 "model has a weight for each word; give input_ids"
             )
-        num_words = self.get_input_embeddings().num_embeddings
+        # The weight has its shape also where an adapter, such as LoRA, has wrapped the layer.
+        num_words = self.get_input_embeddings().get_parameter("weight").shape[0]
         if self.linear_part.num_words != num_words:
             raise ValueError(
                 f"the linear part has {self.linear_part.num_words} words, but there are "
@@ -697,7 +698,7 @@ class _Classifier(SelfAttentivePreTrainedModel):
         """Resize the word vectors as transformers does, and with them the linear part."""
         embeddings: nn.Embedding = super().resize_token_embeddings(*args, **kwargs)
         if self.linear_part is not None:
-            self.linear_part.resize(embeddings.num_embeddings)
+            self.linear_part.resize(embeddings.weight.shape[0])
         return embeddings
 
     @can_return_tuple

@@ -4,6 +4,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import peft
 import pytest
 import reference
 import tiny
@@ -167,3 +168,25 @@ def test_linear_part_of_other_words_than_the_encoder_is_refused() -> None:
         ValueError, match="has 23 words, but there are 25 word vectors; call resize"
     ):
         model(**tiny.text_batch(TEXTS))
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # peft reads it
+def test_linear_part_reads_words_beside_adapted_word_vectors() -> None:
+    """An adapter wraps the word vectors, and changes no word that the linear part weighs."""
+    model = linear_model()
+    config = peft.LoraConfig(r=2, target_modules=["embeddings"], init_lora_weights=False)
+    adapted = peft.get_peft_model(model, config).eval()
+    batch = tiny.text_batch(TEXTS)
+    logits = adapted(**batch).logits
+    merged = adapted.merge_and_unload()
+    torch.testing.assert_close(logits, merged(**batch).logits)
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # peft reads it
+def test_linear_part_keeps_its_words_when_adapted_word_vectors_are_only_asked_for() -> None:
+    """Without a size, `resize_token_embeddings` returns the word vectors as they are."""
+    model = linear_model()
+    config = peft.LoraConfig(r=2, target_modules=["embeddings"])
+    peft.get_peft_model(model, config)
+    model.resize_token_embeddings()
+    assert model.linear_part.num_words == tiny.VOCAB_SIZE

@@ -4,6 +4,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import peft
 import pytest
 import reference
 import tiny
@@ -72,6 +73,16 @@ def test_both_languages_can_get_more_words(tmp_path: Path) -> None:
     new = {"input_ids": torch.tensor([[29, 3]]), "labels": torch.tensor([[29, 2]])}
     torch.testing.assert_close(loaded(**new).loss, model(**new).loss)
     assert loaded.decoder.embeddings.padding_idx == 0
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # peft reads it
+def test_translation_model_returns_its_adapted_word_vectors() -> None:
+    """Without a size, `resize_token_embeddings` returns the word vectors as they are."""
+    model = tiny_translator()
+    config = peft.LoraConfig(r=2, target_modules=["embeddings"])
+    peft.get_peft_model(model, config)
+    vectors = model.resize_token_embeddings()
+    assert vectors is model.get_input_embeddings()
 
 
 def test_new_model_starts_as_the_paper() -> None:
