@@ -238,13 +238,20 @@ class SelfAttentiveConfig(CheckedConfig):
         if self.architectures is None:
             # Auto classes choose between the three heads by this name and do not accept None.
             self.architectures = ["SelfAttentiveForSequenceClassification"]
+        self._name_problem_of_one_output()
+
+    def _name_problem_of_one_output(self) -> None:
         if self.problem_type is None and self.num_labels == 1:
             # The text-classification pipeline would otherwise apply a sigmoid to the output.
             self.problem_type = "regression"
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
-        """Make a config of a file's fields and overrides; overridden derived numbers come last."""
+        """Make a config of a file's fields and overrides; overridden derived numbers come last.
+
+        The overrides are checked together, when all are set: also `num_labels`, which counts only
+        without names of labels.
+        """
         known_poolings = get_args(cls.__annotations__["pooling"])
         pooling = config_dict.get("pooling", cls.pooling)
         if pooling not in known_poolings:
@@ -253,6 +260,8 @@ class SelfAttentiveConfig(CheckedConfig):
                 "train anew with one of these, or load the model with the version that wrote it"
             )
         config_dict = {k: v for k, v in config_dict.items() if k not in IMPLEMENTATIONS}
+        # transformers would check it against the fields of the file, before the other overrides.
+        num_labels = kwargs.pop("num_labels", None)
         label_maps = _both_label_maps(kwargs.pop("id2label", None), kwargs.pop("label2id", None))
         for name, labels in label_maps.items():
             if labels is not None:
@@ -262,6 +271,9 @@ class SelfAttentiveConfig(CheckedConfig):
                 kwargs[name] = kwargs.pop(name)
         loaded = super().from_dict(config_dict, **kwargs)
         config = loaded[0] if isinstance(loaded, tuple) else loaded
+        if num_labels is not None and label_maps["id2label"] is None:
+            config.num_labels = num_labels
+        config._name_problem_of_one_output()
         config.validate()
         return loaded
 
@@ -350,6 +362,11 @@ class SelfAttentiveConfig(CheckedConfig):
 
     def _check_fields_of_problem(self) -> None:
         problem_type = self.problem_type or "single_label_classification"
+        if problem_type == "single_label_classification" and self.num_labels == 1:
+            raise ValueError(
+                f"problem_type is {self.problem_type!r}, but there is one label; name two or more, "
+                "or set problem_type to 'regression' or 'multi_label_classification'"
+            )
         for name, problem_of_field in PROBLEM_OF_FIELD.items():
             value = getattr(self, name)
             default = getattr(SelfAttentiveConfig, name)

@@ -203,6 +203,60 @@ def test_config_checks_the_overrides_of_a_checkpoint_together(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
+    ("written", "overrides"),
+    [
+        ({"num_labels": 3, "class_weights": [1, 2, 3]}, {"class_weights": None}),
+        ({"num_labels": 3, "class_weights": [1, 2, 3]}, {"class_weights": [1] * 5}),
+        (
+            {"num_labels": 1, "target_mean": [3], "target_deviation": [2]},
+            {"target_mean": [0] * 5, "target_deviation": None},
+        ),
+        (
+            {"num_labels": 1, "target_mean": [3], "target_deviation": [2]},
+            {
+                "target_mean": None,
+                "target_deviation": None,
+                "problem_type": "single_label_classification",
+            },
+        ),
+    ],
+    ids=["classes", "weighted_classes", "targets", "targets_to_classes"],
+)
+def test_config_checks_another_number_of_labels_with_the_other_overrides(
+    written: dict[str, Any], overrides: dict[str, Any], tmp_path: Path
+) -> None:
+    tiny.tiny_config(**written).save_pretrained(tmp_path)
+    with pytest.raises(StrictDataclassClassValidationError, match="must be None or 5 finite"):
+        SelfAttentiveConfig.from_pretrained(tmp_path, num_labels=5)
+    config = SelfAttentiveConfig.from_pretrained(tmp_path, num_labels=5, **overrides)
+    assert config.num_labels == 5
+    config.save_pretrained(tmp_path)
+    assert SelfAttentiveConfig.from_pretrained(tmp_path).to_dict() == config.to_dict()
+
+
+def test_config_keeps_the_names_of_as_many_labels(tmp_path: Path) -> None:
+    tiny.tiny_config(id2label={0: "bad", 1: "good"}).save_pretrained(tmp_path)
+    config = SelfAttentiveConfig.from_pretrained(tmp_path, num_labels=2)
+    assert config.id2label == {0: "bad", 1: "good"}
+
+
+@pytest.mark.parametrize("labels", [{"num_labels": 1}, {"id2label": {0: "stars"}}], ids=str)
+def test_config_of_one_label_is_of_a_regression(labels: dict[str, Any], tmp_path: Path) -> None:
+    """As in a new config, so that what is saved can be loaded."""
+    tiny.tiny_config(num_labels=3).save_pretrained(tmp_path)
+    config = SelfAttentiveConfig.from_pretrained(tmp_path, **labels)
+    assert config.problem_type == "regression"
+
+
+def test_config_refuses_one_label_of_which_each_text_has_one(tmp_path: Path) -> None:
+    """There is nothing to learn, and transformers would not load what was saved."""
+    problem = "single_label_classification"
+    tiny.tiny_config(num_labels=3, problem_type=problem).save_pretrained(tmp_path)
+    with pytest.raises(StrictDataclassClassValidationError, match=f"is '{problem}', but .* one"):
+        SelfAttentiveConfig.from_pretrained(tmp_path, num_labels=1)
+
+
+@pytest.mark.parametrize(
     "names",
     [
         {"id2label": {0: "bad", 1: "good"}},
