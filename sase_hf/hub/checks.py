@@ -86,7 +86,7 @@ def check_labels(model: CheckedPreTrainedModel, family: Family) -> None:
     if unnamed:
         raise refusal(
             f"the labels are called {', '.join(unnamed[:3])}",
-            "name them with --label_names when training, or in model.config.id2label and label2id",
+            "name them with --label_names when training, or in model.config.id2label",
         )
 
 

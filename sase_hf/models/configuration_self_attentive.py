@@ -2,6 +2,7 @@
 
 import math
 import os
+from copy import deepcopy
 from dataclasses import fields
 from typing import Any, Literal, get_args
 
@@ -74,6 +75,7 @@ ENCODER_OF_FIELD = {
     "encoder_config": "auto_model",
 }
 DERIVED = ("hidden_size", "projection_dim", "num_hidden_layers")
+LABEL_MAPS = ("id2label", "label2id")  # each is the inverse of the other
 # A caller may choose these, a file may not: transformers fetches some of them from the Hub.
 IMPLEMENTATIONS = ("attn_implementation", "experts_implementation")
 ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
@@ -95,7 +97,8 @@ class SelfAttentiveConfig(CheckedConfig):
         StrictDataclassFieldValidationError: If a field has the wrong type or an unknown choice.
         StrictDataclassClassValidationError: If a size, a rate or a relation is out of range.
         TypeError: If an unknown keyword looks like a misspelt field.
-        ValueError: If a derived number is given that its parts contradict.
+        ValueError: If a derived number is given that its parts contradict, or `id2label` and
+            `label2id` contradict one another.
     """
 
     model_type = "self_attentive"
@@ -120,6 +123,8 @@ class SelfAttentiveConfig(CheckedConfig):
     problem_type: ProblemType | None = None
     id2label: dict[int, str] | dict[str, str] | None = None
     label2id: dict[str, int] | dict[str, str] | None = None
+    # A copy of `label2id` as it was set, to know edits of either map in place; not written.
+    _label2id_as_set = None
     vocab_size: int = 30000  # rows of the embedding matrix
     embedding_size: int = flag("d, the width of a word vector.", 100)
     encoder: Encoder = flag(
@@ -286,13 +291,24 @@ class SelfAttentiveConfig(CheckedConfig):
         # A derived number is accepted only if it is right.
         if name in ("cnn_kernel_sizes", *NUMBERS_PER_LABEL) and isinstance(value, list):
             value = tuple(value)  # JSON has only lists
-        if name not in DERIVED:
+        if name in LABEL_MAPS:
+            self._set_label_map(name, value)
+        elif name not in DERIVED:
             super().__setattr__(name, value)
         elif value is not None and value != getattr(self, name):
             raise ValueError(
                 f"{name} is {value}, but it is derived from the sizes of the encoder: "
                 f"{getattr(self, name)}. Leave {name} out"
             )
+
+    def _set_label_map(self, name: str, labels: object) -> None:
+        """Set `id2label` or `label2id`; once the config has both, the other one follows."""
+        maps = {name: labels}
+        if isinstance(labels, dict) and self.label2id is not None:
+            maps = _both_label_maps(**maps)
+        for map_name, map_labels in maps.items():
+            super().__setattr__(map_name, map_labels)
+        super().__setattr__("_label2id_as_set", deepcopy(self.label2id))
 
     @property
     def hidden_size(self) -> int:
@@ -337,8 +353,10 @@ class SelfAttentiveConfig(CheckedConfig):
 
     def to_dict(self) -> dict[str, object]:
         """Return every field, with the derived widths for readers that know only those."""
+        written: dict[str, object] = super().to_dict()
+        written.pop("_label2id_as_set", None)
         widths = {"hidden_size": self.hidden_size, "projection_dim": self.projection_dim}
-        return super().to_dict() | widths
+        return written | widths
 
     def validate_fields(self) -> None:
         """Refuse sizes, rates and choices that no model can have; `strict` calls this."""
@@ -357,8 +375,15 @@ class SelfAttentiveConfig(CheckedConfig):
             raise ValueError(
                 f"id2label is {names}; each id from 0 to {len(names) - 1} must have its own name"
             )
-        if self.label2id != {name: index for index, name in names.items()}:
-            raise ValueError(f"label2id is {self.label2id}, but id2label is {names}; leave one out")
+        inverse = _inverse(names)
+        if self.label2id == inverse:
+            return
+        if self.label2id != self._label2id_as_set:  # edited in place: which map is right?
+            raise ValueError(
+                f"label2id is {self.label2id}, but id2label is {names}; set one of them whole, and "
+                "the other follows"
+            )
+        self.label2id = inverse  # only `id2label` was edited in place
 
     def _check_fields_of_problem(self) -> None:
         problem_type = self.problem_type or "single_label_classification"
@@ -478,15 +503,22 @@ def _checked_encoder_config(config: PreTrainedConfig | dict[str, Any]) -> PreTra
     return checked
 
 
-def _both_label_maps(id2label: object, label2id: object) -> dict[str, object]:
-    """Return both maps with numbers as ids; a missing map is the inverse of the other.
+def _both_label_maps(id2label: object = None, label2id: object = None) -> dict[str, object]:
+    """Return both maps with numbers as ids; a missing map is the inverse, names in order of ids.
 
     JSON has ids that are text, as have some checkpoints of transformers ({"LABEL_0": "0"}).
+    ValueError: the maps contradict one another.
     """
     if isinstance(id2label, dict):
         id2label = {int(index): name for index, name in id2label.items()}
-        label2id = label2id or {name: index for index, name in id2label.items()}
+        label2id = label2id or _inverse(id2label)
     if isinstance(label2id, dict):
         label2id = {name: int(index) for name, index in label2id.items()}
-        id2label = id2label or {index: name for name, index in label2id.items()}
+        id2label = id2label or dict(sorted(_inverse(label2id).items()))
+    if isinstance(id2label, dict) and label2id != _inverse(id2label):
+        raise ValueError(f"label2id is {label2id}, but id2label is {id2label}; leave one out")
     return {"id2label": id2label, "label2id": label2id}
+
+
+def _inverse(labels: dict[Any, Any]) -> dict[Any, Any]:
+    return {value: key for key, value in labels.items()}

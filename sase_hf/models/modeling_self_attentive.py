@@ -803,7 +803,6 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
         config.answer_error = 0.05
         config.linear_part = "none"
         config.id2label = {0: "score"}
-        config.label2id = {"score": 0}
         config.validate()
         super().__init__(config)
         self.encoder = SelfAttentiveModel(config)

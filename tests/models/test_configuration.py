@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,6 @@ def test_config_of_a_file_refuses_a_pooling_of_another_version(tmp_path: Path) -
         ({"encoder": "auto_model"}, "needs encoder_config.* --encoder_name_or_path"),
         ({"encoder_config": tiny.BERT}, "encoder_config needs encoder='auto_model'"),
         ({"id2label": {0: "a", 2: "b"}}, "id2label is .*each id from 0 to 1"),
-        ({"id2label": {0: "a", 1: "b"}, "label2id": {"a": 1, "b": 0}}, "label2id is .* but id2lab"),
         ({"num_labels": 1, "label_smoothing": 0.1}, "label_smoothing is 0.1.*'regression'"),
         ({"num_labels": 1, "class_weights": [2.0]}, "class_weights is .2.0.*'regression'"),
         ({"num_labels": 3, "class_weights": [1, 2]}, "class_weights is .* 3 finite numbers"),
@@ -273,3 +273,85 @@ def test_config_derives_one_label_map_from_the_other(names: Any, tmp_path: Path)
     SelfAttentiveConfig.from_pretrained(tmp_path, **names).save_pretrained(tmp_path)
     config = SelfAttentiveConfig.from_pretrained(tmp_path)
     assert (config.id2label, config.label2id) == ({0: "bad", 1: "good"}, {"bad": 0, "good": 1})
+
+
+CONTRADICTION: dict[str, Any] = {"id2label": {0: "a", 1: "b"}, "label2id": {"a": 1, "b": 0}}
+
+
+def contradicting_file(folder: Path) -> SelfAttentiveConfig:
+    written = tiny.tiny_config().to_dict() | CONTRADICTION
+    (folder / "config.json").write_text(json.dumps(written), encoding="utf-8")
+    return SelfAttentiveConfig.from_pretrained(folder)
+
+
+def contradicting_overrides(folder: Path) -> SelfAttentiveConfig:
+    tiny.tiny_config().save_pretrained(folder)
+    return SelfAttentiveConfig.from_pretrained(folder, **CONTRADICTION)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda folder: SelfAttentiveConfig(**CONTRADICTION),
+        contradicting_file,
+        contradicting_overrides,
+    ],
+    ids=["arguments", "file", "overrides"],
+)
+def test_config_refuses_label_maps_that_contradict_one_another(
+    make: Callable[[Path], SelfAttentiveConfig], tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=r"label2id is .*'a': 1.* but id2label is .*; leave one"):
+        make(tmp_path)
+
+
+def rename_whole(config: SelfAttentiveConfig) -> None:
+    config.id2label = {0: "bad", 1: "good"}
+
+
+def rename_by_name(config: SelfAttentiveConfig) -> None:
+    config.label2id = {"good": 1, "bad": 0}
+
+
+def rename_with_ids_as_text(config: SelfAttentiveConfig) -> None:
+    config.id2label = {"0": "bad", "1": "good"}
+
+
+def rename_both(config: SelfAttentiveConfig) -> None:
+    rename_whole(config)
+    rename_by_name(config)
+
+
+def rename_in_place(config: SelfAttentiveConfig) -> None:
+    assert config.id2label is not None
+    names: dict[Any, str] = config.id2label
+    names[0] = "bad"
+    names[1] = "good"
+
+
+@pytest.mark.parametrize(
+    "rename",
+    [rename_whole, rename_by_name, rename_with_ids_as_text, rename_both, rename_in_place],
+)
+@pytest.mark.parametrize("labels", [{"num_labels": 2}, {"id2label": {0: "x", 1: "y"}}], ids=str)
+def test_config_with_renamed_labels_can_be_saved(
+    labels: dict[str, Any], rename: Callable[[SelfAttentiveConfig], None], tmp_path: Path
+) -> None:
+    tiny.tiny_config(**labels).save_pretrained(tmp_path)
+    config = SelfAttentiveConfig.from_pretrained(tmp_path)
+    rename(config)
+    config.save_pretrained(tmp_path)
+    assert config.label2id == {"bad": 0, "good": 1}
+    assert list(config.id2label or ()) == [0, 1], "readers take the names in this order"
+    loaded = SelfAttentiveConfig.from_pretrained(tmp_path)
+    assert (loaded.id2label, loaded.label2id) == ({0: "bad", 1: "good"}, {"bad": 0, "good": 1})
+
+
+def test_config_refuses_ids_of_labels_that_were_edited_in_place(tmp_path: Path) -> None:
+    """Otherwise the edit would be lost without a word."""
+    config = tiny.tiny_config(id2label={0: "bad", 1: "good"})
+    assert config.label2id is not None
+    ids: dict[Any, int] = config.label2id
+    ids["bad"] = 1
+    with pytest.raises(StrictDataclassClassValidationError, match="set one of them whole, and"):
+        config.save_pretrained(tmp_path)
