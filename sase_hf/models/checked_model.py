@@ -218,6 +218,21 @@ class CheckedPreTrainedModel(PreTrainedModel):
             )
         return inputs_embeds
 
+    def given_mask(
+        self, embeds: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None
+    ) -> Tensor | None:
+        """Return True on the real tokens of a mask, (B, T); None without one: every token is real.
+
+        `embeds` are the word vectors (B, T, ...). Without a mask, ids that look padded are logged
+        as a warning, once. ValueError: the mask has another shape than (B, T).
+        """
+        if attention_mask is not None:
+            check_one_per_token("attention_mask", attention_mask, embeds)
+            return attention_mask != 0
+        if input_ids is not None and input_ids.numel() > 0:
+            self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
+        return None
+
 
 def check_two_dimensions(name: str, ids: Tensor) -> None:
     """Raise ValueError unless ids have the dimensions sentences and tokens."""

@@ -480,7 +480,8 @@ class RNNSearchModel(RNNSearchPreTrainedModel):
         """Encode sentences: ids (B, T), T >= 0, or their word vectors (B, T, m).
 
         The mask (B, T) is nonzero on real tokens, anywhere in a row; without it every token is
-        real. Other keywords are ignored, as in transformers.
+        real, and ids of padding are logged as a warning. Other keywords are ignored, as in
+        transformers.
 
         Raises:
             ValueError: If not exactly one of ids and word vectors is given, or if they or the mask
@@ -489,10 +490,7 @@ class RNNSearchModel(RNNSearchPreTrainedModel):
         words = self.dropout(self.embed(input_ids, inputs_embeds))
         x = words
         num_tokens = words.shape[1]
-        mask = None
-        if attention_mask is not None:
-            check_one_per_token("attention_mask", attention_mask, words)
-            mask = attention_mask != 0
+        mask = self.given_mask(words, input_ids, attention_mask)
         if num_tokens == 0:  # read one token of padding, so that there is a last state
             x = F.pad(x, (0, 0, 0, 1))
             mask = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)

@@ -626,12 +626,10 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         self, embeds: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None
     ) -> Tensor:
         """Return True on real tokens, shape (B, T); without a mask every token is real."""
-        if attention_mask is None:
-            if input_ids is not None and input_ids.numel() > 0:
-                self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
+        mask = self.given_mask(embeds, input_ids, attention_mask)
+        if mask is None:
             return torch.ones(embeds.shape[:2], dtype=torch.bool, device=embeds.device)
-        check_one_per_token("attention_mask", attention_mask, embeds)
-        return attention_mask != 0
+        return mask
 
 
 class _Classifier(SelfAttentivePreTrainedModel):

@@ -1,12 +1,15 @@
 """Promises that hold for every model: padding, neighbours, empty texts, precision."""
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import tiny
 import torch
+from tiny_translation import tiny_translator
 from torch import Tensor
+from transformers import modeling_utils
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, SelfAttentiveModel
 from sase_hf.models.modeling_self_attentive import SelfAttentivePreTrainedModel
@@ -154,3 +157,39 @@ def test_every_precision_trains(
     loss.backward()
     torch.testing.assert_close(loss.float().cpu(), expected, rtol=0.05, atol=0.05)
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
+def read_by_encoder(model: Any, ids: Tensor, mask: Tensor | None) -> None:
+    model.base_model(ids, mask)
+
+
+def read_by_generate(model: Any, ids: Tensor, mask: Tensor | None) -> None:
+    model.generate(ids, attention_mask=mask, max_new_tokens=3)
+
+
+@pytest.mark.parametrize(
+    ("make", "read"),
+    [
+        (lambda: tiny.tiny_model(SelfAttentiveModel), read_by_encoder),
+        (tiny_translator, read_by_encoder),
+        (tiny_translator, read_by_generate),
+    ],
+    ids=["sentence", "source", "generate"],
+)
+def test_padding_without_a_mask_is_read_with_a_warning(
+    make: Callable[[], Any],
+    read: Callable[[Any, Tensor, Tensor | None], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each padding counts as a word. One reading warns once, and only where there is padding."""
+    warnings: list[str] = []
+    monkeypatch.setattr(modeling_utils.logger, "warning_once", warnings.append)
+    model = make()
+    full = torch.tensor([[3, 4, 5], [6, 7, 8]])
+    padded = torch.tensor([[3, 4, 5], [6, 0, 0]])
+    read(model, full, None)
+    read(model, padded, (padded != 0).long())
+    assert not warnings
+    read(model, padded, None)
+    (warning,) = warnings
+    assert "passing in an `attention_mask` since your input_ids may be padded" in warning
