@@ -1,14 +1,15 @@
 """The base of all models: checked weights and inputs, and the code beside the weights."""
 
 import json
-import math
 import os
 import shutil
+from collections.abc import Iterable
 from inspect import signature
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers import __version__ as transformers_version
@@ -56,11 +57,12 @@ class CheckedPreTrainedModel(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
-        """Load a checkpoint; the arguments are those of transformers.
+        """Load a checkpoint, or weights given as `state_dict`; the arguments are transformers' own.
 
         Raises:
             ValueError: If a file is refused, weights are missing, not read by the model, not of a
-                floating-point type or not finite, or config or tokenizer are of other weights.
+                floating-point type or not finite, also in the `dtype` to load them with, or config
+                or tokenizer are of other weights.
             RuntimeError: If a weight has another shape than in the config, as in transformers.
         """
         loaded = super().from_pretrained(*args, **kwargs)
@@ -83,22 +85,28 @@ class CheckedPreTrainedModel(PreTrainedModel):
         load_config: "LoadStateDictConfig",
         expected_keys: list[str] | None = None,
     ) -> "tuple[LoadStateDictInfo, dict[str, object]]":
-        """Load files between two checks; `from_pretrained` calls this with a model on `meta`.
+        """Load weights between two checks; `from_pretrained` calls this with a model on `meta`.
 
         Only this method knows the files: a subfolder, a variant, an adapter or the config can
         change them. At this point the new weights have no memory yet.
         """
         assert isinstance(model, CheckedPreTrainedModel)
-        files = checkpoint_files if expected_keys is None else None  # not an adapter's
+        is_adapter = expected_keys is not None
+        files = None if is_adapter else checkpoint_files
+        source = f"the weights in {load_config.pretrained_model_name_or_path}"
         saved: SavedParts | None = None
         if files:
             saved = _check_files(files, load_config)
-            _check_values(files, model, load_config.is_quantized)
+            weights = chain.from_iterable(load_state_dict(file).items() for file in files)
+            _check_values(weights, source, model, load_config.is_quantized)
+        elif state_dict is not None and not is_adapter:
+            source = "the weights in state_dict"
+            _check_values(state_dict.items(), source, model, load_config.is_quantized)
         info, offloaded = super()._load_pretrained_model(
             model, state_dict, checkpoint_files, load_config, expected_keys
         )
-        if files and not load_config.is_quantized:  # a quantizer has names of its own
-            _check_names_and_shapes(model, info, load_config)
+        if not is_adapter and not load_config.is_quantized:  # a quantizer has names of its own
+            _check_names_and_shapes(model, info, source, load_config.ignore_mismatched_sizes)
         if files and saved:
             folder = _folder_of_parts(files, load_config)
             checkpoint = str(load_config.pretrained_model_name_or_path)
@@ -310,25 +318,38 @@ def _folder_of_parts(files: list[str], load_config: "LoadStateDictConfig") -> Pa
     return Path(files[0]).parent
 
 
-def _check_values(files: list[str], model: PreTrainedModel, is_quantized: bool) -> None:
-    """Raise ValueError unless the weights of the model are of a floating-point type and finite."""
+def _check_values(
+    weights: Iterable[tuple[str, Tensor]], source: str, model: PreTrainedModel, is_quantized: bool
+) -> None:
+    """Raise ValueError unless the weights of the model are of a floating-point type and finite.
+
+    They must also be finite in the type in which the model holds them. `source` says where they
+    are from, such as "the weights in FOLDER".
+    """
     expected = model.state_dict()
     prefix = f"{model.base_model_prefix}."
-    where = f"the weights in {Path(files[0]).parent} are not"
-    for name, weight in chain.from_iterable(load_state_dict(file).items() for file in files):
+    for name, weight in weights:
         # A base model and its heads load each other's checkpoints.
         names = {name, prefix + name, name.removeprefix(prefix)} & expected.keys()
         is_read_as_float = any(expected[name].is_floating_point() for name in names)
         if not is_read_as_float or weight.numel() == 0:
             continue
+        read_as = min(names)
         if not weight.is_floating_point() and not is_quantized:
             raise ValueError(
-                f"{where} of a floating-point type: {min(names)} {weight.dtype}. Save them as "
-                "float32, float16 or bfloat16"
+                f"{source} are not of a floating-point type: {read_as} {weight.dtype}. Save them "
+                "as float32, float16 or bfloat16"
             )
         # Least and largest take no copy of a matrix, as `isfinite` would.
-        if not all(map(math.isfinite, weight.float().aminmax())):
-            raise ValueError(f"{where} finite: {min(names)}. Train the model again")
+        extremes = torch.stack(weight.float().aminmax())
+        if not extremes.isfinite().all():
+            raise ValueError(f"{source} are not finite: {read_as}. Train the model again")
+        dtype = expected[read_as].dtype
+        if not is_quantized and not extremes.to(dtype).isfinite().all():
+            raise ValueError(
+                f"{source} are too large for {dtype}: {read_as} has numbers up to "
+                f"{extremes.abs().max():.6g}. Load them with dtype=torch.float32"
+            )
 
 
 def is_of_model(name: str, model: PreTrainedModel) -> bool:
@@ -349,14 +370,13 @@ def _part_of(name: str) -> str:
 
 
 def _check_names_and_shapes(
-    model: PreTrainedModel, info: "LoadStateDictInfo", load_config: "LoadStateDictConfig"
+    model: PreTrainedModel, info: "LoadStateDictInfo", source: str, ignore_mismatched_sizes: bool
 ) -> None:
     """Raise unless a model got all its weights, in their shapes.
 
     A head may start from the checkpoint of a base model or of another head; its own parts may then
     be new. A part that got any weight must have got all.
     """
-    where = load_config.pretrained_model_name_or_path
     class_name = type(model).__name__
     architectures = model.config.architectures or [class_name]
     is_whole = model.base_model is model or class_name in architectures
@@ -367,8 +387,7 @@ def _check_names_and_shapes(
         missing = [name for name in missing if _part_of(name) in begun_parts]
     if missing:
         raise ValueError(
-            f"the weights in {where} lack {', '.join(missing[:3])}. Save the whole model with "
-            "save_pretrained"
+            f"{source} lack {', '.join(missing[:3])}. Save the whole model with save_pretrained"
         )
     reader: Any = (
         model if is_whole else model.base_model
@@ -376,13 +395,13 @@ def _check_names_and_shapes(
     unread = sorted(name for name in info.unexpected_keys if is_of_model(name, reader))
     if unread:
         raise ValueError(
-            f"the weights in {where} hold {', '.join(unread[:3])}, which the model of its "
-            f"{CONFIG_NAME} does not read. Restore the config that they were saved with"
+            f"{source} hold {', '.join(unread[:3])}, which the model of its config does not read. "
+            "Restore the config that they were saved with"
         )
-    if info.mismatched_keys and not load_config.ignore_mismatched_sizes:
+    if info.mismatched_keys and not ignore_mismatched_sizes:
         name, found, expected = min(info.mismatched_keys)
         raise RuntimeError(
-            f"the weights in {where} have other shapes than the config asks for: {name} "
+            f"{source} have other shapes than the config asks for: {name} "
             f"{tuple(found)} instead of {tuple(expected)}. Correct the config, or begin these "
             "weights anew with ignore_mismatched_sizes=True"
         )

@@ -118,6 +118,49 @@ def test_weights_that_the_model_cannot_have_are_refused(
         change_weights(tmp_path, lambda weights: (weights.clear(), weights.update(whole)))
 
 
+def tiny_head(family: str) -> Any:
+    if family == "self_attentive":
+        return tiny_model(SelfAttentiveForSequenceClassification)
+    return tiny_translator()
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+@every_family
+def test_weights_that_are_handed_over_are_checked_as_those_of_a_file(
+    family: str, kind: str
+) -> None:
+    """The error about other files than safetensors advises to hand the weights over."""
+    change, message = DAMAGE[kind]
+    head = tiny_head(family)
+    for name in NAMES[family]:
+        weights = {key: weight.clone() for key, weight in head.state_dict().items()}
+        change(weights, name)
+        with pytest.raises((ValueError, RuntimeError), match=message.format(name=name)):
+            type(head).from_pretrained(None, config=head.config, state_dict=weights)
+
+
+@every_family
+def test_weights_that_are_handed_over_are_loaded(family: str) -> None:
+    head = tiny_head(family)
+    weights = head.state_dict()
+    loaded = type(head).from_pretrained(None, config=head.config, state_dict=dict(weights))
+    torch.testing.assert_close(loaded.state_dict(), weights, rtol=0, atol=0)
+
+
+@every_family
+def test_weights_too_large_for_the_type_to_load_them_with_are_refused(
+    family: str, tmp_path: Path
+) -> None:
+    """They would come back as infinities."""
+    save_head(family, tmp_path)
+    name = NAMES[family][0]
+    change_weights(tmp_path, lambda weights: weights[name].view(-1)[0].fill_(70_000))
+    load = FAMILIES[family].auto_class.from_pretrained
+    with pytest.raises(ValueError, match=rf"too large for torch.float16: {name} .* up to 70000\."):
+        load(tmp_path, dtype=torch.float16)
+    assert load(tmp_path, dtype=torch.bfloat16).dtype == torch.bfloat16
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

@@ -46,19 +46,25 @@ def assert_freshly_initialised(model: SelfAttentivePreTrainedModel, only: set[st
 
 
 @tiny.every_model(tiny.OWN_MODELS)
-def test_new_weights_and_those_missing_in_a_checkpoint_start_glorot_uniform(
+def test_new_weights_and_those_of_other_shapes_start_glorot_uniform(
     model_class: type, fields: dict[str, Any], poisoned_memory: None
 ) -> None:
-    """Every second weight is missing in a state dict; at first it is bare memory."""
+    """Every second weight of a state dict has another shape; at first it is bare memory."""
     fields = {**MANY, **fields}
     new = model_class(tiny.tiny_config(**fields))
     assert_freshly_initialised(new, set(dict(new.named_parameters())))
     saved = tiny.tiny_model(model_class, **fields)
     names = sorted(dict(saved.named_parameters()))
-    for missing in (set(names[::2]), set(names[1::2])):
-        kept = {name: w for name, w in saved.state_dict().items() if name not in missing}
-        model = model_class.from_pretrained(None, config=saved.config, state_dict=dict(kept))
-        assert_freshly_initialised(model, missing)
+    for begun_anew in (set(names[::2]), set(names[1::2])):
+        kept = {name: w for name, w in saved.state_dict().items() if name not in begun_anew}
+        other_shapes = {name: torch.zeros(1, 2, 3, 4) for name in begun_anew}
+        model = model_class.from_pretrained(
+            None,
+            config=saved.config,
+            state_dict=kept | other_shapes,
+            ignore_mismatched_sizes=True,
+        )
+        assert_freshly_initialised(model, begun_anew)
         for name, weight in kept.items():
             assert torch.equal(model.state_dict()[name], weight)
 
