@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable
+from copy import deepcopy
 from inspect import signature
 from itertools import chain
 from pathlib import Path
@@ -137,13 +138,16 @@ class CheckedPreTrainedModel(PreTrainedModel):
         weights, and the config and the tokenizer that belong to them.
 
         Raises:
-            ValueError: If `push_to_hub` comes with `state_dict` or `variant`.
+            ValueError: If `push_to_hub` comes with `state_dict` or `variant`, or a weight has
+                another shape than the config asks for, so that what is saved could not be loaded.
+            StrictDataclassClassValidationError: If the config allows no model.
         """
         if push_to_hub and (state_dict is not None or kwargs.get("variant")):
             raise ValueError(
                 "push_to_hub=True sends the weights of the model under their usual name; leave "
                 "state_dict and variant out, or save first and upload the folder"
             )
+        self._check_shapes_to_save(state_dict or self.state_dict())
         # Set each time, because the references of a config from the Hub point to its repository.
         vars(self.config).pop("custom_pipelines", None)
         for name, value in self.code_references().items():
@@ -155,6 +159,25 @@ class CheckedPreTrainedModel(PreTrainedModel):
             names = signature(self.push_to_hub).parameters.keys() - {"repo_id"}
             options = {name: kwargs[name] for name in names if name in kwargs}
             self.push_to_hub(kwargs.get("repo_id", Path(save_directory).name), **options)
+
+    def _check_shapes_to_save(self, weights: dict[str, Tensor]) -> None:
+        """Raise ValueError unless weights have the shapes of a new model of the config."""
+        if getattr(self, "hf_quantizer", None) is not None:  # which has shapes of its own
+            return
+        config: Any = deepcopy(self.config)
+        config.validate()
+        with torch.device("meta"):  # takes no memory and no random numbers
+            expected = type(self)(config).state_dict()
+        for name in sorted(expected.keys() & weights.keys()):
+            found = tuple(weights[name].shape)
+            asked = tuple(expected[name].shape)
+            if found != asked:
+                raise ValueError(
+                    f"{name} has the shape {found}, but the config asks for {asked}, so what is "
+                    "saved could not be loaded. For other words, call resize_token_embeddings of "
+                    f"the {type(self).__name__} and not of a part of it; for other labels or "
+                    "sizes, set the config back, save, and load with ignore_mismatched_sizes=True"
+                )
 
     def _write_beside_weights(self, folder: Path) -> None:
         """Write `json_files` and `SHA256SUMS`; give the weights the mode of the config."""
