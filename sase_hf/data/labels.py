@@ -114,8 +114,10 @@ class LabelColumn:
         """The type of a column of encoded labels."""
         if self.kind == SINGLE_LABEL:
             return ClassLabel(names=list(self.names))
-        is_score = self.kind == REGRESSION and len(self.names) == 1
-        return Value("float32") if is_score else List(Value("float32"))
+        if self.kind == MULTI_LABEL:
+            return List(Value("float32"))
+        number = Value("float64")  # a row has the number of its file; batches round it to float32
+        return number if len(self.names) == 1 else List(number)
 
     def encode(self, cell: object) -> EncodedLabel | None:
         """Return the label as the loss takes it, None for no label; ValueError if unknown."""
@@ -134,9 +136,7 @@ class LabelColumn:
             return self.names[label]
         if self.kind == MULTI_LABEL:
             return [name for name, applies in zip(self.names, label, strict=True) if applies]
-        if isinstance(label, list):
-            return [_as_written(number) for number in label]
-        return _as_written(label)
+        return label
 
     @cached_property
     def _ids(self) -> dict[str, int]:
@@ -352,9 +352,3 @@ def _require_names(names: Sequence[str], least: int) -> None:
             f"at least {least} are needed. Add rows with other labels, or list every label in "
             "--label_names",
         )
-
-
-def _as_written(number: float) -> float:
-    """Return a number of a file, such as 0.23, for the nearest of float32, 0.23000000417232513."""
-    shortest = np.float32(number)
-    return float(str(shortest)) if shortest == number else number
