@@ -42,6 +42,11 @@ def set_up(**options: Any) -> TrainingSetup:
     return parse_arguments(LabelTask, flags(**{**TINY_MODEL, **options})).assemble()
 
 
+def check_set_up(**options: Any) -> None:
+    task = parse_arguments(LabelTask, flags(**{**TINY_MODEL, **options}))
+    task.check(task.assemble())
+
+
 def test_setup_joins_the_vectors_and_words_of_several_files(
     reviews: dict[str, str], tmp_path: Path
 ) -> None:
@@ -216,6 +221,42 @@ def test_setup_scales_the_targets_of_a_regression(tmp_path: Path) -> None:
     write_rows(tmp_path / "rows.jsonl", [{"text": "warm soup", "label": 2.5}] * 2)
     config = set_up(**options).model.config
     assert (config.target_mean, config.target_deviation) == ((2.5,), (1.0,))
+
+
+def test_setup_scales_many_equal_targets_by_one(tmp_path: Path) -> None:
+    """Of 200 times 0.1 the deviation is computed as 1e-17."""
+    rows = [{"text": "warm soup", "label": 0.1}] * 200
+    file = write_rows(tmp_path / "rows.jsonl", rows)
+    assert set_up(do_train=True, train_file=file).model.config.target_deviation == (1.0,)
+
+
+@pytest.mark.parametrize(
+    ("targets", "distance"),
+    [
+        ([1.7e9 + minute for minute in range(60)], "128"),
+        ([1e15 + number for number in range(60)], "6.71e\\+07"),
+        ([[number / 7, 1.7e9 + number] for number in range(60)], "128"),
+    ],
+)
+def test_setup_refuses_targets_that_float32_does_not_tell_apart(
+    targets: list[Any], distance: str, tmp_path: Path
+) -> None:
+    rows = [{"text": "warm soup", "label": value} for value in targets]
+    file = write_rows(tmp_path / "rows.jsonl", rows)
+    options = {"do_train": True, "train_file": file, "problem_type": "regression"}
+    with pytest.raises(ValueError, match=f"train rows .* {distance} apart; subtract an offset"):
+        check_set_up(**options)
+
+
+def test_setup_takes_a_few_near_targets_to_evaluate_where_those_learnt_are_far_apart(
+    tmp_path: Path,
+) -> None:
+    """Dates of ten years, and of an hour: the rounding is far below the errors of the model."""
+    files = {}
+    for name, seconds in (("train", 5_000_000), ("validation", 60)):
+        rows = [{"text": "warm soup", "label": 1.7e9 + seconds * row} for row in range(60)]
+        files[f"{name}_file"] = write_rows(tmp_path / f"{name}.jsonl", rows)
+    check_set_up(do_train=True, problem_type="regression", **files)
 
 
 def test_setup_takes_a_ready_tokenizer_and_sets_its_length(

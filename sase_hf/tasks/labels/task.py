@@ -58,6 +58,8 @@ NUM_FOLDS = 5
 LEAST_FOR_FOLDS = 20  # rows, four in each fold; of fewer, a model learns nothing to measure
 MAX_BYTES_OF_FEW = 4_000_000  # of their file; a larger one is not read to count its rows
 
+MAX_ROUNDING = 0.01  # of numbers to learn, as a share of their deviation
+
 MAX_LINEAR_WEIGHTS = 10_000_000  # in 40 megabytes; a default, which the flag can exceed
 
 HEADS: Mapping[str, type[PreTrainedModel]] = {
@@ -290,7 +292,8 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
         return {"ignore_mismatched_sizes": self.arguments.model.ignore_mismatched_sizes}
 
     def check(self, setup: TrainingSetup) -> None:
-        """Raise ValueError if rows are marked and the model has no attention."""
+        """Raise ValueError for numbers that float32 rounds, and for marks without an attention."""
+        _check_rounding(setup)
         if not self.arguments.run.do_train or not count_marked(setup.tokens["train"]):
             return
         if not _has_attention(setup):
@@ -567,8 +570,54 @@ def _label_fields(rows: Rows) -> dict[str, Any]:
         return {**fields, "target_mean": None, "target_deviation": None}
     train = rows.splits.get("train")
     if train is not None:
-        targets = np.array(train["label"][:], dtype=np.float64)
-        targets = targets.reshape(len(targets), -1)
+        targets = _targets(train)
         fields["target_mean"] = targets.mean(0).tolist()
-        fields["target_deviation"] = [float(value) or 1.0 for value in targets.std(0)]
+        fields["target_deviation"] = _deviations(targets).tolist()
     return fields
+
+
+def _targets(rows: Dataset) -> np.ndarray:
+    """Return the numbers of the rows of a regression, (N, C) in float64."""
+    targets = np.array(rows["label"][:], dtype=np.float64)
+    return targets.reshape(len(targets), -1)
+
+
+def _deviations(targets: np.ndarray) -> np.ndarray:
+    """Return the deviation of each output, (C,), from targets (N, C); 1 where all are equal."""
+    are_equal = targets.min(0) == targets.max(0)  # of many equal ones, `std` is not exactly 0
+    return np.where(are_equal, 1.0, targets.std(0))
+
+
+def _check_rounding(setup: TrainingSetup) -> None:
+    """Raise ValueError if float32 cannot tell the numbers of a regression apart.
+
+    Labels and answers of a model are float32. Of dates in seconds it has one number in 128: those
+    of a minute become one, and a model that answers it seems right. The rounding is compared with
+    the deviation of the training rows or, if that is larger, of the rows themselves.
+    """
+    rows = setup.rows
+    if rows.answers.has_labels:
+        return
+    learned = setup.model.config.target_deviation
+    if "train" in rows.splits:
+        learned = _deviations(_targets(rows.splits["train"]))
+    for name, split in rows.splits.items():
+        if "label" not in split.column_names:
+            continue
+        targets = _targets(split)
+        deviations = _deviations(targets)
+        if learned is not None:
+            deviations = np.maximum(deviations, learned)
+        with np.errstate(over="ignore"):  # beyond float32, where the distance is no number
+            distances = np.spacing(np.abs(targets).max(0).astype(np.float32))
+        for column, distance in enumerate(distances):
+            if distance <= MAX_ROUNDING * deviations[column]:
+                continue
+            lowest = targets[:, column].min()
+            highest = targets[:, column].max()
+            raise refusal(
+                f"the {name} rows have numbers from {lowest:.15g} to {highest:.15g} as "
+                f"{rows.label_names[column]!r}, with a deviation of {deviations[column]:.3g}, but "
+                f"in float32, as a model computes, such numbers are {distance:.3g} apart",
+                f"subtract an offset from all of them, such as {lowest:.0f}",
+            )
