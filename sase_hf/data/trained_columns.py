@@ -15,6 +15,7 @@ from .sources import written_otherwise
 logger = logging.getLogger(__name__)
 
 ROWS_NAME = "training_rows.json"  # in the folder of a run: where its training rows come from
+SETTINGS = "settings"  # its entry that is not about the rows: what a resumed run must have again
 
 _Arguments = TypeVar("_Arguments", bound=SourceArguments)
 
@@ -100,7 +101,7 @@ def warn_of_learned_rows(
         return
     before = training_rows_of(checkpoint)
     now = json.loads(json.dumps(redact(read)))
-    names = (before.keys() | now.keys()) - {"file"}  # which may have been renamed
+    names = (before.keys() | now.keys()) - {"file", SETTINGS}  # a file may have been renamed
     if before and all(before.get(name) == now.get(name) for name in names):
         return
     origin = "does not say on which rows it was trained"

@@ -19,7 +19,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import sort_checkpoints
 from transformers.utils import CONFIG_NAME
 
-from ..data.trained_columns import ROWS_NAME
+from ..data.trained_columns import ROWS_NAME, SETTINGS, training_rows_of
 from ..models.checked_files import sha256_of
 from ..utils.errors import refusal
 from ..utils.files import FilePath, flush_to_disk, write_text
@@ -164,13 +164,45 @@ def check_same_rows(output_dir: FilePath, source: Mapping[str, Any], process: in
     changes = [
         f"{name} {value} and not {rows.get(name)}"
         for name, value in first_rows.items()
-        if rows.get(name) != value
+        if name != SETTINGS and rows.get(name) != value
     ]
     if changes:
         raise refusal(
             f"the run in {output_dir} trains on other rows, {', '.join(changes)}",
             "choose another --output_dir",
         )
+
+
+def check_same_settings(
+    output_dir: FilePath,
+    checkpoint: FilePath | None,
+    settings: Mapping[str, Any],
+    process: int = 0,
+) -> None:
+    """Raise ValueError if a run would go on from a checkpoint with other settings.
+
+    The record of the rows holds those of the run; one of an older version has none, and goes on
+    with any.
+    """
+    now = json.loads(json.dumps(redact(settings)))
+    if checkpoint is not None:
+        begun = training_rows_of(str(checkpoint)).get(SETTINGS, {})
+        changes = [
+            f"{name} = {value} and not {now.get(name)}"
+            for name, value in begun.items()
+            if now.get(name) != value
+        ]
+        if changes:
+            raise refusal(
+                f"the run of {checkpoint} has {', '.join(changes)}",
+                "repeat what it has to go on, or begin another run in another --output_dir",
+            )
+    path = Path(output_dir, ROWS_NAME)
+    if process == 0:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        # What was begun without reaching a checkpoint begins anew, with any settings.
+        if checkpoint is None or SETTINGS not in record:
+            write_text(path, json.dumps({**record, SETTINGS: now}))
 
 
 def checkpoint_to_resume(requested: str | None, output_dir: FilePath) -> Path | None:

@@ -41,6 +41,7 @@ from ..utils.text import Table, one_line
 from .arguments import LOWER_IS_BETTER, RunArguments, changed_arguments
 from .checkpoints import (
     check_same_rows,
+    check_same_settings,
     check_unused,
     checkpoint_to_resume,
     list_checkpoints,
@@ -165,6 +166,8 @@ class _Run:
         if args.do_train:
             read = self.task.what_is_read(self.setup.rows)
             check_same_rows(self.output_dir, read, args.process_index)
+            stays = self.task.what_stays(self.setup)
+            check_same_settings(self.output_dir, checkpoint, stays, args.process_index)
             held_out = self.setup.rows.sources.get("validation", {})
             warn_of_learned_rows(self.task.arguments.model.model_name_or_path, read, held_out)
         if self.must_push and args.process_index == 0:  # now, and not after hours of training

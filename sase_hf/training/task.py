@@ -37,6 +37,7 @@ from .trainer import SelfAttentiveTrainer
 
 Predictions = Any  # of a Trainer: an array (B, ...), or several
 
+READ_AFTER_TRAINING = ("answer_error",)  # fields that a training with another value reads alike
 NUM_UPDATES = 1500  # of a training whose number of epochs the rows decide
 
 
@@ -131,6 +132,31 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
             "text_column_names": rows.text_columns,
             "label_column_name": rows.label_columns,
             "shuffle_seed": self.arguments.data.shuffle_seed,
+        }
+
+    def what_stays(self, setup: TrainingSetup) -> dict[str, Any]:
+        """Return the settings that a resumed run must have again, by flag.
+
+        They decide the order of the rows, how much of a text is read, and the loss. The length of
+        the training may change, and the number of processes if an update keeps its rows.
+        """
+        run = self.arguments.run
+        config = setup.model.config
+        loss = [
+            name
+            for name in FAMILIES[config.model_type].changeable_fields
+            if name not in READ_AFTER_TRAINING
+        ]
+        return {
+            "seed": run.seed,
+            "data_seed": run.data_seed,
+            "train_sampling_strategy": run.train_sampling_strategy,
+            "dataloader_drop_last": run.dataloader_drop_last,
+            "per_device_train_batch_size x gradient_accumulation_steps x processes": (
+                run.rows_per_update
+            ),
+            "max_seq_length": setup.tokenizer.model_max_length,
+            **{name: getattr(config, name) for name in loss},
         }
 
     def describe(self, setup: TrainingSetup) -> Iterator[str]:

@@ -93,6 +93,7 @@ HELD_OUT = {"file": "a.csv", "split_off": 0.1}
     [
         (READ, ""),
         ({**READ, "file": "renamed.csv"}, ""),
+        ({**READ, "settings": {"seed": 3}}, ""),
         ({**READ, "sha256": "2e"}, "was trained on 90 rows of a.csv, which are not those of now"),
         ({**READ, "rows": 100}, "was trained on 100 rows of a.csv"),
         ({**READ, "corrections": [{"sha256": "3d"}]}, "was trained on 90 rows of a.csv"),

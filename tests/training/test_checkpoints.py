@@ -2,12 +2,14 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sase_hf.training.checkpoints import (
     MANIFEST_NAME,
     check_same_rows,
+    check_same_settings,
     check_unused,
     checkpoint_to_resume,
     newest_complete_checkpoint,
@@ -93,6 +95,44 @@ def test_folder_of_another_program_run_or_model_is_not_written_into(
     if "manifest.json" in names[-1]:
         with pytest.raises(FileNotFoundError, match=r"checkpoint-4: manifest\.json is .*Restore"):
             checkpoint_to_resume("auto", tmp_path)
+
+
+def begin_run(folder: Path, settings: dict[str, Any] | None = None) -> Path:
+    """Return the checkpoint of a run with these settings; without, of an older version."""
+    check_same_rows(folder, {"file": "a.csv"})
+    if settings is not None:
+        check_same_settings(folder, None, settings)
+    return folder / "checkpoint-1"
+
+
+def test_settings_that_a_resumed_run_must_repeat_are_refused_by_name(tmp_path: Path) -> None:
+    checkpoint = begin_run(tmp_path, {"seed": 3, "class_weights": (1.0, 2.0), "data_seed": None})
+    same = {"seed": 3, "class_weights": [1.0, 2.0], "data_seed": None}
+    check_same_settings(tmp_path, checkpoint, {**same, "of_a_newer_version": 1})
+    differences = r"has seed = 3 and not 7, data_seed = None and not 1; repeat what it has"
+    with pytest.raises(ValueError, match=differences):
+        check_same_settings(tmp_path, checkpoint, {**same, "seed": 7, "data_seed": 1})
+
+
+def test_settings_of_a_checkpoint_hold_in_another_folder(tmp_path: Path) -> None:
+    checkpoint = begin_run(tmp_path / "first", {"seed": 3})
+    begin_run(tmp_path / "second")
+    with pytest.raises(ValueError, match="seed = 3 and not 7"):
+        check_same_settings(tmp_path / "second", checkpoint, {"seed": 7})
+    check_same_settings(tmp_path / "second", checkpoint, {"seed": 3})
+    with pytest.raises(ValueError, match="seed = 3 and not 7"):
+        check_same_settings(tmp_path / "second", tmp_path / "second" / "checkpoint-2", {"seed": 7})
+
+
+def test_settings_of_an_older_version_are_not_known(tmp_path: Path) -> None:
+    check_same_settings(tmp_path, begin_run(tmp_path), {"seed": 7})
+
+
+def test_settings_of_a_run_that_reached_no_checkpoint_are_written_anew(tmp_path: Path) -> None:
+    """The first batch may have been too large for the memory."""
+    begin_run(tmp_path, {"seed": 3})
+    checkpoint = begin_run(tmp_path, {"seed": 7})
+    check_same_settings(tmp_path, checkpoint, {"seed": 7})
 
 
 def test_torn_beginning_is_cleared_and_nothing_else(tmp_path: Path) -> None:

@@ -127,6 +127,29 @@ def test_run_refuses_a_folder_of_a_run_with_other_rows(
         train_tiny(tmp_path, **reviews)
 
 
+def test_run_resumes_with_its_own_rows_in_an_update_and_no_others(
+    reviews: dict[str, str], tmp_path: Path
+) -> None:
+    """The length may change, what is saved, and the parts in which an update is computed."""
+    options = {"train_file": reviews["train_file"], "logging_steps": 1}
+    train_tiny(tmp_path, **options, num_train_epochs=1, per_device_train_batch_size=8)
+    options |= {"num_train_epochs": 2, "save_total_limit": 7, "resume_from_checkpoint": "auto"}
+    others = {
+        "per_device_train_batch_size": (24, "x processes = 8 and not 24"),
+        "seed": (7, "has seed = 42 and not 7"),
+        "data_seed": (7, "has data_seed = None and not 7"),
+        "train_sampling_strategy": ("sequential", "has train_sampling_strategy = random and not"),
+        "max_seq_length": (5, "has max_seq_length = 512 and not 5"),
+        "class_weights": ("balanced", "has class_weights = None and not"),
+        "penalty_coef": (0.5, "has penalty_coef = .* and not 0.5"),
+    }
+    for name, (value, message) in others.items():
+        with pytest.raises(ValueError, match=message):
+            train_tiny(tmp_path, **{"per_device_train_batch_size": 8, **options, name: value})
+    options |= {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
+    assert train_tiny(tmp_path, **options)["metrics"]["epoch"] == 2
+
+
 def test_run_predicts_into_no_folder_of_another_run(
     reviews: dict[str, str], tmp_path: Path
 ) -> None:

@@ -313,6 +313,10 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
             "corrections": _origins(rows, "corrections"),
         }
 
+    def what_stays(self, setup: TrainingSetup) -> dict[str, Any]:
+        """Return also the weights of the classes."""
+        return {**super().what_stays(setup), "class_weights": setup.model.config.class_weights}
+
     def describe(self, setup: TrainingSetup) -> Iterator[str]:
         """Yield the number of rows, their columns, and the labels."""
         yield from super().describe(setup)
