@@ -212,6 +212,15 @@ def test_setup_weights_classes_by_the_training_rows_or_as_given(
     assert config.class_weights == pytest.approx(expected)
 
 
+def test_setup_balances_the_classes_that_have_rows(tmp_path: Path) -> None:
+    """The weights have the mean 1 over the rows; that of a class without rows counts nowhere."""
+    rows = [{"text": f"meal {i}", "label": label} for i, label in enumerate("abbb")]
+    options = {"train_file": write_rows(tmp_path / "rows.jsonl", rows), "do_train": True}
+    names = ["a", "b", "none", "nothing"]
+    config = set_up(**options, class_weights=["balanced"], label_names=names).model.config
+    assert config.class_weights == pytest.approx((2, 2 / 3, 1, 1))
+
+
 def test_setup_scales_the_targets_of_a_regression(tmp_path: Path) -> None:
     rows = [{"text": "warm soup", "label": value} for value in (1000.5, 1002.5, 1004.5)]
     options = {"do_train": True, "train_file": write_rows(tmp_path / "rows.jsonl", rows)}

@@ -545,7 +545,7 @@ def _class_weights(asked: list[str], rows: Rows) -> list[float]:
         if train is None:
             raise refusal("--class_weights balanced counts training rows", "give --train_file")
         counts = np.bincount(train["label"][:], minlength=len(rows.label_names))
-        mean_count = counts.sum() / len(counts)
+        mean_count = counts.sum() / np.count_nonzero(counts)  # some labels may have no rows
         return [float(mean_count / count) if count else 1.0 for count in counts]
     try:
         weights = [float(weight) for weight in asked]
