@@ -151,6 +151,26 @@ def test_classifier_learns_several_labels_for_each_text() -> None:
     assert of_matrix.score(NEW, of_matrix.predict(NEW)) == 1
 
 
+def test_classifier_predicts_the_columns_of_a_table_of_labels() -> None:
+    """In their order, which is not that of their names."""
+    columns = {"poor": [stars == 1 for stars in STARS], "great": [stars == 5 for stars in STARS]}
+    labels = Dataset.from_dict(columns).to_pandas().astype(int)
+    model = tiny(num_train_epochs=12, learning_rate=0.02).fit(TEXTS, labels)
+    assert model.classes_.tolist() == ["poor", "great"]
+    assert (model.predict(TEXTS) == labels.to_numpy()).mean() > 0.9
+    assert model.explain(TEXTS[0], target="great").results["target"] == "great"
+
+
+@pytest.mark.parametrize("make", [list, np.array])
+def test_classifier_returns_times(make: Any) -> None:
+    """The names in the model are dates, too, and no numbers of nanoseconds."""
+    times = np.array(["2020-01-01", "2021-01-01"] * 30, dtype="datetime64[ns]")
+    model = tiny().fit(TEXTS, make(times))
+    assert list(model.classes_) == list(times[:2])
+    assert model.model_.config.id2label[0].startswith("2020-01-01T00:00:00")
+    assert 0 <= model.score(TEXTS, make(times)) <= 1
+
+
 def test_classifier_reads_pairs() -> None:
     rows = pair_rows(40)
     pairs = [(row["premise"], row["hypothesis"]) for row in rows]

@@ -76,6 +76,40 @@ def test_rows_of_a_matrix_are_the_classes_with_a_one(make: Any) -> None:
     assert rows.entries["problem_type"] == "multi_label_classification"
 
 
+TIMES = np.array(["2020-01-01", "1999-12-31", "2020-01-01"], dtype="datetime64[ns]")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [np.array, list, lambda times: frame({"when": times})["when"], lambda times: times - TIMES[1]],
+    ids=["array", "list", "series", "durations"],
+)
+def test_labels_that_are_times_stay_times(make: Any) -> None:
+    """As numbers, which numpy makes of them, they would be 946598400000000000."""
+    labels = make(TIMES)
+    rows = fit_rows(TEXTS, labels)
+    assert list(rows.values.values()) == [labels[1], labels[0]]
+    assert not any(isinstance(value, int) for value in rows.values.values())
+    array = as_array(list(rows.values.values()), rows.dtype)
+    assert rows.dtype is None or array.dtype == labels.dtype
+
+
+def test_labels_that_are_no_times_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"label 1 \(counted from 0\) is .*NaT"):
+        fit_rows(TEXTS, np.array(["2020-01-01", "NaT", "2020-01-01"], dtype="datetime64[ns]"))
+
+
+def test_columns_of_a_table_of_labels_are_their_names() -> None:
+    """In the order of the table."""
+    labels = frame({"sad": [0, 0, 1], "fun": [1, 0, 1]})
+    rows = fit_rows(TEXTS, labels, (TEXTS, labels))
+    train = rows.in_memory["train"]
+    assert train.features["label"].feature.names == list(rows.values) == ["sad", "fun"]
+    assert train["label"][:] == [[1], [], [0, 1]]
+    with pytest.raises(ValueError, match=r"columns \['fun', 'sad'\], those to learn \['sad', "):
+        fit_rows(TEXTS, labels, (TEXTS, labels[["fun", "sad"]]))
+
+
 def test_column_of_labels_is_one_label_for_each_text() -> None:
     rows = fit_rows(TEXTS, np.array([["b"], ["a"], ["b"]]))
     assert rows.in_memory["train"]["label"][:] == [1, 0, 1]

@@ -355,7 +355,8 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
 
     It follows the conventions of scikit-learn: `clone`, `cross_val_score` and `GridSearchCV` take
     it. Labels are texts, numbers or other hashable values, one for each text; lists of them where a
-    text has several or none; or a matrix (N, C) of 0 and 1. `predict` returns them as they came.
+    text has several or none; or a matrix (N, C) of 0 and 1, also as a DataFrame, whose columns name
+    the labels. `predict` returns them as they came.
 
     Parameters are flags of `sase_hf train`, under their names; None leaves the choice to that
     command. Every other flag goes into `settings`.
@@ -380,7 +381,7 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
     settings: other flags by name, such as {"class_weights": "balanced", "lstm_hidden_size": 64}.
 
     Attributes of a fitted classifier:
-        classes_: the labels (C,), in order.
+        classes_: the labels (C,), in order; those of a matrix in the order of its columns.
         model_, tokenizer_: as `load_checkpoint` returns them.
         metrics_: what the held-out rows measured, such as `accuracy`; empty without such rows.
         record_: the record of the run.
@@ -402,6 +403,10 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
         of_ids = [values.get(name, known[name]) for name in names]
         # The order of the classes is that of scikit-learn; a checkpoint may have another one.
         self.class_ids_ = np.array(in_order(of_ids))
+        if rows is not None and rows.is_matrix:
+            columns = [names.index(name) for name in values]
+            others = [label_id for label_id in self.class_ids_ if label_id not in columns]
+            self.class_ids_ = np.array([*columns, *others])
         dtype = None if rows is None else rows.dtype
         self.classes_ = as_array([of_ids[label_id] for label_id in self.class_ids_], dtype)
         self.is_matrix_ = rows is not None and rows.is_matrix

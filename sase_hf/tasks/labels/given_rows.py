@@ -37,6 +37,7 @@ WAYS_TO_GIVE_TEXTS = "give a list of texts, or of pairs (text, text_pair)"
 MISSING = ("None", "nan", "<NA>", "NaT")  # how Python, numpy and pandas print no value
 SEVERAL = (list, tuple, set, frozenset)  # labels of one text
 TYPES: dict[type, str] = {bool: "bool", int: "int", float: "float"}
+TIMES = ("M", "m")  # the kinds of dtypes that numpy turns into whole numbers of nanoseconds
 MAX_LISTED = 10
 
 
@@ -90,8 +91,9 @@ def rows_to_fit(
     if len(columns) <= len(TEXT_COLUMNS):
         named["text_column_names"] = ",".join(columns)
     known = None
+    names_of_columns = list(getattr(labels, "columns", []))
     if learns_labels:
-        known = _known_labels(values)
+        known = _known_labels(values, names_of_columns)
         named["problem_type"] = MULTI_LABEL if known.are_several else SINGLE_LABEL
     else:
         _check_numbers(values)
@@ -100,6 +102,7 @@ def rows_to_fit(
         if not isinstance(validation, tuple) or len(validation) != 2:
             kind = type(validation).__name__
             raise refusal(f"validation is a {kind}", "give it as (texts, labels)")
+        _check_columns_of_labels(validation[1], names_of_columns)
         columns, values = _labelled(*validation, list(columns))
         in_memory["validation"] = _dataset(columns, values, known)
     if known is None:
@@ -289,10 +292,21 @@ def _no_text(number: int, value: object) -> Exception:
 
 
 def _plain(values: Any) -> list[Any]:
-    """Return the values of an array, a series, a tensor or a column as those of Python."""
-    if hasattr(values, "tolist"):
+    """Return the values of an array, a series, a tensor or a column as those of Python.
+
+    Times stay those of numpy or pandas, which may be finer than those of Python.
+    """
+    if hasattr(values, "tolist") and not _holds_times(values):
         values = values.tolist()
-    return [value.item() if isinstance(value, np.generic) else value for value in values]
+    return [
+        value.item() if isinstance(value, np.generic) and not _holds_times(value) else value
+        for value in values
+    ]
+
+
+def _holds_times(values: Any) -> bool:
+    """Return whether something of numpy or pandas is a time or a duration, or several of them."""
+    return getattr(getattr(values, "dtype", None), "kind", None) in TIMES
 
 
 def _label_values(labels: Any, num_rows: int) -> list[Any]:
@@ -313,7 +327,7 @@ def _label_values(labels: Any, num_rows: int) -> list[Any]:
 
 def _one_dimension(labels: Any) -> Any:
     """Return labels that may be a table; a single column (N, 1) as (N,), as scikit-learn does."""
-    if hasattr(labels, "to_numpy"):
+    if hasattr(labels, "to_numpy") and not _holds_times(labels):
         labels = labels.to_numpy()
     shape = tuple(getattr(labels, "shape", ()))
     return labels.reshape(-1) if len(shape) == 2 and shape[1] == 1 else labels
@@ -347,7 +361,8 @@ def _is_missing(value: object) -> bool:
 
 
 def _is_no_value(value: object) -> bool:
-    return repr(value) in MISSING
+    is_no_time = _holds_times(value) and bool(np.isnat(value))  # type: ignore[call-overload]
+    return is_no_time or repr(value) in MISSING
 
 
 def _check_numbers(values: Sequence[Any]) -> None:
@@ -366,18 +381,30 @@ def _are_several(values: Sequence[object]) -> bool:
     return isinstance(values[0], SEVERAL)
 
 
-def _known_labels(values: Sequence[Any]) -> _Known:
-    """Return the classes of labels; ValueError if they are none, or two would have one name."""
+def _check_columns_of_labels(labels: Any, learnt: Sequence[Any]) -> None:
+    """Raise ValueError if a table of labels to validate has other columns than that to learn."""
+    names = list(getattr(labels, "columns", []))
+    if names and learnt and names != learnt:
+        raise refusal(
+            f"the labels to validate are columns {names!r:.80}, those to learn {learnt!r:.80}",
+            "give both the same columns in the same order",
+        )
+
+
+def _known_labels(values: Sequence[Any], names_of_columns: Sequence[Any] = ()) -> _Known:
+    """Return the classes of labels; ValueError if they are none, or two would have one name.
+
+    Those of a matrix (N, C) keep their order; a table has the `names_of_columns` (C,).
+    """
     are_several = _are_several(values)
     is_matrix = are_several and _is_matrix(values)
     if is_matrix:
-        found: list[Any] = list(range(len(values[0])))
-    elif are_several:
-        _check_repeats(values)
-        found = _distinct(chain.from_iterable(values))
+        found: list[Any] = list(names_of_columns) or list(range(len(values[0])))
     else:
-        found = _distinct(values)
-    found = [found[place] for place in in_order(found)]
+        if are_several:
+            _check_repeats(values)
+        found = _distinct(chain.from_iterable(values) if are_several else values)
+        found = [found[place] for place in in_order(found)]
     first: dict[str, Any] = {}
     for value in found:
         if isinstance(value, float) and not value.is_integer():
@@ -540,9 +567,14 @@ def in_order(values: Sequence[Any]) -> list[int]:
 
 
 def as_array(values: list[Any], dtype: Any = None) -> np.ndarray:
-    """Return labels as an array (C,), of objects unless all are of one type that numpy has."""
+    """Return labels as an array (C,), of objects unless all are of one type that numpy has.
+
+    `dtype` is that of the labels of a fit, which a checkpoint to start from may have more of.
+    """
     types = {type(value) for value in values}
-    if types in ({str}, {bool}, {int}, {float}):
+    if isinstance(dtype, np.dtype) and dtype.kind in TIMES and str not in types:
+        return np.array(values, dtype=dtype)
+    if types in ({str}, {bool}, {int}, {float}, {np.datetime64}, {np.timedelta64}):
         return np.array(values, dtype=dtype if isinstance(dtype, np.dtype) else None)
     array = np.empty(len(values), dtype=object)
     array[:] = values
