@@ -17,6 +17,7 @@ import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar
 
 import yaml
@@ -26,6 +27,7 @@ from transformers.utils import CONFIG_NAME
 from ..data.arguments import SPLITS
 from ..data.rows import ENDINGS
 from ..utils.cli import add_version
+from ..utils.errors import refusal
 from .arguments import Arguments, RunArguments
 from .task import AnyTask
 
@@ -74,6 +76,7 @@ def arguments_of_program(
     """
     parser = _build_parser(None, task.argument_groups, shows_all=False)
     parser.is_of_program = True
+    _check_values(parser, entries)
     return _parse(task, parser, flag_words(entries), in_memory)
 
 
@@ -94,7 +97,7 @@ def parse_arguments(
 
 
 class _Parser(HfArgumentParser):
-    """A parser that raises ValueError where a program gives the flags.
+    """A parser that raises ValueError where a program or a recipe gives the flags.
 
     A command line ends with its usage and the error.
     """
@@ -107,6 +110,35 @@ class _Parser(HfArgumentParser):
         super().error(message)
 
 
+def _check_values(
+    parser: _Parser, entries: Mapping[str, Any], origins: Mapping[str, Path] = MappingProxyType({})
+) -> None:
+    """Raise ValueError for the first entry whose flag is unknown, or does not take its value.
+
+    `origins` are the files of the entries, as those of `_Recipe`.
+    """
+    is_of_program = parser.is_of_program
+    parser.is_of_program = True
+    try:
+        for name, value in entries.items():
+            where = f"recipe {origins[name]}: " if name in origins else ""
+            try:
+                _, unknown = parser.parse_known_args(flag_words({name: value}))
+            except ValueError as fault:
+                raise refusal(f"{where}{name} is {value!r:.80}", str(fault)) from None
+            if not unknown:
+                continue
+            if unknown[0].startswith("--"):
+                raise ValueError(f"{where}{_unknown_message(unknown[0], _known(parser))}")
+            raise refusal(f"{where}{name} is {value!r:.80}", "it takes one value")
+    finally:
+        parser.is_of_program = is_of_program
+
+
+def _known(parser: _Parser) -> set[str]:
+    return {action.dest for action in parser._actions}
+
+
 def _parse(
     task: type[TaskT], parser: _Parser, words: list[str], in_memory: Collection[str] = ()
 ) -> TaskT:
@@ -116,10 +148,11 @@ def _parse(
     note_given_twice(typed)
     if not words[0].startswith("-"):
         recipe = _Recipe(os.path.expanduser(words[0]))
+        _check_values(parser, recipe.entries, recipe.origins)
         words = [*flag_words(recipe.entries), *words[1:]]
     given, unknown = parser.parse_known_args(words)
     if unknown:
-        raise ValueError(_unknown_message(unknown[0], {action.dest for action in parser._actions}))
+        raise ValueError(_unknown_message(unknown[0], _known(parser)))
     for split in in_memory:
         setattr(given, f"{split}_file", IN_MEMORY)
     names = task.presets(given)

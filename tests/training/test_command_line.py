@@ -106,6 +106,26 @@ def test_recipe_that_cannot_be_read_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("learning_rate: [1, 2]", r"learning_rate is \['1', '2'\]; it takes one value"),
+        ("num_hops: true", "num_hops is 'true'; argument --num_hops: invalid int value"),
+        ("seed: 3.0", "seed is '3.0'; argument --seed: invalid int value"),
+        ("report: maybe", "report is 'maybe'; argument --report"),
+        ("level: line", "level is 'line'; argument --level: invalid choice"),
+        ("penalty_coeff: 3", "there is no flag --penalty_coeff; did you mean --penalty_coef"),
+    ],
+)
+def test_recipe_and_entry_of_a_value_that_no_flag_takes_are_named(
+    recipe: Any, text: str, message: str
+) -> None:
+    """The recipe is the one that holds the entry, and not the one that is based on it."""
+    below = recipe(text, "below.yaml")
+    with pytest.raises(ValueError, match=rf"^recipe {re.escape(below)}: {message}"):
+        parse_arguments(LabelTask, [recipe("base: below.yaml\nnum_train_epochs: 1")])
+
+
+@pytest.mark.parametrize(
     ("words", "name"),
     [
         ("--train_file=a.csv --embedding_dropout=0.1", "new_model"),
@@ -166,6 +186,8 @@ def test_arguments_of_a_program_are_those_of_the_command_with_a_file() -> None:
     assert changed_arguments(made.run) == changed_arguments(of_command.run)
     with pytest.raises(ValueError, match=r"--seed.*invalid int value: 'three'"):
         arguments_of_program(LabelTask, {"seed": "three"})
+    with pytest.raises(ValueError, match=r"learning_rate is \(1, 2\); it takes one value"):
+        arguments_of_program(LabelTask, {"learning_rate": (1, 2)})
 
 
 def test_parse_arguments_refuses_unknown_flag_and_names_the_closest() -> None:
