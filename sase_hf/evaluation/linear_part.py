@@ -10,6 +10,7 @@ and then n `NUM_PAIRS` pairs, L labels or numbers.
 """
 
 import logging
+import math
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -103,6 +104,22 @@ class LearnedWords(NamedTuple):
         """
         return regression_of(self.counts, self.labels, self.linear_part, self.config, strength)
 
+    def rows_at(self, places: np.ndarray) -> "LearnedWords":
+        """Return the words of some of the rows, those where `places` (N,) are true."""
+        return self._replace(counts=self.counts[places], labels=self.labels[places])
+
+    def loss_of(self, regression: WordRegression) -> float:
+        """Return the sum of the losses of the rows if the words alone count, as they usually do.
+
+        Errors of numbers are in deviations.
+        """
+        problem = _problem_of(self.config)
+        labels = torch.from_numpy(self.labels)
+        if not answers_of(self.config).has_labels:
+            labels = regression.centred(labels)
+        logits = problem.usual[1] * regression.outputs_of(self.counts)
+        return problem.loss(logits, labels, self.config).item()
+
 
 class Fit(NamedTuple):
     """A regression, the scales that go with it, and how well both do on the validation rows."""
@@ -149,7 +166,7 @@ def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = Non
     clear(model.linear_part)
     strength = STRENGTHS[0]
     if validation is None:
-        strength = _strength_without_validation(train, model)
+        strength = _strength_without_validation(words)
     regression = words.regression(strength)
     if regression is None:
         logger.info("linear part: none, because no word of the training rows tells labels apart")
@@ -256,22 +273,30 @@ def regression_of(
     return WordRegression(weights, bias, mean, deviation, strength)
 
 
-def _strength_without_validation(train: Dataset, model: Any) -> float:
+def _strength_without_validation(words: LearnedWords) -> float:
     """Return the C that suits a tenth of the training rows best, for a regression on the others.
 
-    The hops have learned all of these rows, so they have no say here.
+    The words count there as they usually do, as they will in the model. The hops have learned all
+    of these rows, so they have no say.
     """
-    if train.num_rows < ROWS_PER_JUDGED:
-        return STRENGTHS[0]
-    numbers = np.arange(train.num_rows)
-    is_judged = numbers % ROWS_PER_JUDGED == 0
-    judged = train.select(numbers[is_judged])
-    words = words_of(train.select(numbers[~is_judged]), model)
-    usual = words.regression(STRENGTHS[0])
-    if usual is None:
-        return STRENGTHS[0]
-    of_hops = torch.from_numpy(usual.mean).expand(judged.num_rows, -1)  # the same for each row
-    return best_fit(of_hops, usual, words, judged, model).regression.strength
+    best = STRENGTHS[0]
+    num_rows = len(words.labels)
+    if num_rows < ROWS_PER_JUDGED:
+        return best
+    is_judged = np.arange(num_rows) % ROWS_PER_JUDGED == 0
+    judged = words.rows_at(is_judged)
+    others = words.rows_at(~is_judged)
+    least_loss = math.inf
+    for strength in STRENGTHS:
+        regression = others.regression(strength)
+        if regression is None:
+            break
+        loss = judged.loss_of(regression)
+        if least_loss - loss < LEAST_GAIN:
+            break
+        best = strength
+        least_loss = loss
+    return best
 
 
 def best_fit(

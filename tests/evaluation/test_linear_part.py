@@ -133,6 +133,15 @@ def test_a_tenth_of_the_rows_chooses_without_validation_rows(
     assert "(C = 2)" in caplog.text
 
 
+def test_a_tenth_of_the_rows_compares_words_that_count_as_usual(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A smaller C with a larger scale would do as well, but the scale stays."""
+    caplog.set_level("INFO")
+    fit_linear_part(model_of(), rows_of(ONE_LABEL, 400))
+    assert "(C = 2)" in caplog.text
+
+
 def test_pairs_tell_apart_what_words_cannot() -> None:
     texts = [[GOOD, BAD], [BAD, GOOD]] * 20
     rows = Dataset.from_dict({"input_ids": texts, "labels": [0, 1] * 20})
