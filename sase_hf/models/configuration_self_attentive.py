@@ -376,14 +376,12 @@ class SelfAttentiveConfig(CheckedConfig):
                 f"id2label is {names}; each id from 0 to {len(names) - 1} must have its own name"
             )
         inverse = _inverse(names)
-        if self.label2id == inverse:
-            return
-        if self.label2id != self._label2id_as_set:  # edited in place: which map is right?
+        if self.label2id not in (inverse, self._label2id_as_set):  # edited: which map is right?
             raise ValueError(
                 f"label2id is {self.label2id}, but id2label is {names}; set one of them whole, and "
                 "the other follows"
             )
-        self.label2id = inverse  # only `id2label` was edited in place
+        self.label2id = inverse  # `id2label` may have been edited in place
 
     def _check_fields_of_problem(self) -> None:
         problem_type = self.problem_type or "single_label_classification"

@@ -196,3 +196,31 @@ def test_weights_of_other_shapes_than_the_config_are_not_saved(
     with pytest.raises(ValueError, match=f"{message}.* resize_token_embeddings of the"):
         make().save_pretrained(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_weights_that_are_elsewhere_are_not_compared_with_the_config(tmp_path: Path) -> None:
+    """Where several machines hold parts of a model, the one that saves may be given none."""
+    model = with_other_hops_in_the_config()
+    model.save_pretrained(tmp_path, state_dict={})
+    model.save_pretrained(tmp_path, is_main_process=False)
+
+
+class _MadeOfMore(SelfAttentiveModel):
+    def __init__(self, config: Any, extra: int) -> None:
+        super().__init__(config)
+        self.extra = extra
+
+
+def test_model_of_a_class_that_is_made_of_more_than_a_config_is_saved(tmp_path: Path) -> None:
+    model = _MadeOfMore(tiny.tiny_model(SelfAttentiveModel).config, extra=1)
+    model.save_pretrained(tmp_path)
+    assert (tmp_path / "model.safetensors").exists()
+
+
+def test_state_dict_of_an_encoder_begins_a_classifier() -> None:
+    encoder = tiny.tiny_model(SelfAttentiveModel)
+    model = SelfAttentiveForSequenceClassification.from_pretrained(
+        None, config=encoder.config, state_dict=encoder.state_dict()
+    )
+    for name, weight in encoder.state_dict().items():
+        assert torch.equal(model.encoder.state_dict()[name], weight), name
