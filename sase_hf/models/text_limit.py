@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, MutableMapping, Sequence
 from copy import deepcopy
 from functools import partial
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -108,12 +109,12 @@ def encode_within_limit(
     limit = options.get("max_length")
     if limit is None:
         limit = tokenizer.model_max_length
-    elif not isinstance(limit, int) or limit < 1:
+    elif not isinstance(limit, Integral) or limit < 1:
         raise ValueError(f"max_length is {limit!r}; it must be an integer from 1")
     num_cut = [0] * len(texts)
     if not options.get("truncation"):
         return _uncut(tokenizer)(*texts, **options), num_cut
-    parts = needed_texts(tokenizer, texts, limit)
+    parts = needed_texts(tokenizer, texts, int(limit))
     encoded = tokenizer(*parts, **options)
     side_of_token = encoded.sequence_ids(0)  # None for special tokens and padding
     num_special = tokenizer.num_special_tokens_to_add(pair=len(texts) == 2)

@@ -305,6 +305,10 @@ def test_pipeline_refuses_a_limit_that_is_not_an_integer_from_1(
             pipe(TEXT, max_length=max_length)
 
 
+def test_pipeline_takes_a_limit_of_numpy(reader: Any) -> None:
+    assert reader(TEXT, max_length=np.int64(2)) == reader(TEXT, max_length=2)
+
+
 def test_pipeline_refuses_a_model_that_cannot_read_or_show_a_text(
     pair_reader: Any, tokenizer: TokenizersBackend
 ) -> None:

@@ -110,6 +110,11 @@ def test_columns_of_a_table_of_labels_are_their_names() -> None:
         fit_rows(TEXTS, labels, (TEXTS, labels[["fun", "sad"]]))
 
 
+def test_single_columns_of_labels_may_have_different_names() -> None:
+    rows = fit_rows(TEXTS, frame({"zed": [0, 1, 0]}), (TEXTS, frame({"abc": [1, 0, 1]})))
+    assert rows.in_memory["validation"]["label"][:] == [1, 0, 1]
+
+
 def test_column_of_labels_is_one_label_for_each_text() -> None:
     rows = fit_rows(TEXTS, np.array([["b"], ["a"], ["b"]]))
     assert rows.in_memory["train"]["label"][:] == [1, 0, 1]

@@ -257,6 +257,12 @@ def test_setup_refuses_targets_that_float32_does_not_tell_apart(
         check_set_up(**options)
 
 
+def test_setup_takes_equal_targets_of_any_size(tmp_path: Path) -> None:
+    rows = [{"text": "warm soup", "label": 1.7e9}] * 5
+    file = write_rows(tmp_path / "rows.jsonl", rows)
+    check_set_up(do_train=True, train_file=file, problem_type="regression")
+
+
 def test_setup_takes_a_few_near_targets_to_evaluate_where_those_learnt_are_far_apart(
     tmp_path: Path,
 ) -> None:

@@ -384,7 +384,8 @@ def _are_several(values: Sequence[object]) -> bool:
 def _check_columns_of_labels(labels: Any, learnt: Sequence[Any]) -> None:
     """Raise ValueError if a table of labels to validate has other columns than that to learn."""
     names = list(getattr(labels, "columns", []))
-    if names and learnt and names != learnt:
+    are_tables = len(names) > 1 and len(learnt) > 1  # the name of a single column says nothing
+    if are_tables and names != learnt:
         raise refusal(
             f"the labels to validate are columns {names!r:.80}, those to learn {learnt!r:.80}",
             "give both the same columns in the same order",

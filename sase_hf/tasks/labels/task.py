@@ -593,35 +593,25 @@ def _deviations(targets: np.ndarray) -> np.ndarray:
 
 
 def _check_rounding(setup: TrainingSetup) -> None:
-    """Raise ValueError if float32 cannot tell the numbers of a regression apart.
+    """Raise ValueError if float32 cannot tell the numbers to learn apart.
 
     Labels and answers of a model are float32. Of dates in seconds it has one number in 128: those
-    of a minute become one, and a model that answers it seems right. The rounding is compared with
-    the deviation of the training rows or, if that is larger, of the rows themselves.
+    of a minute become one, and a model that answers it seems right.
     """
     rows = setup.rows
-    if rows.answers.has_labels:
+    if rows.answers.has_labels or "train" not in rows.splits:
         return
-    learned = setup.model.config.target_deviation
-    if "train" in rows.splits:
-        learned = _deviations(_targets(rows.splits["train"]))
-    for name, split in rows.splits.items():
-        if "label" not in split.column_names:
-            continue
-        targets = _targets(split)
-        deviations = _deviations(targets)
-        if learned is not None:
-            deviations = np.maximum(deviations, learned)
-        with np.errstate(over="ignore"):  # beyond float32, where the distance is no number
-            distances = np.spacing(np.abs(targets).max(0).astype(np.float32))
-        for column, distance in enumerate(distances):
-            if distance <= MAX_ROUNDING * deviations[column]:
-                continue
-            lowest = targets[:, column].min()
-            highest = targets[:, column].max()
+    targets = _targets(rows.splits["train"])
+    deviations = _deviations(targets)
+    distances = np.spacing(np.abs(targets).max(0).astype(np.float32))
+    for column, name in enumerate(rows.label_names):
+        lowest = targets[:, column].min()
+        highest = targets[:, column].max()
+        distance = distances[column]
+        if lowest < highest and distance > MAX_ROUNDING * deviations[column]:
             raise refusal(
-                f"the {name} rows have numbers from {lowest:.15g} to {highest:.15g} as "
-                f"{rows.label_names[column]!r}, with a deviation of {deviations[column]:.3g}, but "
-                f"in float32, as a model computes, such numbers are {distance:.3g} apart",
+                f"the train rows have numbers from {lowest:.15g} to {highest:.15g} as {name!r}, "
+                f"with a deviation of {deviations[column]:.3g}, but in float32, as a model "
+                f"computes, such numbers are {distance:.3g} apart",
                 f"subtract an offset from all of them, such as {lowest:.0f}",
             )
