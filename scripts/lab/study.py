@@ -79,10 +79,7 @@ class Training(Run):
 
     def check(self) -> None:
         """Raise ValueError if the recipe cannot be read."""
-        try:
-            parse_arguments(self.task, self.words)
-        except SystemExit as error:  # argparse has named the flag, but not the recipe
-            raise ValueError(f"recipe {self.recipe}: a value has the wrong type") from error
+        parse_arguments(self.task, self.words)
 
     def measure(self, log: IO[bytes]) -> Record:
         """Train, or go on from the newest checkpoint, and measure the model."""

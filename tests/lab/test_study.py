@@ -235,5 +235,5 @@ def test_study_refuses_wrong_recipes_before_it_trains(tmp_path: Path) -> None:
         runs_of(tmp_path, str(tmp_path))
     write_run(tmp_path, pooling="median")
     words = ["run", str(tmp_path / "recipes"), f"--records={tmp_path}", f"--runs={tmp_path}"]
-    with pytest.raises(SystemExit, match=r"task\.yaml#one: a value has the wrong type"):
+    with pytest.raises(SystemExit, match=r"task\.yaml: pooling is 'median'"):
         study.main(words)
