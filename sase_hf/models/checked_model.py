@@ -100,13 +100,14 @@ class CheckedPreTrainedModel(PreTrainedModel):
             saved = _check_files(files, load_config)
             weights = chain.from_iterable(load_state_dict(file).items() for file in files)
             _check_values(weights, source, model, load_config.is_quantized)
-        elif state_dict is not None and not is_adapter:
+        elif state_dict and not is_adapter:  # an empty one asks for new weights
             source = "the weights in state_dict"
             _check_values(state_dict.items(), source, model, load_config.is_quantized)
         info, offloaded = super()._load_pretrained_model(
             model, state_dict, checkpoint_files, load_config, expected_keys
         )
-        if not is_adapter and not load_config.is_quantized:  # a quantizer has names of its own
+        are_given = bool(files or state_dict) and not is_adapter
+        if are_given and not load_config.is_quantized:  # a quantizer has names of its own
             ignores_sizes = load_config.ignore_mismatched_sizes
             _check_names_and_shapes(model, info, source, ignores_sizes, are_files=bool(files))
         if files and saved:

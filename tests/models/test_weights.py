@@ -217,6 +217,12 @@ def test_model_of_a_class_that_is_made_of_more_than_a_config_is_saved(tmp_path: 
     assert (tmp_path / "model.safetensors").exists()
 
 
+def test_empty_state_dict_begins_all_weights() -> None:
+    config = tiny.tiny_model(SelfAttentiveModel).config
+    model = SelfAttentiveModel.from_pretrained(None, config=config, state_dict={})
+    assert all(weight.isfinite().all() for weight in model.parameters())
+
+
 def test_state_dict_of_an_encoder_begins_a_classifier() -> None:
     encoder = tiny.tiny_model(SelfAttentiveModel)
     model = SelfAttentiveForSequenceClassification.from_pretrained(
