@@ -10,7 +10,6 @@ and then n `NUM_PAIRS` pairs, L labels or numbers.
 """
 
 import logging
-import math
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -104,12 +103,20 @@ class LearnedWords(NamedTuple):
         """
         return regression_of(self.counts, self.labels, self.linear_part, self.config, strength)
 
+    def regressions(self) -> Iterator[WordRegression]:
+        """Yield the regression for each of the `STRENGTHS`; none where `regression` has none."""
+        for strength in STRENGTHS:
+            regression = self.regression(strength)
+            if regression is None:
+                return
+            yield regression
+
     def rows_at(self, places: np.ndarray) -> "LearnedWords":
         """Return the words of some of the rows, those where `places` (N,) are true."""
         return self._replace(counts=self.counts[places], labels=self.labels[places])
 
-    def loss_of(self, regression: WordRegression) -> float:
-        """Return the sum of the losses of the rows if the words alone count, as they usually do.
+    def usual_fit(self, regression: WordRegression) -> "Fit":
+        """Return the fit of the words alone to these rows, if they count as they usually do.
 
         Errors of numbers are in deviations.
         """
@@ -118,7 +125,8 @@ class LearnedWords(NamedTuple):
         if not answers_of(self.config).has_labels:
             labels = regression.centred(labels)
         logits = problem.usual[1] * regression.outputs_of(self.counts)
-        return problem.loss(logits, labels, self.config).item()
+        loss = problem.loss(logits, labels, self.config).item()
+        return Fit(regression, Scales(*problem.usual), loss, unit=1.0)
 
 
 class Fit(NamedTuple):
@@ -164,23 +172,20 @@ def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = Non
     train = thinned_out(train, model)
     words = words_of(train, model)
     clear(model.linear_part)
-    strength = STRENGTHS[0]
     if validation is None:
-        strength = _strength_without_validation(words)
-    regression = words.regression(strength)
-    if regression is None:
+        fit = _fit_without_validation(words)
+    else:
+        of_hops = logits_of(model, validation)
+        fit = best_of(fit_scales(of_hops, each, validation, model) for each in words.regressions())
+    if fit is None:
         logger.info("linear part: none, because no word of the training rows tells labels apart")
         return Scales(1.0, 0.0)
-    scales = Scales(*_problem_of(model.config).usual)
-    if validation is not None:
-        best = best_fit(logits_of(model, validation), regression, words, validation, model)
-        regression = best.regression
-        scales = best.scales
-    _write(model, regression, scales)
+    scales = fit.scales
+    _write(model, fit.regression, scales)
     seconds = time.perf_counter() - start
     logger.info(
         f"linear part: logits of the hops times {scales.hops:.2f}, of the words times "
-        f"{scales.words:.2f} (C = {regression.strength:g}), {seconds:.1f} s"
+        f"{scales.words:.2f} (C = {fit.regression.strength:g}), {seconds:.1f} s"
     )
     return scales
 
@@ -220,13 +225,14 @@ def clear(linear_part: LinearPart) -> None:
 
 def thinned_out(train: Dataset, model: Any) -> Dataset:
     """Return as many training rows as `MAX_ENTRIES` allows, evenly spaced; fewer are logged."""
-    rows = enough_rows(train, len(answers_of(model.config).names))
-    if rows.num_rows < train.num_rows:
-        logger.info(
-            f"linear part: learns from {rows.num_rows:,} of {train.num_rows:,} training rows, "
-            "evenly spaced, as all would take long"
-        )
-    return rows
+    numbers = enough_row_numbers(train, len(answers_of(model.config).names))
+    if len(numbers) == train.num_rows:
+        return train
+    logger.info(
+        f"linear part: learns from {len(numbers):,} of {train.num_rows:,} training rows, "
+        "evenly spaced, as all would take long"
+    )
+    return train.select(numbers)
 
 
 def words_of(rows: Dataset, model: Any) -> LearnedWords:
@@ -273,44 +279,34 @@ def regression_of(
     return WordRegression(weights, bias, mean, deviation, strength)
 
 
-def _strength_without_validation(words: LearnedWords) -> float:
-    """Return the C that suits a tenth of the training rows best, for a regression on the others.
+def _fit_without_validation(words: LearnedWords) -> Fit | None:
+    """Return the regression with the usual scales; None where it learns nothing.
 
-    The words count there as they usually do, as they will in the model. The hops have learned all
-    of these rows, so they have no say.
+    Its C is the one that suits a tenth of the rows best, for a regression on the others. The words
+    count there as they will in the model. The hops have learned all of these rows, so they have no
+    say.
     """
-    best = STRENGTHS[0]
+    strength = STRENGTHS[0]
     num_rows = len(words.labels)
-    if num_rows < ROWS_PER_JUDGED:
-        return best
-    is_judged = np.arange(num_rows) % ROWS_PER_JUDGED == 0
-    judged = words.rows_at(is_judged)
-    others = words.rows_at(~is_judged)
-    least_loss = math.inf
-    for strength in STRENGTHS:
-        regression = others.regression(strength)
-        if regression is None:
-            break
-        loss = judged.loss_of(regression)
-        if least_loss - loss < LEAST_GAIN:
-            break
-        best = strength
-        least_loss = loss
-    return best
+    if num_rows >= ROWS_PER_JUDGED:
+        is_judged = np.arange(num_rows) % ROWS_PER_JUDGED == 0
+        judged = words.rows_at(is_judged)
+        others = words.rows_at(~is_judged)
+        best = best_of(judged.usual_fit(regression) for regression in others.regressions())
+        if best is not None:
+            strength = best.regression.strength
+    regression = words.regression(strength)
+    return None if regression is None else words.usual_fit(regression)
 
 
-def best_fit(
-    logits: Tensor, usual: WordRegression, words: LearnedWords, rows: Dataset, model: Any
-) -> Fit:
-    """Return the fit of the usual regression or, while it gains, of one that is regularised more.
+def best_of(fits: Iterator[Fit]) -> Fit | None:
+    """Return the first fit or, while each gains, a later one; None if there is none.
 
-    `logits` (B, L) are those of the hops for B validation rows, whose labels choose.
+    No fit is made after one that does not gain.
     """
-    best = fit_scales(logits, usual, rows, model)
-    for strength in STRENGTHS[1:]:
-        regression = words.regression(strength)
-        assert regression is not None  # as the usual one is not
-        fit = fit_scales(logits, regression, rows, model)
+    best = next(fits, None)
+    for fit in fits:
+        assert best is not None  # there was a first one
         if best.loss - fit.loss < LEAST_GAIN * best.unit:
             break
         best = fit
@@ -513,12 +509,6 @@ def _logistic(features: csr_array, labels: Array, weights: Array, strength: floa
 
 
 # ---- features, and the model ---------------------------------------------------------------------
-
-
-def enough_rows(rows: Dataset, num_labels: int) -> Dataset:
-    """Return as many rows as `MAX_ENTRIES` allows, evenly spaced."""
-    numbers = enough_row_numbers(rows, num_labels)
-    return rows if len(numbers) == rows.num_rows else rows.select(numbers)
 
 
 def enough_row_numbers(rows: Dataset, num_labels: int) -> np.ndarray:

@@ -107,11 +107,14 @@ def strength_for(labels_right: float) -> float:
 
     model = model_of(**problem)
     words = linear_part.words_of(noisy_rows(400, seed=0), model)
-    usual = words.regression(2.0)
-    assert usual is not None
     validation = noisy_rows(400, seed=2)
     of_hops = torch.zeros(len(validation), 2)
-    return linear_part.best_fit(of_hops, usual, words, validation, model).regression.strength
+    best = linear_part.best_of(
+        linear_part.fit_scales(of_hops, regression, validation, model)
+        for regression in words.regressions()
+    )
+    assert best is not None
+    return best.regression.strength
 
 
 def test_labels_that_words_hardly_tell_are_regularised_more() -> None:
