@@ -181,8 +181,7 @@ def check_same_settings(
 ) -> None:
     """Raise ValueError if a run would go on from a checkpoint with other settings.
 
-    The record of the rows holds those of the run; one of an older version has none, and goes on
-    with any.
+    The record of the rows holds those of the run. A checkpoint without a record goes on with any.
     """
     now = json.loads(json.dumps(redact(settings)))
     if checkpoint is not None:
