@@ -44,7 +44,8 @@ fast: .venv/ready-test ## Run the tests that start no process of their own
 lab-tests: .venv/ready-test ## Run the tests of scripts/lab
 	@$(PYTEST) tests/lab
 
-lint: .venv/ready-lint ## Check style, formatting and types
+lint: .venv/ready-lint ## Check size, style, formatting and types
+	$(BIN)/python .ci/budget.py
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
