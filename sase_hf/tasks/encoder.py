@@ -28,7 +28,6 @@ from ..training.task import (
     Task,
     TrainingSetup,
     new_config,
-    no_change_of_tokenizer,
 )
 from ..training.trainer import SelfAttentiveTrainer
 from ..utils.errors import refusal
@@ -143,11 +142,6 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
         model = self.arguments.model
         if "word_vectors" in model.given_for_new_model() and model.encoder_name_or_path is not None:
             raise refusal("--encoder_name_or_path brings word vectors", "leave out --word_vectors")
-        for name in ("extend_vocabulary", "word_vectors_member"):
-            if getattr(model, name) and not model.vector_files:
-                raise ValueError(f"--{name} needs --word_vectors with a file")
-        if model.extend_vocabulary and model.tokenizer_name is not None:
-            raise no_change_of_tokenizer(["extend_vocabulary"])
         if model.level == "subword" and model.vector_files:
             raise refusal(
                 f"--level is subword, but the vectors of {', '.join(model.vector_files)} are those "
@@ -156,11 +150,8 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
             )
 
     def _vector_options(self) -> dict[str, Any]:
-        return {
-            "cache_dir": self.arguments.data.cache_dir,
-            "token": self.arguments.data.token,
-            "member": self.arguments.model.word_vectors_member,
-        }
+        data = self.arguments.data
+        return {"cache_dir": data.cache_dir, "token": data.token}
 
     def _build_tokenizer(
         self, texts: Iterable[str], known_words: Iterable[str] = (), **options: Any
@@ -176,13 +167,8 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
         if options.get("level") == "subword":
             options.pop("min_frequency", None)  # of words; that of pieces is `MIN_MERGED`
             return build_tokenizer(texts, **options)
-        extra_words = known_words
-        if model.vector_files and model.extend_vocabulary is not False:
-            words_of_files = (
-                read_words(path, **self._vector_options()) for path in model.vector_files
-            )
-            extra_words = chain(known_words, *words_of_files)
-        return build_tokenizer(texts, extra_words=extra_words, **options)
+        words_of_files = (read_words(path, **self._vector_options()) for path in model.vector_files)
+        return build_tokenizer(texts, extra_words=chain(known_words, *words_of_files), **options)
 
     def _model_on_encoder(
         self,

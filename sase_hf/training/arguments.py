@@ -120,8 +120,6 @@ class EncoderArguments(ModelSource):
     building_flags: ClassVar[tuple[str, ...]] = (
         *ModelSource.building_flags,
         "word_vectors",
-        "word_vectors_member",
-        "extend_vocabulary",
         "encoder_name_or_path",
     )
 
@@ -138,19 +136,11 @@ class EncoderArguments(ModelSource):
     )
     word_vectors: list[str] | None = flag(
         "Word vectors to start from: GloVe or fastText text, word2vec text or binary, "
-        "also gzip or zip; or a folder or OWNER/NAME[@REVISION] on the Hub, of such files or a "
-        "static embedding (model2vec). own: vectors of the training texts; none: random ones. They "
-        "set embedding_size; several are concatenated. By default own for single texts of 100,000 "
-        "tokens or more, else none."
-    )
-    word_vectors_member: str | None = flag(
-        "The file to read in a zip, folder or repository that holds several."
-    )
-    extend_vocabulary: bool | None = flag(
-        "Add the words of word_vectors to a new tokenizer while vocab_size leaves room, so that "
-        "words first met after training have a vector; on by default if word_vectors are given.",
-        nargs="?",
-        const=True,
+        "also gzip; or a static embedding (model2vec), as a folder or as OWNER/NAME[@REVISION] on "
+        "the Hub. own: vectors of the training texts; none: random ones. They set embedding_size; "
+        "several are concatenated. Words of files and static embeddings join a new tokenizer while "
+        "vocab_size leaves room, so that words first met after training have a vector. By default "
+        "own for single texts of 100,000 tokens or more, else none."
     )
 
     def __post_init__(self) -> None:

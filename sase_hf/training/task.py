@@ -346,7 +346,10 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
         name = model.tokenizer_name or ready
         if name is not None:
             if options:
-                raise no_change_of_tokenizer(options)
+                raise refusal(
+                    f"{flag_list(options)} cannot change a ready tokenizer",
+                    "leave out --tokenizer_name",
+                )
             with reraise_naming(name):
                 return self._ready_tokenizer(name)
         if "train" not in rows.splits:
@@ -365,13 +368,6 @@ def new_config(head: type[PreTrainedModel], **fields: Any) -> PreTrainedConfig:
 def flag_list(names: Iterable[str]) -> str:
     """Return the names as flags, such as `--level, --lowercase`."""
     return ", ".join(f"--{name}" for name in names)
-
-
-def no_change_of_tokenizer(names: Iterable[str]) -> Exception:
-    """Return the error of flags that would build a tokenizer where a ready one is named."""
-    return refusal(
-        f"{flag_list(names)} cannot change a ready tokenizer", "leave out --tokenizer_name"
-    )
 
 
 # A task whatever its arguments are.

@@ -107,14 +107,13 @@ def test_a_recipe_names_own_vectors(reviews: dict[str, str], tmp_path: Path) -> 
     [
         ({"word_vectors": ["none", "own"]}, r"--word_vectors are none own; .* \./none"),
         ({"word_vectors": ["v.txt", "v.txt"]}, "--word_vectors are v.txt v.txt; name each once"),
-        ({"word_vectors": "own", "extend_vocabulary": True}, "--extend_vocabulary needs --word_ve"),
         ({"word_vectors": "own", "encoder_name_or_path": "b"}, "leave out --word_vectors"),
         (
             {"word_vectors": ["FILE", "own"], "embedding_size": 3},
             "--embedding_size is 3, but .* are 3 wide, which leaves nothing .* own; give a larger",
         ),
     ],
-    ids=["none", "twice", "extended", "encoder", "width"],
+    ids=["none", "twice", "encoder", "width"],
 )
 def test_contradictions_about_word_vectors_are_refused(
     options: dict[str, Any], message: str, reviews: dict[str, str], vector_file: Path

@@ -54,18 +54,14 @@ def test_setup_joins_the_vectors_and_words_of_several_files(
     files[0].write_text("meal 1 2 3\nzebra 4 4 4\ntable 0 1 0\n")
     files[1].write_text("meal 5 6\nlion 7 8\n")
     options = {**reviews, "embedding_size": None, "word_vectors": files}
-    both = set_up(**options, vocab_size=100, extend_vocabulary=False)
+    both = set_up(**options)
     words = both.tokenizer.get_vocab()
     rows = both.model.get_input_embeddings().weight
     assert rows[words["meal"]].tolist() == [1, 2, 3, 5, 6]
     assert not rows[both.tokenizer.pad_token_id].any()
-    assert "zebra" not in words
     assert both.model.config.embedding_size == 5
     found = both.vectors_found
-    assert found[str(files[0])] == 2 * found[str(files[1])] > 0
-    extended = set_up(**options)
-    words = extended.tokenizer.get_vocab()
-    rows = extended.model.get_input_embeddings().weight
+    assert 2 * found[str(files[0])] == 3 * found[str(files[1])] > 0
     assert rows[words["zebra"]][:3].tolist() == [4, 4, 4]
     assert rows[words["lion"]][3:].tolist() == [7, 8]
     with pytest.raises(ValueError, match=r"--embedding_size is 6, but the vectors of .* 3 wide"):
@@ -343,7 +339,6 @@ def test_checkpoint_is_fine_tuned_on_other_labels(
         ({"label_names": ["a", "b"]}, r"--label_names are \['a', 'b'\], but the checkpoint's"),
         ({"task": "nli"}, "--task is nli, but the checkpoint is for classification"),
         ({"vocab_size": 9, "word_vectors": "v.txt"}, "--vocab_size, --word_vectors shape a new"),
-        ({"extend_vocabulary": False}, "--extend_vocabulary shape a new model"),
         ({"classifier_dropout": 1.0}, r"^classifier_dropout is 1\.0; it must be .* below 1"),
         # The loss of another family has no penalty, its code no attention of this kind.
         ({"model_name_or_path": "bert"}, "holds a 'bert' model; name a 'self_attentive' or"),

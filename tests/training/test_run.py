@@ -476,11 +476,6 @@ def test_run_resumes_the_patience_of_early_stopping_and_its_evaluations(
         ({"do_train": True, "shuffle_seed": -1}, "--shuffle_seed is -1; it must be 0 or more"),
         ({"do_train": True, "class_weights": [0, 0, 0]}, "0 0 0: every training row has a label"),
         ({"do_eval": True, "push_to_hub": True, "model_name_or_path": "x"}, "add --do_train, or"),
-        ({"do_train": True, "word_vectors_member": "v"}, "_member needs --word_vectors"),
-        (
-            {"extend_vocabulary": True, "word_vectors": ["v"], "tokenizer_name": "t"},
-            "--extend_vocabulary cannot change a ready tokenizer; leave out --tokenizer_name",
-        ),
         ({"do_train": True, "report_to": ["nothing"]}, "--report_to is nothing, which is unknown"),
         ({"do_train": True, "label_smoothing_factor": 0.1}, "is 0.1; give --label_smoothing 0.1$"),
         ({"do_train": True, "task": "nli"}, "nli reads two texts, but --text_column_names is text"),
