@@ -1,7 +1,7 @@
 """Run a command by its name: `sase_hf train --help`.
 
-`--help` prints a file of `commands/help`, because the flags of a training are those of classes of
-transformers, whose import takes seconds. A test compares each file with the flags of its command.
+`--help` prints the docstring of the command, which names the usual flags: the flags of a training
+are those of classes of transformers, whose import takes seconds. `--help_all` imports them.
 """
 
 import ast
@@ -27,10 +27,6 @@ COMMANDS = (
     "visualize",
 )
 
-HELP = Path(__file__).with_name("commands") / "help"
-# These say what they do if they are called without a word.
-TRAINING = ("train", "train_retrieval", "train_translation")
-
 
 def main() -> None:
     """Run the command that the first word of the command line names; list all without a word."""
@@ -51,8 +47,9 @@ def main() -> None:
 def run_command(name: str) -> None:
     """Run a command with the words of this process; only what truly runs imports torch."""
     words = sys.argv[1:]
-    if "--help" in words or "-h" in words or (name in TRAINING and not words):
-        sys.stdout.write((HELP / f"{name}.txt").read_text(encoding="utf-8"))
+    if "--help" in words or "-h" in words or (name.startswith("train") and not words):
+        first_line = f"usage: sase_hf {name} ...; --help_all lists every flag"
+        sys.stdout.write(f"{first_line}\n\n{docstring(name)}\n")
     elif "--version" in words:
         sys.stdout.write(f"sase_hf {__version__}\n")
     else:
@@ -61,16 +58,16 @@ def run_command(name: str) -> None:
 
 def usage() -> str:
     """Return the list of the commands, each with the first line of its docstring."""
-    lines = [f"  {name:<20}{summary(name)}" for name in COMMANDS]
+    lines = [f"  {name:<20}{docstring(name).splitlines()[0]}" for name in COMMANDS]
     return "\n".join(["usage: sase_hf COMMAND ...; COMMAND --help tells more", "", *lines])
 
 
-def summary(command: str) -> str:
-    """Return the first line of a command's docstring; the command is not imported."""
+def docstring(command: str) -> str:
+    """Return the docstring of a command, which is not imported."""
     source = Path(__file__).with_name("commands") / f"{command}.py"
     description = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8")))
     assert description is not None
-    return description.partition("\n")[0]
+    return description
 
 
 if __name__ == "__main__":

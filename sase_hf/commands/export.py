@@ -12,7 +12,7 @@ are int8 and the rest is float16.
 The ONNX graph takes batches of any size and texts of any length. Before anything is left in the
 folder, it is compared with the checkpoint on lengths, paddings and batch sizes that the exporter
 has not seen. `--int8` adds a graph with int8 weights; `--data` compares both graphs with the
-checkpoint on texts of your own:
+checkpoint on texts of your own, whose columns --text_column_names can name:
 
     sase_hf export runs/mine exported --int8 --data reviews.test.jsonl
 

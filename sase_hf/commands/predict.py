@@ -6,7 +6,8 @@
     sase_hf predict runs/reviews new.txt --doubtful_first > worth_a_look.csv
 
 Each line of the file, or of the standard input, is a text; for a model of pairs, a tab divides it.
-A translation model prints translations. `sase_hf train --test_file` reads files with columns.
+A translation model prints translations. --per_device_eval_batch_size 32 is the most lines that
+are read and printed at once. `sase_hf train --test_file` reads files with columns.
 """
 
 import io

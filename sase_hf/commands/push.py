@@ -9,6 +9,7 @@ one commit; the output lists the other files. The last lines printed load exactl
 --space publishes a page that holds the model, as `export.py` writes it, instead of the checkpoint;
 a Space that holds other files is refused. --onnx adds what `export.py` writes for ONNX Runtime.
 --output writes the repository to a folder instead of sending it. Log in first with `hf auth login`.
+--revision names a branch, --commit_message the commit; --private makes a new repository private.
 """
 
 import tempfile

@@ -8,7 +8,8 @@ reads the attention. For sentence pairs instead of reviews, which takes twice as
 
     sase_hf quickstart --task pairs --output_dir runs/quickstart-pairs
 
-All other flags are those of sase_hf train; they override the recipe.
+--seed is that of the corpus, too. All other flags are those of sase_hf train; they override the
+recipe.
 """
 
 import json

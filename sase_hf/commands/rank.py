@@ -7,7 +7,8 @@ Any checkpoint with a sentence matrix can rank; sase_hf train_retrieval trains o
 terminal shows the best documents of each query with the words that match most. --output page.html
 writes both texts with their attention; choosing a hop there colours the words of a row of the query
 and of the most similar row of the document. --output ranking.jsonl writes one line for each query:
-`query`, `documents` (rows of the input of embed.py, from 0) and `scores`.
+`query`, `documents` (rows of the input of embed.py, from 0) and `scores`. --top_k 10 is the number
+of documents, --text_column_names the column of queries, --score_mode rows or flat.
 
 --translate_with runs/translation/bpe, a checkpoint of sase_hf train_translation, translates the
 queries first.

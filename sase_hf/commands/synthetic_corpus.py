@@ -3,17 +3,17 @@
 sase_hf synthetic_corpus data/synthetic [--seed 0]
 """
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
 
+from ..utils.cli import make_parser
 from .synthetic import write_corpus
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Write the corpus to the folder named on the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)  # without torch
+    parser = make_parser(__doc__)
     parser.add_argument("folder", help="where to write the .jsonl files and their README.md")
     parser.add_argument("--seed", type=int, default=0, help="which corpus (default: %(default)s)")
     arguments = parser.parse_args(argv)

@@ -14,7 +14,8 @@ These commands predict the labels of new rows, and evaluate on rows with labels:
 
 A recipe holds every setting of a run; flags after the recipe override its entries. A command or
 recipe that names a step (--do_train, --do_eval, --do_predict) does this step alone, with the
-defaults that --help lists. Another command takes other defaults from a preset, which the log names:
+defaults that --help_all lists. Another command takes other defaults from a preset, which the log
+names:
 
     sase_hf synthetic_corpus data/synthetic
     sase_hf train scripts/recipes/synthetic_reviews.yaml
@@ -22,6 +23,34 @@ defaults that --help lists. Another command takes other defaults from a preset, 
 An interrupted run continues when its command is given again with --resume_from_checkpoint; with
 --resume_from_checkpoint auto, one command starts and continues. Several GPUs, or processes, take:
 torchrun --standalone --nproc_per_node 2 -m sase_hf train ...
+
+The usual flags, beside those of transformers' TrainingArguments:
+
+    --train_file FILE                 rows to learn from
+    --validation_file FILE            rows to evaluate on (default: a tenth of the training rows)
+    --test_file FILE                  rows to predict
+    --dataset_name NAME               a dataset on the Hub, or a folder of data files
+    --text_column_names NAMES         one column, or two for pairs: premise,hypothesis
+    --label_column_name NAME          the column of labels
+    --unlabelled_file FILE ...        more texts, for words and word vectors
+    --corrections_file FILE ...       corrections downloaded from a page or a report
+    --problem_type KIND               {single,multi}_label_classification or regression
+    --model_name_or_path NAME         a checkpoint to start from or to evaluate
+    --encoder_name_or_path NAME       a pretrained encoder under the attention, such as BERT
+    --word_vectors FILE ...           GloVe, word2vec, fastText or a static embedding; own; none
+    --level UNIT                      of tokens: auto, word, subword or character
+    --max_seq_length N                tokens after which a text or pair is cut
+    --encoder NAME                    bilstm, cnn, dilated_cnn, relation_network or none
+    --pooling NAME                    self_attention, max, mean or last
+    --num_hops N                      rows of the attention
+    --class_weights balanced          the same total weight for every class
+    --output_dir FOLDER               the model and all results (default: runs/ and the file)
+    --num_train_epochs N              passes over the rows; 0 chooses
+    --learning_rate X                 the largest of the schedule
+    --per_device_train_batch_size N   rows per process and step
+    --seed N                          of the order, the first weights and dropout
+    --resume_from_checkpoint [FOLDER] continue an interrupted run
+    --record FILE                     metrics, data, seed, versions and hardware as JSON
 """
 
 from collections.abc import Sequence

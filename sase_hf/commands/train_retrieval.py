@@ -20,6 +20,25 @@ its file for each query: mean reciprocal rank, recall at 1 and at 10.
 An interrupted run continues when its command is given again with --resume_from_checkpoint. Several
 GPUs, or processes, take:
 torchrun --standalone --nproc_per_node 2 -m sase_hf train_retrieval ...
+
+The usual flags, beside those of transformers' TrainingArguments:
+
+    --train_file FILE                 rows to learn from
+    --validation_file FILE            rows to evaluate on (default: a tenth of the training rows)
+    --text_column_names NAMES         two columns, query and document: title,body
+    --model_name_or_path NAME         a checkpoint to start from or to evaluate
+    --encoder_name_or_path NAME       a pretrained encoder under the attention, such as BERT
+    --word_vectors FILE ...           GloVe, word2vec, fastText or a static embedding; own; none
+    --max_seq_length N                tokens after which a text is cut
+    --num_hops N                      rows of the attention
+    --score_mode NAME                 rows or flat
+    --output_dir FOLDER               the model and all results (default: runs/ and the file)
+    --num_train_epochs N              passes over the rows; 0 chooses
+    --learning_rate X                 the largest of the schedule
+    --per_device_train_batch_size N   rows per process and step
+    --seed N                          of the order, the first weights and dropout
+    --resume_from_checkpoint [FOLDER] continue an interrupted run
+    --record FILE                     metrics, data, seed, versions and hardware as JSON
 """
 
 from collections.abc import Sequence

@@ -4,6 +4,10 @@
     sase_hf visualize runs/mine --compare runs/other --file dev.csv --output both.html
     sase_hf visualize runs/translation/bpe --text "A dog runs." --output alignment.html
 
+A pair is --text and --text_pair. --text_column_names and --label_column_name name columns of
+--file; --per_label, --min_score and --seed change the choice of rows. --max_seq_length cuts texts,
+--target explains another label than the predicted one, --title heads the page.
+
 With --file, it first says what the model learned, from all rows: the words that spoke for each
 label and against it, and what each hop reads. Then it shows five rows of each predicted label,
 drawn among those with a score of 0.8 or more, as in the paper's Figure 2, or mistakes with

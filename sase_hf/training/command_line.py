@@ -21,21 +21,20 @@ from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar
 
 import yaml
-from transformers import HfArgumentParser, TrainingArguments
+from transformers import HfArgumentParser
 from transformers.utils import CONFIG_NAME
 
 from ..data.arguments import SPLITS
 from ..data.rows import ENDINGS
-from ..utils.cli import add_version
+from ..utils.cli import add_common_flags
 from ..utils.errors import refusal
-from .arguments import Arguments, RunArguments
+from .arguments import Arguments
 from .task import AnyTask
 
 logger = logging.getLogger(__name__)
 
 TaskT = TypeVar("TaskT", bound=AnyTask)
 
-HELP_ALL_FLAG = "--help_all"
 STEPS = ("do_train", "do_eval", "do_predict")
 IN_MEMORY = "rows"  # in place of the name of a file
 PRESETS = Path(__file__).with_name("presets")  # recipes for commands that name no step
@@ -48,22 +47,6 @@ PATH_FLAGS = {
     *("output_dir", "record", "resume_from_checkpoint"),
 }
 
-# `--help` lists these flags of transformers, and the flags that RunArguments declares itself.
-COMMON_FLAGS = {
-    "gradient_accumulation_steps",
-    "train_sampling_strategy",
-    "lr_scheduler_type",
-    "warmup_steps",
-    "weight_decay",
-    "max_grad_norm",
-    "eval_strategy",
-    "load_best_model_at_end",
-    "report_to",
-    "seed",
-    "use_cpu",
-    "hub_model_id",
-}
-
 
 def arguments_of_program(
     task: type[TaskT], entries: Mapping[str, Any], in_memory: Collection[str] = ()
@@ -74,7 +57,7 @@ def arguments_of_program(
     splits `in_memory` are rows of the program, and count as if flags named files of them. Raises
     ValueError for what a command line refuses.
     """
-    parser = _build_parser(None, task.argument_groups, shows_all=False)
+    parser = _build_parser(None, task.argument_groups)
     parser.is_of_program = True
     _check_values(parser, entries)
     return _parse(task, parser, flag_words(entries), in_memory)
@@ -85,15 +68,11 @@ def parse_arguments(
 ) -> AnyTask:
     """Return a task with the arguments of a command line, which may begin with a recipe file.
 
-    By default it is that of this process. `--help` begins with the `description`. Raises
+    By default it is that of this process. `--help_all` begins with the `description`. Raises
     ValueError for unknown flags and contradictions, SystemExit for a value of another kind.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    parser = _build_parser(description, task.argument_groups, shows_all=HELP_ALL_FLAG in words)
-    if HELP_ALL_FLAG in words or not words:
-        parser.print_help()
-        parser.exit()
-    return _parse(task, parser, words)
+    return _parse(task, _build_parser(description, task.argument_groups), words)
 
 
 class _Parser(HfArgumentParser):
@@ -146,7 +125,7 @@ def _parse(
     recipe = None
     typed = flag_names(words)
     note_given_twice(typed)
-    if not words[0].startswith("-"):
+    if words and not words[0].startswith("-"):
         recipe = _Recipe(os.path.expanduser(words[0]))
         _check_values(parser, recipe.entries, recipe.origins)
         words = [*flag_words(recipe.entries), *words[1:]]
@@ -287,29 +266,22 @@ def _read_file(path: Path) -> dict[str, Any]:
     return content
 
 
-def _build_parser(
-    description: str | None, groups: tuple[type[Any], ...], shows_all: bool
-) -> _Parser:
+def _build_parser(description: str | None, groups: tuple[type[Any], ...]) -> _Parser:
     parser = _Parser(
         groups,  # type: ignore[arg-type]
         usage="%(prog)s [RECIPE] [--flag value ...]",
         description=description,
-        epilog=f"All flags of TrainingArguments work; {HELP_ALL_FLAG} lists them.",
         formatter_class=partial(
             argparse.RawDescriptionHelpFormatter, max_help_position=32, width=100
         ),
         allow_abbrev=False,
     )
-    add_version(parser)
-    data, _, run = groups
-    common = COMMON_FLAGS | RunArguments.__annotations__.keys() | run.__annotations__.keys()
-    common |= data.__dataclass_fields__.keys()
-    rare = TrainingArguments.__dataclass_fields__.keys() - common
+    add_common_flags(parser)
     for action in parser._actions:
         if action.dest in PATH_FLAGS:
             action.type = optional_path
         names = [name for name in action.option_strings if name.startswith("--")]
-        if names[0].startswith("--no_") or (action.dest in rare and not shows_all):
+        if names[0].startswith("--no_"):
             action.help = argparse.SUPPRESS
             continue
         action.option_strings = names[:1]  # help lists one spelling of a flag, all of them work
@@ -382,7 +354,6 @@ def _unknown_message(word: str, known: Collection[str]) -> str:
     if not word.startswith("-"):
         return f"unexpected {word!r}: a recipe comes first, and every value belongs to a --flag"
     name = word.removeprefix("--").partition("=")[0].replace("-", "_")
-    all_names = {*known, HELP_ALL_FLAG.removeprefix("--")}  # that flag is not one of the parser
-    close = difflib.get_close_matches(name, all_names, n=1)
-    hint = f"did you mean --{close[0]}?" if close else f"{HELP_ALL_FLAG} lists all flags"
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean --{close[0]}?" if close else "--help_all lists all flags"
     return f"there is no flag --{name}; {hint}"

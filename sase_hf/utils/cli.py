@@ -66,20 +66,21 @@ class Parser(argparse.ArgumentParser):
 
 
 def make_parser(description: str | None, **options: Any) -> argparse.ArgumentParser:
-    """Return a parser with `--version`; its `--help` begins with this docstring of a script."""
+    """Return a parser with `--version` and `--help_all`, which begins with this docstring."""
     let_streams_write_any_text()
     options |= {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
     parser = Parser(description=description, **options)
-    add_version(parser)
+    add_common_flags(parser)
     return parser
 
 
-def add_version(parser: argparse.ArgumentParser) -> None:
-    """Add the flag that prints the version of this package."""
+def add_common_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that print the version of this package, and every flag of the parser."""
     from .. import __version__  # when it is used: the package imports this file before it has one
 
     note = "show the version of sase_hf and exit"
     parser.add_argument("--version", action="version", version=f"sase_hf {__version__}", help=note)
+    parser.add_argument("--help_all", action="help", help="show every flag and exit")
 
 
 def let_streams_write_any_text() -> None:

@@ -199,23 +199,19 @@ def test_parse_arguments_refuses_unknown_flag_and_names_the_closest() -> None:
         parse_arguments(LabelTask, ["--num_hops", "3", "run.yaml"])
 
 
-def test_parse_arguments_help_all_lists_more_flags_than_help(
+def test_parse_arguments_help_all_lists_the_flags_of_rows_model_and_training(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Every field of the config has a flag but those that come from the rows."""
-    shown = {}
-    for word in ("--help", "--help_all"):
-        with pytest.raises(SystemExit, match="0"):
-            parse_arguments(LabelTask, [word], description="What it does.")
-        shown[word] = set(re.findall(r"^  --(\w+)", capsys.readouterr().out, re.M))
+    with pytest.raises(SystemExit, match="0"):
+        parse_arguments(LabelTask, ["--help_all"])
+    shown = {*re.findall(r"^  --(\w+)", capsys.readouterr().out, re.M)}
     of_config = SelfAttentiveConfig.__annotations__.keys() - PreTrainedConfig.__annotations__.keys()
     of_config -= {"vocab_size", "pad_token_id", "target_mean", "target_deviation", "encoder_config"}
     of_config -= {"answer_threshold", "label_type"}
     of_data = {entry.name for entry in fields(DataArguments)}
-    assert of_config | of_data <= shown["--help"]
-    assert {"output_dir", "learning_rate", "record", "seed"} <= shown["--help"]
-    assert "adam_beta1" not in shown["--help"]
-    assert {entry.name for entry in fields(TrainingArguments) if entry.init} <= shown["--help_all"]
+    of_training = {entry.name for entry in fields(TrainingArguments) if entry.init}
+    assert of_config | of_data | of_training | {"record"} <= shown
 
 
 @pytest.mark.parametrize(
