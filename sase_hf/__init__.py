@@ -10,9 +10,12 @@ transformers, in several threads at once imports transformers before.
 """
 
 import importlib
-from typing import TYPE_CHECKING
-
-from .utils.after_import import after_import
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .data.own_vectors import own_word_vectors
@@ -103,7 +106,7 @@ if not TYPE_CHECKING:  # a type checker would take it for a promise of any name
             return importlib.import_module(f".{name}", __name__)
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        # First, and in every thread: its import ends with `_register`, which imports files here
+        # First, and in every thread: its import ends with `registration`, which imports files here
         # while all others wait. In another order two threads would wait for one another.
         importlib.import_module("transformers")
         value = getattr(importlib.import_module(_MODULES[name], __name__), name)
@@ -116,8 +119,30 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def _register() -> None:
+class _Registration(MetaPathFinder):
+    """Finds transformers as the other finders do, and imports `registration` at its end."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return how transformers is loaded and then registered with; None for other modules."""
+        if name != "transformers":
+            return None
+        others = (finder for finder in sys.meta_path if finder is not self)
+        spec = next(filter(None, (other.find_spec(name, path, target) for other in others)), None)
+        if spec is not None:
+            loader: Any = spec.loader  # made for this spec
+            load = loader.exec_module
+
+            def load_and_register(module: ModuleType) -> None:
+                load(module)
+                importlib.import_module(".registration", __name__)
+
+            loader.exec_module = load_and_register
+        return spec
+
+
+if "transformers" in sys.modules:
     importlib.import_module(".registration", __name__)
-
-
-after_import("transformers", _register)
+else:
+    sys.meta_path.insert(0, _Registration())
