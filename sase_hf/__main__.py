@@ -20,7 +20,6 @@ COMMANDS = (
     "push",
     "quickstart",
     "rank",
-    "synthetic_corpus",
     "train",
     "train_retrieval",
     "train_translation",

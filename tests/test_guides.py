@@ -31,6 +31,7 @@ from tiny_translation import tiny_translator
 from transformers import BertConfig, BertModel
 
 from sase_hf import SelfAttentiveForRetrieval, build_tokenizer, build_translation_tokenizer
+from sase_hf.data.arguments import SPLITS
 
 # What a text writes for a name of the reader's own, and what stands there in a test.
 PLACEHOLDERS = {
@@ -223,7 +224,8 @@ def write_reviews(folder: Path) -> None:
     corpus = folder / "runs/quickstart/corpus"
     corpus.mkdir()
     known = [{**row, "label": ("bad", "good")[i % 2]} for i, row in enumerate(rows)]
-    write_jsonl(corpus / "reviews.test.jsonl", known)
+    for split in SPLITS:
+        write_jsonl(corpus / f"reviews.{split}.jsonl", known)
     write_csv(folder / "reviews.csv", [{"text": r["text"], "stars": r["label"]} for r in rows])
     write_csv(folder / "new.csv", [{"text": row["text"]} for row in rows])
     (folder / "new.txt").write_text("\n".join(row["text"] for row in rows), encoding="utf-8")

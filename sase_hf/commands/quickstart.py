@@ -2,16 +2,17 @@
 
     sase_hf quickstart
 
-The command writes a synthetic corpus, trains on it as sase_hf train does, and compares the model
-on held-out rows with two baselines. Then a fresh process without `sase_hf` loads the checkpoint and
-reads the attention. For sentence pairs instead of reviews, which takes twice as long:
+The command writes a corpus that a grammar made and no person wrote, trains on it as sase_hf train
+does, and compares the model on held-out rows with two baselines. Then a fresh process without
+`sase_hf` loads the checkpoint and reads the attention. For sentence pairs instead of reviews, which
+takes twice as long:
 
     sase_hf quickstart --task pairs --output_dir runs/quickstart-pairs
 
---seed is that of the corpus, too. All other flags are those of sase_hf train; they override the
-recipe.
+All other flags are those of sase_hf train, but for files and models; they override the recipe.
 """
 
+import gzip
 import json
 import logging
 import os
@@ -21,22 +22,22 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from textwrap import indent
 
 import torch
 
 from ..data.arguments import SPLITS
 from ..data.splits import Rows
 from ..tasks import LabelTask
-from ..training import AnyTask, run
-from ..training.command_line import flag_names, parse_arguments
+from ..training import run
+from ..training.command_line import parse_arguments
 from ..utils.cli import errors_in_one_line, make_parser
-from ..utils.files import is_inside
+from ..utils.errors import refusal
 from ..utils.text import table_lines
 from ..visualization import attention_html, attention_text
 from ..visualization.attended_text import Result
-from .synthetic import write_corpus
 
-SETTINGS = Path(__file__).parent / "synthetic"
+CORPUS = Path(__file__).parent / "synthetic"  # its rows, and a recipe for each task
 NUM_SHOWN = 10
 
 # A fresh interpreter runs this: the checkpoint brings all the code that it needs.
@@ -55,55 +56,43 @@ def main(argv: Sequence[str] | None = None) -> None:
     add, tasks = parser.add_argument, ["reviews", "pairs"]
     add("--task", choices=tasks, default="reviews", help="what to train on")
     add("--output_dir", type=Path, default=Path("runs/quickstart"), help="the folder to write")
-    add("--seed", type=int, default=0, help="seed of the corpus and the training")
     arguments, training_flags = parser.parse_known_args(argv)
-    corpus = arguments.output_dir / "corpus"
-    checkpoint = arguments.output_dir / "model"
-    heatmap = arguments.output_dir / "attention.html"
-    words = [str(SETTINGS / f"{arguments.task}.yaml"), f"--seed={arguments.seed}"]
-    given = flag_names(training_flags)
-    for split in SPLITS:
-        if f"{split}_file" not in given:
-            words.append(f"--{split}_file={corpus / f'{arguments.task}.{split}.jsonl'}")
-    words += [f"--output_dir={checkpoint}", "--report", *training_flags]
+    folder, name = arguments.output_dir, arguments.task
+    checkpoint, heatmap = folder / "model", folder / "attention.html"
+    files = [folder / f"corpus/{name}.{split}.jsonl" for split in SPLITS]
+    words = [f"{CORPUS}/{name}.yaml", "--seed=0", "--report", f"--output_dir={checkpoint}"]
+    words += map("--{}_file={}".format, SPLITS, files)
     with errors_in_one_line(__file__):
-        task = parse_arguments(LabelTask, words)
-        check_inputs(task, arguments.output_dir, corpus)
-        clear(arguments.output_dir)
+        task = parse_arguments(LabelTask, words + training_flags)
+        if [*task.inputs().values()] != [[str(file)] for file in files]:
+            raise refusal("quickstart takes no other files or models", "give them to sase_hf train")
+        write_corpus(folder, files)
         logging.basicConfig(format="%(message)s")
         logging.getLogger("sase_hf.training").setLevel(logging.INFO)
         torch.set_num_threads(1)  # on such small matrices, sharing the work costs more than it
-        write_corpus(corpus, arguments.seed)
         outcome = run(task)
     results = results_of_a_stranger(checkpoint, task.load_rows())
-    title = f"Synthetic {arguments.task}: where the model looks"
-    heatmap.write_text(attention_html(results, title), encoding="utf-8")
+    page = attention_html(results, f"Synthetic {name}: where the model looks")
+    heatmap.write_text(page, encoding="utf-8")
 
-    print(*table_lines(outcome["report"][0]), "", sep="\n")
-    print(*example(results), "", sep="\n")
+    print(*table_lines(outcome["report"][0]), "", *example(results), "", sep="\n")
     print(f"checkpoint  {os.path.relpath(checkpoint)}")
     print(f"heatmap     {os.path.relpath(heatmap)}")
 
 
-def check_inputs(task: AnyTask, folder: Path, corpus: Path) -> None:
-    """Raise ValueError if a file that a flag names would be deleted with an earlier quickstart."""
-    for name, values in task.inputs().items():
-        for value in values:
-            if is_inside(value, folder) and Path(value).parent != corpus:
-                raise ValueError(
-                    f"--{name} {value} is in {folder}, which is written anew; name another "
-                    "--output_dir"
-                )
+def write_corpus(folder: Path, files: Sequence[Path]) -> None:
+    """Write files of the corpus into a folder, in the place of an earlier quickstart.
 
-
-def clear(folder: Path) -> None:
-    """Remove an earlier quickstart; raise ValueError if the folder holds other files."""
-    found = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    readme = folder / "corpus" / "README.md"
-    is_ours = readme.is_file() and "synthetic" in readme.read_text(encoding="utf-8")
-    if found and not (is_ours and found <= {"corpus", "model", "attention.html"}):
-        raise ValueError(f"--output_dir {folder} holds other files; name a new or empty folder")
+    Raises ValueError if the folder holds other files.
+    """
+    found = {*folder.glob("*"), *folder.glob("corpus/*")}
+    ours = {*files, folder / "corpus", folder / "model", folder / "attention.html"}
+    if found and not {*files} <= found <= ours:
+        raise refusal(f"--output_dir {folder} holds other files", "name a new or empty folder")
     shutil.rmtree(folder, ignore_errors=not found)
+    (folder / "corpus").mkdir(parents=True)
+    for file in files:
+        file.write_bytes(gzip.decompress((CORPUS / f"{file.name}.gz").read_bytes()))
 
 
 def results_of_a_stranger(checkpoint: Path, task: Rows) -> list[Result]:
@@ -126,8 +115,6 @@ def example(results: Sequence[Result]) -> Iterator[str]:
     """Yield the longest of the texts, its strongest words and the prediction."""
     result = max(results, key=lambda result: len("".join(result["text"])))
     texts = result["text"] if isinstance(result["text"], list) else [result["text"]]
-    for text in texts:
-        yield f'"{text}"'
-    for line in attention_text(result, color=False).splitlines():
-        yield f"  {line}"
+    yield from map('"{}"'.format, texts)
+    yield indent(attention_text(result, color=False), "  ")
     yield f"  predicted: {result['label']} ({result['score']:.0%}); true: {result['true_label']}"

@@ -17,7 +17,7 @@ recipe that names a step (--do_train, --do_eval, --do_predict) does this step al
 defaults that --help_all lists. Another command takes other defaults from a preset, which the log
 names:
 
-    sase_hf synthetic_corpus data/synthetic
+    sase_hf quickstart
     sase_hf train scripts/recipes/synthetic_reviews.yaml
 
 An interrupted run continues when its command is given again with --resume_from_checkpoint; with

@@ -33,10 +33,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from records import write_rows
 from transformers import pipeline
 
 from sase_hf.commands import embed, train
-from sase_hf.commands.synthetic import write_corpus
+from sase_hf.commands.quickstart import CORPUS
+from sase_hf.data.rows import read_rows
 from sase_hf.evaluation.records import describe_environment, write_record
 from sase_hf.serving.endpoint_handler import EndpointHandler
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
@@ -303,7 +305,9 @@ def soak(parts: Sequence[str], minutes: float, seed: int) -> dict[str, Any]:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        write_corpus(folder / "rows", seed, {"train": 400, "validation": 100})
+        for split, size in (("train", 400), ("validation", 100)):
+            rows = itertools.islice(read_rows(str(CORPUS / f"reviews.{split}.jsonl.gz")), size)
+            write_rows(folder / f"rows/reviews.{split}.jsonl", rows)
         training = partial(train_variant, "model", folder, folder / "model")
         if in_child(training, folder / "model.log"):
             raise RuntimeError(f"train.py does not run: {last_line(folder / 'model.log')}")

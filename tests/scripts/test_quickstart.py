@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 from script_files import SCRIPTS, load_command
 from transformers import pipeline
+
+from sase_hf.data.arguments import SPLITS
 
 # The way it takes is that of `make quickstart`; the model is too small to learn anything on it.
 TINY = (  # noqa: SIM905
@@ -22,19 +25,26 @@ TINY = (  # noqa: SIM905
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Go into a folder, and return that of an earlier quickstart in it."""
+    """Go into a folder, and return that of a new quickstart in it."""
     monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "runs" / "quickstart"
-    for left in ("corpus/README.md", "model/old.txt"):
-        path = folder / left
-        path.parent.mkdir(parents=True)
-        path.write_text("made by synthetic", encoding="utf-8")
-    return folder
+    return tmp_path / "runs" / "quickstart"
+
+
+def write_earlier(folder: Path, names: Sequence[str]) -> None:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("made before", encoding="utf-8")
+
+
+def names_of_corpus(task: str) -> list[str]:
+    return [f"corpus/{task}.{split}.jsonl" for split in SPLITS]
 
 
 @pytest.mark.slow
 def test_quickstart_prints_accuracies_an_example_and_a_page_of_test_rows(folder: Path) -> None:
     """The page must show held-out text, mistakes included, and no mixture of two runs."""
+    write_earlier(folder, [*names_of_corpus("reviews"), "model/old.txt"])
     done = subprocess.run(
         [sys.executable, "-W", "error", str(SCRIPTS / "quickstart.py"), *TINY],
         env={"PYTHONPATH": str(SCRIPTS.parent), "HOME": str(folder), "OMP_NUM_THREADS": "1"},
@@ -59,6 +69,7 @@ def test_quickstart_of_pairs_prints_and_writes_the_same(
 
     quickstart = load_command("quickstart")
     monkeypatch.setattr(quickstart, "subprocess", SimpleNamespace(run=read_here))
+    write_earlier(folder, [*names_of_corpus("pairs"), "model/old.txt", "attention.html"])
     quickstart.main(["--task", "pairs", *TINY])
     assert_told_and_written(capsys.readouterr().out, folder, "pairs", "33.3")
 
@@ -83,12 +94,18 @@ def assert_told_and_written(output: str, folder: Path, task: str, most_frequent:
     assert labels == [json.loads(row)["label"] for row in rows]
 
 
-@pytest.mark.parametrize("place", ["corpus/README.md", "thesis.txt"])
-def test_quickstart_deletes_no_other_files(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize(
+    "names",
+    [
+        [*names_of_corpus("reviews"), "corpus/mine.csv"],
+        [*names_of_corpus("reviews"), "thesis.txt"],
+        [*names_of_corpus("pairs")],
+        ["model/config.json"],
+    ],
+)
+def test_quickstart_deletes_no_other_files(folder: Path, names: list[str]) -> None:
     """A mistyped folder must cost nothing, even one with a corpus in it."""
-    (tmp_path / "corpus").mkdir()
-    (tmp_path / "corpus/README.md").write_text("synthetic", encoding="utf-8")
-    (tmp_path / place).write_text("four years", encoding="utf-8")
+    write_earlier(folder, names)
     with pytest.raises(SystemExit, match=r"quickstart.py: --output_dir .* holds other files"):
-        load_command("quickstart").main(["--output_dir", str(tmp_path)])
-    assert (tmp_path / place).read_text("utf-8") == "four years"
+        load_command("quickstart").main([])
+    assert all((folder / name).is_file() for name in names)

@@ -6,7 +6,7 @@ import random
 import unicodedata
 from collections.abc import Iterator
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,8 @@ from sase_hf import (
     build_tokenizer,
     build_translation_tokenizer,
 )
-from sase_hf.commands.synthetic.grammar import Draw
-from sase_hf.commands.synthetic.reviews import STARS, draw_review
+from sase_hf.commands.quickstart import CORPUS
+from sase_hf.data.rows import read_rows
 from sase_hf.data.tokenizer import built_settings
 from sase_hf.models.pipeline_self_attentive import _with_whole_characters
 from sase_hf.serving.html_export import LIVE_FOLDER, live_page, rounded
@@ -168,10 +168,8 @@ def assert_close(found: list[Any], expected: list[Any], error: float) -> None:
 @pytest.mark.parametrize("fields", HEADS, ids=name_of)
 def test_page_answers_as_the_pipeline(tmp_path: Path, page: Any, fields: dict[str, Any]) -> None:
     """Labels, scores, weights, contributions and marks, on exact weights and on rounded ones."""
-    draw = Draw("pages")
-    texts: list[Any] = [
-        draw_review(draw, STARS[k % 5])["text"] for k in range(200 if fields is HEADS[0] else 20)
-    ]
+    rows = read_rows(str(CORPUS / "reviews.test.jsonl.gz"))
+    texts: list[Any] = [row["text"] for row in islice(rows, 200 if fields is HEADS[0] else 20)]
     texts += [*made_strings(NUM_STRINGS // 3), "the good " * 40]
     checkpoint = save(tmp_path / "model", texts, **fields)
     explain = pipeline("self-attention", model=checkpoint)
