@@ -3,9 +3,8 @@
     sase_hf quickstart
 
 The command writes a corpus that a grammar made and no person wrote, trains on it as sase_hf train
-does, and compares the model on held-out rows with two baselines. Then a fresh process without
-`sase_hf` loads the checkpoint and reads the attention. For sentence pairs instead of reviews, which
-takes twice as long:
+does, compares the model on held-out rows with two baselines, and reads its attention. For sentence
+pairs instead of reviews, which takes twice as long:
 
     sase_hf quickstart --task pairs --output_dir runs/quickstart-pairs
 
@@ -13,13 +12,9 @@ All other flags are those of sase_hf train, but for files and models; they overr
 """
 
 import gzip
-import json
 import logging
 import os
 import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from textwrap import indent
@@ -27,27 +22,18 @@ from textwrap import indent
 import torch
 
 from ..data.arguments import SPLITS
-from ..data.splits import Rows
 from ..tasks import LabelTask
 from ..training import run
 from ..training.command_line import parse_arguments
 from ..utils.cli import errors_in_one_line, make_parser
 from ..utils.errors import refusal
+from ..utils.loading import load_pipeline
 from ..utils.text import table_lines
 from ..visualization import attention_html, attention_text
 from ..visualization.attended_text import Result
 
 CORPUS = Path(__file__).parent / "synthetic"  # its rows, and a recipe for each task
 NUM_SHOWN = 10
-
-# A fresh interpreter runs this: the checkpoint brings all the code that it needs.
-STRANGER = """
-import json, pathlib, sys
-sys.modules["sase_hf"] = None  # an import of it now fails as if it were not installed
-from transformers import pipeline
-read = pipeline("self-attention", model=sys.argv[1], trust_remote_code=True)
-pathlib.Path(sys.argv[2]).write_text(json.dumps(read(json.load(sys.stdin))))
-"""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -71,7 +57,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         logging.getLogger("sase_hf.training").setLevel(logging.INFO)
         torch.set_num_threads(1)  # on such small matrices, sharing the work costs more than it
         outcome = run(task)
-    results = results_of_a_stranger(checkpoint, task.load_rows())
+    rows = task.load_rows()
+    shown = rows.splits["test"].to_list()[:NUM_SHOWN]
+    labels = [rows.label_names[row.pop("label")] for row in shown]
+    results = load_pipeline(str(checkpoint))(shown)
+    for result, label in zip(results, labels, strict=True):
+        result["true_label"] = label
     page = attention_html(results, f"Synthetic {name}: where the model looks")
     heatmap.write_text(page, encoding="utf-8")
 
@@ -93,22 +84,6 @@ def write_corpus(folder: Path, files: Sequence[Path]) -> None:
     (folder / "corpus").mkdir(parents=True)
     for file in files:
         file.write_bytes(gzip.decompress((CORPUS / f"{file.name}.gz").read_bytes()))
-
-
-def results_of_a_stranger(checkpoint: Path, task: Rows) -> list[Result]:
-    """Let a process that cannot import sase_hf load the checkpoint and read some test rows."""
-    rows = task.splits["test"].to_list()[:NUM_SHOWN]
-    names = [task.label_names[row.pop("label")] for row in rows]
-    with tempfile.TemporaryDirectory() as elsewhere:
-        output = Path(elsewhere, "results.json")
-        command = [sys.executable, "-I", "-c", STRANGER, str(checkpoint.resolve()), str(output)]
-        offline = {"HF_HOME": elsewhere, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
-        environment = os.environ | offline
-        subprocess.run(
-            command, input=json.dumps(rows), cwd=elsewhere, env=environment, text=True, check=True
-        )
-        results = json.loads(output.read_text(encoding="utf-8"))
-    return [{**result, "true_label": name} for result, name in zip(results, names, strict=True)]
 
 
 def example(results: Sequence[Result]) -> Iterator[str]:
