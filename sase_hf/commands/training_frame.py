@@ -27,7 +27,6 @@ LOGGED = (
     "tasks.labels.doubtful",
     "tasks.labels.folds",
     "training.run",
-    "training.time_budget",
 )
 LESS_MEMORY = (
     "halve --per_device_train_batch_size and double --gradient_accumulation_steps, or lower "

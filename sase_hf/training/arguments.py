@@ -40,7 +40,6 @@ RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
     "eval_delay": (lambda x: 0 <= x < math.inf, "0 or more"),
     "seed": (lambda x: 0 <= x < 2**32, "from 0 to 4294967295"),
     "data_seed": (lambda x: 0 <= x < 2**32, "from 0 to 4294967295"),
-    "time_budget": (lambda x: 0 < x < math.inf, "above 0 and finite"),
     "dataloader_num_workers": (lambda x: x >= 0, "0 or more"),
     # A checkpoint with more is refused when it is loaded.
     "generation_max_length": (lambda x: 1 <= x <= 10_000, "from 1 to 10000"),
@@ -274,10 +273,6 @@ class RunArguments(TrainingArguments):
     early_stopping_patience: int | None = flag(
         "Stop after this number of evaluations with neither a better metric_for_best_model nor a "
         "lower loss."
-    )
-    time_budget: float | None = flag(
-        "Seconds that the run may take from reading the rows on: fewer epochs than planned where a "
-        "short trial finds that they do not fit."
     )
     record: str | None = flag(
         "File for the JSON record of the measurement: metrics, data, seed, versions, hardware."

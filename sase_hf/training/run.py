@@ -50,7 +50,6 @@ from .checkpoints import (
 )
 from .predictions import write_predictions
 from .task import AnyTask, TrainingSetup
-from .time_budget import TimeBudget
 from .trainer import SelfAttentiveTrainer
 
 logger = logging.getLogger(__name__)
@@ -122,7 +121,6 @@ class _Run:
         self.history: list[dict[str, Any]] | None = None  # None without training
         self.tables: list[Table] = []
         self.predictions: Path | None = None
-        self.budget: TimeBudget | None = None
 
     def outcome(self, checkpoint: Path | None) -> dict[str, Any]:
         """Do all steps, from a checkpoint if there is one to resume; return what `run` returns."""
@@ -140,8 +138,6 @@ class _Run:
         record = self.record()
         if self.trainer.is_world_process_zero():
             self.publish(record)
-        if self.budget is not None:
-            self.budget.log_end()
         self.trainer.end()
         return {
             "metrics": self.metrics,
@@ -158,10 +154,6 @@ class _Run:
         args = self.args
         args.push_to_hub = False  # a run pushes once, after training, and not as `Trainer` does
         self.setup, chosen = assemble(self.task, checkpoint)
-        if args.time_budget is not None:
-            chosen |= self.length_in_time(checkpoint)
-        for name, value in chosen.items():
-            setattr(args, name, value)
         self.given.update(chosen)
         if args.do_train:
             read = self.task.what_is_read(self.setup.rows)
@@ -177,15 +169,6 @@ class _Run:
                 token=args.hub_token,
             )
         self.trainer = self.task.make_trainer(self.setup)
-        if self.budget is not None:
-            self.trainer.add_callback(self.budget)
-
-    def length_in_time(self, checkpoint: Path | None) -> dict[str, Any]:
-        """Return the arguments that keep the training within its time, or as it was begun."""
-        if checkpoint is not None:
-            return length_of_resumed(checkpoint)
-        self.budget = TimeBudget(self.task, self.setup, self.start)
-        return {"num_train_epochs": self.budget.epochs(self.args.num_train_epochs)}
 
     def train(self, checkpoint: Path | None) -> None:
         """Train, and save the model."""
@@ -269,18 +252,6 @@ class _Run:
             )
 
 
-def length_of_resumed(checkpoint: Path) -> dict[str, Any]:
-    """Return the length of the run of a checkpoint, which its time budget has decided."""
-    state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
-    if state.global_step >= state.max_steps:
-        raise refusal(
-            f"the run of {checkpoint} has ended",
-            "leave out --time_budget to train for more --num_train_epochs",
-        )
-    logger.info(f"time budget: the resumed run keeps its length, {state.max_steps:,} updates")
-    return {"max_steps": state.max_steps, "num_train_epochs": state.num_train_epochs}
-
-
 def check_arguments(task: AnyTask) -> None:
     """Raise ValueError or OSError, before anything is loaded, if arguments must fail later."""
     check_steps(task)
@@ -288,7 +259,6 @@ def check_arguments(task: AnyTask) -> None:
     if seed is not None and seed < 0:
         raise refusal(f"--shuffle_seed is {seed}", "it must be 0 or more")
     check_smoothing(task)
-    check_time_budget(task.arguments.run)
     check_files(task)
     check_reporting(task.arguments.run)
     check_push(task.arguments.run)
@@ -320,17 +290,6 @@ def check_smoothing(task: AnyTask) -> None:
         f"--label_smoothing_factor is {factor}",
         f"give --label_smoothing {factor}" if has_own_smoothing else "leave it out",
     )
-
-
-def check_time_budget(args: RunArguments) -> None:
-    """Raise ValueError if there is a time budget and nothing to shorten by it."""
-    if args.time_budget is None:
-        return
-    given = f"--time_budget is {args.time_budget:g}"
-    if not args.do_train:
-        raise refusal(f"{given}, but nothing is trained", "leave it out")
-    if args.max_steps > 0:
-        raise refusal(f"{given}, and --max_steps is {args.max_steps}", "leave out one of the two")
 
 
 def check_reporting(args: RunArguments) -> None:

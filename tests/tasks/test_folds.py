@@ -151,7 +151,6 @@ def test_few_rows_are_measured_in_folds_by_default(
     [
         ["--folds=none"],
         ["--folds="],
-        ["--time_budget=100"],
         ["--validation_fraction=0"],
         ["--validation_file=FILE"],
         ["--report=false"],

@@ -120,7 +120,6 @@ def report_of(
         args=SimpleNamespace(
             do_train=True,
             world_size=1,
-            time_budget=None,
             output_dir=str(folder),
             metric_for_best_model="accuracy",
         ),

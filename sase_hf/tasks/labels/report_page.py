@@ -81,7 +81,7 @@ def write_report(
         compared = report._replace(num_rows=in_folds.rows, systems=systems)
     notes = list(remarks(report, way_out, rare_way_out, chosen_by, compared))
     args: Any = trainer.args
-    can_fold = args.do_train and args.world_size == 1 and args.time_budget is None
+    can_fold = args.do_train and args.world_size == 1
     if report.num_rows < FEW_ROWS and can_fold and in_folds is None:
         notes.append("few rows to validate with: --folds 5 measures on all training rows")
     in_short = headline(report)

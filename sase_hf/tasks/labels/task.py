@@ -135,10 +135,6 @@ class LabelRunArguments(RunArguments):
             raise refusal(
                 f"{given}, and there are {self.world_size} processes", "start one process"
             )
-        if self.time_budget is not None:
-            raise refusal(
-                f"{given}, and --time_budget is {self.time_budget:g}", "leave out one of the two"
-            )
 
 
 class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
@@ -407,7 +403,7 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
         run = self.arguments.run
         data = self.arguments.data
         reads_more = data.unlabelled_file or self.arguments.model.vector_files
-        is_limited = run.time_budget is not None or data.max_train_samples is not None
+        is_limited = data.max_train_samples is not None
         return bool(not run.report or run.world_size > 1 or reads_more or is_limited)
 
     def _num_rows_held_out_from(self) -> int:
@@ -456,9 +452,7 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
         ways = ["train on more rows"]
         if self.arguments.data.max_train_samples is not None:
             ways = ["train on more rows, without --max_train_samples"]
-        if run.time_budget is not None:
-            ways.append("in a larger --time_budget")
-        elif run.max_steps > 0:
+        if run.max_steps > 0:
             ways.append(f"for more --max_steps than {run.max_steps}")
         if not (model.vector_files or model.encoder_name_or_path or model.model_name_or_path):
             ways.append("with --word_vectors")
