@@ -60,9 +60,6 @@ NOT_RUN = {
     "--output runs/imdb --ray": RAY,
     "torchrun --nproc_per_node 8 scripts/embed.py OWNER/NAME --dataset_name stanfordnlp/imdb "
     "--split test --output runs/imdb": "tests/embedding/test_embedding_runs.py runs processes",
-    "python scripts/train.py --train_file reviews.csv --folds 5 --output_dir runs/folds": (
-        "it trains six models; tests/tasks/test_folds.py trains small ones"
-    ),
     "torchrun --standalone --nproc_per_node 2 scripts/train.py RECIPE": (
         "tests/training/test_distributed.py runs two processes"
     ),
@@ -84,10 +81,7 @@ NOT_RUN = {
 }
 # Few rows and steps, where the files of a guide are large or a preset trains for long.
 SHORTER = {
-    "train": [
-        *("--max_train_samples=60", "--max_eval_samples=20"),
-        *("--num_train_epochs=2", "--folds=none"),
-    ],
+    "train": ["--max_train_samples=60", "--max_eval_samples=20", "--num_train_epochs=2"],
     "train_retrieval": ["--max_steps=2"],
     "train_translation": ["--max_steps=2"],
 }

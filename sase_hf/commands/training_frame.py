@@ -25,7 +25,6 @@ LOGGED = (
     "data.phrases",
     "evaluation.linear_part",
     "tasks.labels.doubtful",
-    "tasks.labels.folds",
     "training.run",
 )
 LESS_MEMORY = (

@@ -1,10 +1,8 @@
-"""Rows that are split off the training rows: no text on both sides, the labels alike.
+"""Validation rows that are split off the training rows: no text on both sides, the labels alike.
 
 scikit-learn's `StratifiedGroupKFold` takes no numbers, no lists, no labels that occur once and no
 fraction but 1 / n; a million rows take it three minutes, and this file two seconds.
 """
-
-from typing import NamedTuple
 
 import numpy as np
 from datasets import Dataset
@@ -15,48 +13,6 @@ from .repeats import text_digests
 from .sources import PLACE_COLUMNS, PROBABILITIES, TEXT_COLUMNS, Origin, present
 
 ONLY_TO_LEARN = (PROBABILITIES, *PLACE_COLUMNS)  # columns that validation rows lack
-
-
-class Fold(NamedTuple):
-    """One of `num_folds` parts of the training rows, by its `number` from 0."""
-
-    number: int
-    num_folds: int
-
-
-def take_fold(
-    splits: dict[str, Dataset], sources: dict[str, Origin], fold: Fold, seed: int
-) -> None:
-    """Make a fold of the training rows the test split.
-
-    Each row is in one of the folds, equal texts are in one, and the labels of all are alike.
-    """
-    train = splits["train"]
-    is_taken = _fold_of_rows(train, fold.num_folds, seed) == fold.number
-    test = train.select(np.flatnonzero(is_taken))
-    splits["test"] = _without_columns_to_learn(test)
-    splits["train"] = train.select(np.flatnonzero(~is_taken))
-    sources["test"] = {**sources["train"], "fold": fold.number, "folds": fold.num_folds}
-
-
-def _fold_of_rows(rows: Dataset, num_folds: int, seed: int) -> np.ndarray:
-    """Return the number of the fold of each of N rows, (N,)."""
-    text_of_row, size_of_text = _texts_of(rows)
-    num_texts = len(size_of_text)
-    if num_texts < num_folds:
-        raise refusal(
-            f"--folds is {num_folds}, but the train rows have {num_texts} different texts",
-            "give fewer folds, or more rows",
-        )
-    fold_of_text = np.zeros(num_texts, dtype=int)
-    fold_of_text[_sorted_texts(rows, text_of_row, size_of_text, seed)] = (
-        np.arange(num_texts) % num_folds
-    )
-    return fold_of_text[text_of_row]
-
-
-def _without_columns_to_learn(rows: Dataset) -> Dataset:
-    return rows.remove_columns([name for name in ONLY_TO_LEARN if name in rows.column_names])
 
 
 def hold_out(
@@ -80,7 +36,7 @@ def hold_out(
         )
     validation = train.select(np.flatnonzero(is_picked))
     splits["train"] = train.select(np.flatnonzero(~is_picked))
-    splits["validation"] = _without_columns_to_learn(validation)
+    splits["validation"] = validation.remove_columns(present(ONLY_TO_LEARN, validation))
     sources["validation"] = {**sources["train"], "split_off": fraction, "seed": seed}
 
 

@@ -27,7 +27,7 @@ from ..utils.text import one_line
 from .arguments import MAX_SAMPLES, DataArguments, PairArguments, SourceArguments
 from .columns import FLAGS, MARKS, SPAN_COLUMNS, find_columns, find_pair, finds_labels_by_values
 from .corrections import open_corrections, warn_of_lost_corrections, with_corrections
-from .held_out import Fold, hold_out, take_fold
+from .held_out import hold_out
 from .label_cells import CellFault
 from .label_values import is_unlabelled, truth_of
 from .labels import EncodedLabel, LabelColumn
@@ -126,7 +126,6 @@ def load_rows(
     against: bool = False,
     checkpoint: str | None = None,
     in_memory: Mapping[str, Dataset] = MappingProxyType({}),
-    fold: Fold | None = None,
 ) -> Rows:
     """Load the splits of a task and give its columns their standard names.
 
@@ -137,7 +136,6 @@ def load_rows(
     Marks of test rows are read only with `against`. Without a train split the
     columns are those that the model in the folder `checkpoint` was trained on, if they are there.
     Splits `in_memory`, by the names of `SPLITS`, take the place of files and are read as these are.
-    A `fold` of the training rows takes the place of the test split.
     """
     with open_sources(arguments, in_memory) as stored:
         first = stored[0]
@@ -163,8 +161,6 @@ def load_rows(
         splits[split.name] = _checked(split, cells[split.name], columns, labels, arguments)
     origins = {split.name: split.source for split in stored}
     splits, origins_of_corrections, corrected = _corrected(splits, columns, labels, arguments)
-    if fold is not None:
-        take_fold(splits, origins, fold, arguments.shuffle_seed or 0)
     hold_out(splits, origins, arguments)
     rows = _limited(splits, labels, origins, columns, arguments, corrected)
     unlabelled, more_origins = load_unlabelled(arguments, columns.texts)

@@ -37,7 +37,7 @@ NUMBER = int | float | np.number  # what a `Trainer` can log of a metric
 
 
 class _RowMetric(evaluate.Metric):  # type: ignore[misc]
-    """A metric with the name of its class; `score` is the formula."""
+    """A metric with the name of its class; `_score` is the formula."""
 
     dtype = "int64"
 
@@ -54,18 +54,16 @@ class _RowMetric(evaluate.Metric):  # type: ignore[misc]
         true = np.array(references)
         if predicted.shape != true.shape:  # scikit-learn would not say which is which
             raise ValueError(f"predictions have shape {predicted.shape}, references {true.shape}")
-        return {self.name: float(self.score(true, predicted))}
+        return {self.name: float(self._score(true, predicted))}
 
-    def score(self, true: np.ndarray, predicted: np.ndarray) -> float:
-        """Return the metric of B rows, (B,) or (B, C) each."""
+    def _score(self, true: np.ndarray, predicted: np.ndarray) -> float:
         raise NotImplementedError
 
 
 class Accuracy(_RowMetric):
     """Share of rows with all labels predicted right (subset accuracy), from 0 to 1."""
 
-    def score(self, true: np.ndarray, predicted: np.ndarray) -> float:
-        """Return the share."""
+    def _score(self, true: np.ndarray, predicted: np.ndarray) -> float:
         return accuracy_score(true, predicted)
 
 
@@ -76,8 +74,7 @@ class MacroF1(_RowMetric):
     if it is neither.
     """
 
-    def score(self, true: np.ndarray, predicted: np.ndarray) -> float:
-        """Return the mean."""
+    def _score(self, true: np.ndarray, predicted: np.ndarray) -> float:
         if true.ndim == 2 and true.shape[1] == 1:  # scikit-learn would count its absence, too
             return f1_score(true[:, 0], predicted[:, 0], zero_division=0)
         return f1_score(true, predicted, average="macro", zero_division=0)
@@ -88,8 +85,7 @@ class Mse(_RowMetric):
 
     dtype = "float64"
 
-    def score(self, true: np.ndarray, predicted: np.ndarray) -> float:
-        """Return the mean."""
+    def _score(self, true: np.ndarray, predicted: np.ndarray) -> float:
         return float(np.square(predicted - true).mean())
 
 
@@ -101,8 +97,7 @@ class Pearson(_RowMetric):
 
     dtype = "float64"
 
-    def score(self, true: np.ndarray, predicted: np.ndarray) -> float:
-        """Return the correlation."""
+    def _score(self, true: np.ndarray, predicted: np.ndarray) -> float:
         # Compared, not computed: the mean of equal numbers may differ from them by rounding.
         is_flat = (predicted == predicted[0]).all(axis=0) | (true == true[0]).all(axis=0)
         predicted_deviations = predicted - predicted.mean(axis=0)

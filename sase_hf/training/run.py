@@ -124,8 +124,6 @@ class _Run:
 
     def outcome(self, checkpoint: Path | None) -> dict[str, Any]:
         """Do all steps, from a checkpoint if there is one to resume; return what `run` returns."""
-        if self.args.do_train:
-            self.task.before_training(is_resumed=checkpoint is not None)
         self.prepare(checkpoint)
         if self.args.do_train:
             self.train(checkpoint)

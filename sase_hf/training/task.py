@@ -1,13 +1,12 @@
 """The base of all tasks: rows, tokenizer, model and trainer."""
 
 import argparse
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, NamedTuple, Self
+from typing import Any, ClassVar, Generic, NamedTuple
 
 import torch
 from datasets import DatasetDict
@@ -177,9 +176,6 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
         """Return the options that the trainer of this task takes beside those of all."""
         return {}
 
-    def before_training(self, *, is_resumed: bool) -> None:
-        """Do what a run that trains does before it loads rows and model."""
-
     def after_training(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup
     ) -> dict[str, float]:
@@ -263,15 +259,6 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
         )
         write_lines(trainer)
         return trainer
-
-    def changed(self, values: Mapping[str, Any]) -> Self:
-        """Return a copy of the task whose arguments of the run have other values, by name."""
-        run = copy.copy(self.arguments.run)
-        for name, value in values.items():
-            setattr(run, name, value)
-        other = copy.copy(self)
-        other.arguments = Arguments(self.arguments.data, self.arguments.model, run)
-        return other
 
     def hub_options(self) -> dict[str, Any]:
         """Return the options of `from_pretrained` for everything that a run loads."""

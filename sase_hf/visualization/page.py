@@ -124,12 +124,11 @@ def tables_html(
     learned: LearnedWords | None = None,
     *,
     lines: Sequence[str] = (),
-    num_open: int = 1,
     answers: Answers | None = None,
 ) -> str:
     """Show lines, tables, what the model learned, and results by their headings: one page.
 
-    `num_open` tables stand above what the model learned. The others are folded, and so are the
+    The first table stands above what the model learned. The others are folded, and so are the
     results of each heading but the first one or two (`_num_open`); they look as in
     `attention_html`. With the `answers` of the model, people can correct the results, which all
     have a `true_label`, and download what they corrected: the page has a script.
@@ -149,8 +148,8 @@ def tables_html(
         all_parsed,
         title=title,
         lines=lines,
-        open_tables=tables[:num_open],
-        folded_tables=tables[num_open:],
+        open_tables=tables[:1],
+        folded_tables=tables[1:],
         examples=shown,
         learned=learned,
         corrections=corrections,

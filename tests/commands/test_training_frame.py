@@ -33,7 +33,7 @@ def test_next_command_shows_rows_that_were_read(
     rows = [{name: text, "label": label} for text, label in zip(TEXTS, labels, strict=True)]
     file = write_csv(tmp_path / "rows.csv", rows)
     common = {**TINY_MODEL, **QUIET, "train_file": file, "output_dir": tmp_path / "model"}
-    few = {"num_train_epochs": 1, "validation_fraction": 0.2, "folds": "none"}
+    few = {"num_train_epochs": 1, "validation_fraction": 0.2}
     task = parse_arguments(LabelTask, flags(**common, **few, **options))
     command, _ = next_commands(str(tmp_path / "model"), run(task), task.arguments.data)
     _, words = command.split(" visualize ")

@@ -69,7 +69,7 @@ def test_setup_joins_the_vectors_and_words_of_several_files(
 
 
 def test_report_advises_no_vectors_where_the_run_has_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sase_hf.tasks.labels.task.write_report", lambda *texts, **_: texts[-2])
+    monkeypatch.setattr("sase_hf.tasks.labels.task.write_report", lambda *texts: texts[-2])
     config = SimpleNamespace(class_weights=None)
     rows = SimpleNamespace(unlabelled=None, text_columns=["text"])
     setup = SimpleNamespace(model=SimpleNamespace(config=config), rows=rows)
@@ -89,7 +89,7 @@ def test_report_advises_unlabelled_texts_where_a_model_reads_them(
     is_advised: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sase_hf.tasks.labels.task.write_report", lambda *texts, **_: texts[-2])
+    monkeypatch.setattr("sase_hf.tasks.labels.task.write_report", lambda *texts: texts[-2])
     rows = SimpleNamespace(unlabelled=unlabelled, text_columns=text_columns)
     model = SimpleNamespace(config=SimpleNamespace(class_weights=None))
     setup = SimpleNamespace(model=model, rows=rows)
@@ -136,7 +136,7 @@ def test_drop_unlabelled_needs_no_value(words: str, expected: bool | None) -> No
 def test_report_advises_nothing_that_the_run_has_done(
     words: str, more: str, rare: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sase_hf.tasks.labels.task.write_report", lambda *texts, **_: texts[-2:])
+    monkeypatch.setattr("sase_hf.tasks.labels.task.write_report", lambda *texts: texts[-2:])
     weights = [1.0, 2.0] if "class_weights" in words else None
     rows = SimpleNamespace(unlabelled=None, text_columns=["text"])
     model = SimpleNamespace(config=SimpleNamespace(class_weights=weights))

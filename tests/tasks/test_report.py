@@ -1,5 +1,6 @@
 """The report of a trained model."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -263,6 +264,19 @@ def test_report_of_sets_and_of_numbers_has_no_confusion() -> None:
     numbers = make_report([[1.0], [5.0], [2.0]], [1.0, 2.0, 2.5], "regression", ("score",))
     assert (numbers.classes, numbers.wrong) == ([], [1])
     assert "mean" in numbers.systems
+
+
+def test_report_tables_give_the_accuracy_an_interval() -> None:
+    """Each bound is 1.96 of its standard errors away from the share (Wilson, 1927)."""
+    report = make_report(LOGITS, LABELS, "single_label_classification", NAMES)
+    results = next(report_tables(report))
+    assert results.rows[-1] == ["this model, 95 % interval", "11.8%-76.9%", ""]
+    for bound in (0.118, 0.769):
+        assert abs(bound - 0.4) / math.sqrt(bound * (1 - bound) / 5) == pytest.approx(
+            1.96, abs=0.01
+        )
+    numbers = make_report([[1.0], [5.0]], [1.0, 2.0], "regression", ("score",))
+    assert next(report_tables(numbers)).rows[-1][0] == "this model"
 
 
 def test_report_tables_show_the_worst_confusions_of_many_labels() -> None:

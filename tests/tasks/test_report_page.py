@@ -15,7 +15,6 @@ from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification,
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.splits import encode_rows, load_rows
 from sase_hf.evaluation.metrics import load_metrics, metrics_function
-from sase_hf.tasks.labels.folds import OutOfFold
 from sase_hf.tasks.labels.report_page import write_report
 
 
@@ -85,26 +84,11 @@ def test_report_gives_its_script_the_marks_of_people(tmp_path: Path) -> None:
     }
 
 
-def test_report_compares_the_models_on_the_rows_of_the_folds(tmp_path: Path) -> None:
-    """All rows say more than the few that were held out."""
-    rows = [{"text": f"soup number {n}", "label": "ab"[n % 2]} for n in range(6)]
-    model = SimpleNamespace(config=SimpleNamespace(has_attention=False))
-    outputs = [[0.0, 1.0]] * 6
-    assert "no better than the most frequent label" in report_of(model, rows, outputs, tmp_path)
-    simple = {"linear model": {"accuracy": 0.5, "macro_f1": 0.5}}
-    measured = OutOfFold(5, 100, {"accuracy": 0.9, "macro_f1": 0.9}, simple)
-    assert "no better than" not in report_of(model, rows, outputs, tmp_path, measured)
-    behind = measured._replace(metrics={"accuracy": 0.3, "macro_f1": 0.3})
-    page = report_of(model, rows, outputs, tmp_path, behind)
-    assert "20.0 points of accuracy behind the linear model" in page
-
-
 def report_of(
     model: Any,
     rows: list[dict[str, Any]],
     outputs: list[list[float]],
     folder: Path,
-    in_folds: OutOfFold | None = None,
 ) -> str:
     """Return the page about rows for which a model has the outputs (B, C)."""
     path = str(write_jsonl(folder / "rows.jsonl", rows))
@@ -119,7 +103,6 @@ def report_of(
         compute_metrics=metrics,
         args=SimpleNamespace(
             do_train=True,
-            world_size=1,
             output_dir=str(folder),
             metric_for_best_model="accuracy",
         ),
@@ -128,5 +111,5 @@ def report_of(
     setup: Any = SimpleNamespace(
         rows=task, tokens=encode_rows(task, tokenizer), tokenizer=tokenizer, model=model
     )
-    write_report(trainer, setup, {}, "train on more rows", "add rows", in_folds=in_folds)
+    write_report(trainer, setup, {}, "train on more rows", "add rows")
     return (folder / "report.html").read_text(encoding="utf-8")

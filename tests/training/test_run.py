@@ -150,6 +150,18 @@ def test_run_resumes_with_its_own_rows_in_an_update_and_no_others(
     assert train_tiny(tmp_path, **options)["metrics"]["epoch"] == 2
 
 
+def test_run_that_continues_says_that_its_checkpoint_may_know_the_held_out_rows(
+    reviews: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {"train_file": reviews["train_file"], "do_eval": True, "max_steps": 1}
+    train_tiny(tmp_path / "model", **options, validation_fraction=0.25)
+    assert "was trained on" not in caplog.text
+    again = {**QUIET, **options, "do_train": True, "model_name_or_path": tmp_path / "model"}
+    words = flags(**again, validation_fraction=0.5, output_dir=tmp_path / "again")
+    run(parse_arguments(LabelTask, words))
+    assert "was trained on 36 rows of train.jsonl, which are not those of now" in caplog.text
+
+
 def test_run_predicts_into_no_folder_of_another_run(
     reviews: dict[str, str], tmp_path: Path
 ) -> None:

@@ -42,7 +42,7 @@ from sase_hf.utils.process import trains_lstm_in_bfloat16
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "train.py"
 main = script_main("train")
-TINY = {**QUIET, **TINY_MODEL, "num_train_epochs": 2, "learning_rate": 0.02, "folds": "none"}
+TINY = {**QUIET, **TINY_MODEL, "num_train_epochs": 2, "learning_rate": 0.02}
 
 
 @pytest.fixture(scope="module")

@@ -181,12 +181,12 @@ def test_attention_page_has_no_section_without_it() -> None:
     assert "What the model learned" not in attention_html([])
 
 
-def test_report_page_has_the_section_between_open_tables_and_folded_ones() -> None:
-    tables = [Table(title, ["", "n"], [["a", "1"]]) for title in ("folds", "accuracy", "facts")]
-    text = tables_html(tables, {}, "report", LEARNED, lines=["right for 1"], num_open=2)
+def test_report_page_has_the_section_between_the_open_table_and_folded_ones() -> None:
+    tables = [Table(title, ["", "n"], [["a", "1"]]) for title in ("accuracy", "facts")]
+    text = tables_html(tables, {}, "report", LEARNED, lines=["right for 1"])
     page = Page(text)
     assert page.texts["p.line"] == ["Right for 1."]
-    assert page.texts["h2"] == ["folds", "accuracy", "What the model learned", "facts"]
+    assert page.texts["h2"] == ["accuracy", "What the model learned", "facts"]
     assert re.findall(r'<details class="table"><summary><h2>(.*?)<', text) == ["facts"]
 
 

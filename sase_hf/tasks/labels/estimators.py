@@ -41,7 +41,6 @@ from ...utils.errors import refusal
 from ...utils.files import FilePath
 from ...utils.loading import attention_pipeline, load_checkpoint
 from ...visualization import Attention
-from .folds import in_one_line, in_words
 from .given_rows import (
     FitRows,
     as_array,
@@ -55,7 +54,8 @@ from .given_rows import (
     type_of_labels,
 )
 from .predictions import logits_of
-from .task import NO_FOLDS, LabelTask
+from .report import SHARES, shown_metric
+from .task import LabelTask
 
 # Flags of `sase_hf train` that are no settings: what a fit does, and with which rows.
 NOT_SETTINGS = (
@@ -216,8 +216,6 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         self.metrics_ = results_of(outcome["metrics"], "eval_")
         if not self.disable_tqdm:
             tqdm.write(self._line(), file=sys.stderr)
-            if task.out_of_fold is not None:
-                tqdm.write(in_one_line(task.out_of_fold), file=sys.stderr)
         return self
 
     def _entries(self) -> dict[str, Any]:
@@ -233,7 +231,6 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
                 raise refusal(f"settings hold {name!r}", "leave it out; fit says what is done")
         if entries["report"] is None and entries["output_dir"] is None:
             entries["report"] = False  # nobody would see it
-        settings = {"folds": NO_FOLDS, **settings}  # a fit is one training, as in scikit-learn
         given = {name: value for name, value in entries.items() if value is not None}
         return {**given, **settings}
 
@@ -255,9 +252,13 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         validation = self.record_["sources"].get("validation")
         if validation is None:
             return f"trained on {self.record_['sources']['train']['rows']:,} rows, none held out"
-        measured = {name: self.metrics_[name] for name in METRICS if name in self.metrics_}
+        measured = [
+            f"{SHARES.get(name, name)} {shown_metric(name, self.metrics_[name])}"
+            for name in METRICS
+            if name in self.metrics_
+        ]
         noun = "row" if validation["rows"] == 1 else "rows"
-        return f"{validation['rows']:,} held-out {noun}: {in_words(measured)}"
+        return f"{validation['rows']:,} held-out {noun}: {', '.join(measured)}"
 
     @property
     def _answers(self) -> Answers:

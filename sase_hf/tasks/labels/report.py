@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from datasets import Dataset
+from scipy.stats import binomtest
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 from torch import Tensor
 from transformers import EvalPrediction
@@ -115,19 +116,15 @@ def simple_outputs(
     return outputs
 
 
-def headline(report: Report, *, in_folds: bool = False) -> str | None:
-    """Return what a report says in one sentence; None if it has neither accuracy nor mse.
-
-    Its rows are those of validation or, `in_folds`, all that the models of the folds learned from.
-    """
+def headline(report: Report) -> str | None:
+    """Return what a report says in one sentence; None if it has neither accuracy nor mse."""
     own = report.systems[THIS_MODEL]
     linear = report.systems.get(LINEAR_MODEL)
     if "accuracy" in own:
         accuracies = [own["accuracy"]]
         if linear is not None:
             accuracies.append(linear["accuracy"])
-        kind = "training" if in_folds else "validation"
-        sentence = _in_rows(accuracies, report.num_rows, kind)
+        sentence = _in_rows(accuracies, report.num_rows)
     elif "mse" in own:
         sentence = f"off by {math.sqrt(own['mse']):.3g} (root of the mean squared error)"
         if linear is not None:
@@ -135,13 +132,11 @@ def headline(report: Report, *, in_folds: bool = False) -> str | None:
     else:
         return None
     mistake = _frequent_mistake(report)
-    if mistake is not None:
-        sentence += f"; {mistake}"
-    return f"in folds, {sentence}" if in_folds else sentence
+    return sentence if mistake is None else f"{sentence}; {mistake}"
 
 
-def _in_rows(accuracies: Sequence[float], num_rows: int, kind: str) -> str:
-    """Return for how many rows of a kind this model is right, and the linear model if there is one.
+def _in_rows(accuracies: Sequence[float], num_rows: int) -> str:
+    """Return for how many rows this model is right, and the linear model if there is one.
 
     They are said of every hundred, or of all if there are no more, or if rounding would hide that
     a model has made a mistake, or that it was right.
@@ -153,7 +148,7 @@ def _in_rows(accuracies: Sequence[float], num_rows: int, kind: str) -> str:
         of = f"every {PER_HUNDRED}"
     noun = "row" if num_rows == 1 else "rows"
     num_right, *of_linear = [f"{round(accuracy * said):,}" for accuracy in accuracies]
-    sentence = f"right for {num_right} of {of} {kind} {noun}"
+    sentence = f"right for {num_right} of {of} validation {noun}"
     for other in of_linear:
         sentence += f", the {LINEAR_MODEL} for {other}"
     return sentence
@@ -196,18 +191,24 @@ def _lopsided(names: Sequence[str], confusion: np.ndarray) -> str | None:
 def report_tables(
     report: Report, max_matrix: int = MAX_MATRIX, max_labels: int | None = None
 ) -> Iterator[Table]:
-    """Yield the tables of a report.
+    """Yield the tables of a report; the accuracy of this model has the interval of Wilson.
 
     With more labels than `max_matrix`, the worst confusions replace the confusion matrix. With more
     than `max_labels`, only the most frequent ones have a row of scores.
     """
     noun = "row" if report.num_rows == 1 else "rows"
-    metrics = list(report.systems[THIS_MODEL])
+    own = report.systems[THIS_MODEL]
     rows = [
         [system, *(shown_metric(name, value) for name, value in values.items())]
         for system, values in report.systems.items()
     ]
-    heads = ["", *(SHARES.get(name, name) for name in metrics)]
+    if "accuracy" in own:
+        num_right = round(own["accuracy"] * report.num_rows)
+        low, high = binomtest(num_right, report.num_rows).proportion_ci(method="wilson")
+        bounds = f"{low:.1%}-{high:.1%}"
+        head = f"{THIS_MODEL}, 95 % interval"
+        rows.append([head, *(bounds if name == "accuracy" else "" for name in own)])
+    heads = ["", *(SHARES.get(name, name) for name in own)]
     yield Table(f"Results on {report.num_rows:,} validation {noun}", heads, rows)
     if report.facts:
         yield Table("About this model", ["", ""], [list(fact) for fact in report.facts.items()])
@@ -271,22 +272,19 @@ def remarks(
     way_out: str,
     rare_way_out: str = "try --class_weights balanced",
     metric: str | None = None,
-    compared: Report | None = None,
 ) -> Iterator[str]:
     """Yield what a reader should know before the numbers of a report.
 
     `way_out` is how to train a better model, `rare_way_out` what helps labels that are never
     predicted. The model is compared with the best simple one, by `metric` if that is one of
-    `SIGNS`, else by the first of these that the report has; on the rows of `compared` if they say
-    more than those of the report.
+    `SIGNS`, else by the first of these that the report has.
     """
     if report.num_rows < FEW_ROWS and report.classes:
         points = round(100 / report.num_rows, 1)
         yield f"validation rows: {report.num_rows}; one row is {points:g} points of accuracy"
-    compared = compared or report
-    measured = [name for name in SIGNS if name in compared.systems[THIS_MODEL]]
-    if measured and len(compared.systems) > 1:
-        yield from _lag(compared, metric if metric in measured else measured[0], way_out)
+    measured = [name for name in SIGNS if name in report.systems[THIS_MODEL]]
+    if measured and len(report.systems) > 1:
+        yield from _lag(report, metric if metric in measured else measured[0], way_out)
     missed = _missed_rare_labels(report)
     if missed:
         yield f"never predicted: {', '.join(missed[:10])}; {rare_way_out}"

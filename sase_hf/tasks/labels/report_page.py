@@ -1,7 +1,7 @@
 """The report about the validation rows: its page, and its tables for the terminal."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,7 @@ from ...visualization.learned_words import LearnedWords, read_learned_words
 from ...visualization.page import tables_html
 from .calibration import LEAST, MOST, UNCHANGED
 from .doubtful import opinions_of, write_doubtful
-from .folds import OutOfFold, table_of_folds
 from .report import (
-    FEW_ROWS,
-    THIS_MODEL,
     Report,
     headline,
     measure_report,
@@ -57,14 +54,12 @@ def write_report(
     known: Mapping[str, float],
     way_out: str,
     rare_way_out: str,
-    *,
-    in_folds: OutOfFold | None = None,
 ) -> tuple[dict[str, float], list[Table]]:
     """Evaluate on the validation rows, and write the page of a report about them.
 
     The training rows with doubtful labels are in it and in a file, as `write_doubtful` says.
     `known`: the metrics measured so far, with those of `calibrate`. `way_out`, `rare_way_out`: see
-    `remarks`. The comparison uses `metric_for_best_model`. What was measured `in_folds` is first.
+    `remarks`. The comparison uses `metric_for_best_model`.
     Returns the metrics of `Trainer.evaluate`, and the tables of the report, none in processes but
     the first.
     """
@@ -75,31 +70,19 @@ def write_report(
         return metrics, []
     report = _measured(trainer, setup, output, known)
     chosen_by = (trainer.args.metric_for_best_model or "").removeprefix("eval_")
-    compared = None
-    if in_folds is not None:
-        systems = {**in_folds.simple, THIS_MODEL: in_folds.metrics}
-        compared = report._replace(num_rows=in_folds.rows, systems=systems)
-    notes = list(remarks(report, way_out, rare_way_out, chosen_by, compared))
-    args: Any = trainer.args
-    can_fold = args.do_train and args.world_size == 1
-    if report.num_rows < FEW_ROWS and can_fold and in_folds is None:
-        notes.append("few rows to validate with: --folds 5 measures on all training rows")
+    notes = list(remarks(report, way_out, rare_way_out, chosen_by))
     in_short = headline(report)
-    first: list[Table] = []
-    if in_folds is not None:
-        in_short = in_folds.in_short
-        first.append(table_of_folds(in_folds))
     folder = Path(str(trainer.args.output_dir))
     doubtful = None
     if trainer.args.do_train and "train" in setup.tokens:
         doubtful = write_doubtful(folder, setup, opinions_of(trainer))
     lines = notes if in_short is None else [in_short, *notes]
-    _write_page(folder, setup, report, logits, lines, first, doubtful)
+    _write_page(folder, setup, report, logits, lines, doubtful)
     if in_short is not None:
         logger.info(one_line(f"report: {in_short}"))
     for note in notes:
         logger.warning(one_line(note))
-    return metrics, [*first, *report_tables(report, max_labels=MAX_LABELS)]
+    return metrics, list(report_tables(report, max_labels=MAX_LABELS))
 
 
 def _measured(
@@ -151,12 +134,10 @@ def _write_page(
     report: Report,
     logits: Predictions,
     lines: list[str],
-    first: Sequence[Table],
     doubtful: Table | None,
 ) -> None:
     """Write the page: lines, metrics, what was learned, right and wrong predictions, tables."""
-    tables = [*first, *report_tables(report, MAX_PAGE_MATRIX)]
-    num_open = len(first) + 1  # the metrics, too
+    tables = list(report_tables(report, MAX_PAGE_MATRIX))
     validation = setup.rows.splits["validation"]
     unmarked = _without_marks(validation)
     reader = None
@@ -184,9 +165,7 @@ def _write_page(
         tables.append(doubtful)
     title = f"{folder.name}: what it learned, right and wrong predictions"
     answers = setup.rows.answers
-    page = tables_html(
-        tables, examples, title, learned, lines=lines, num_open=num_open, answers=answers
-    )
+    page = tables_html(tables, examples, title, learned, lines=lines, answers=answers)
     write_text(folder / REPORT_NAME, page)
 
 

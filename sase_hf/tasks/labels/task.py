@@ -1,8 +1,6 @@
 """Labels, sets of labels or numbers, for texts and pairs of texts."""
 
 import argparse
-import logging
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,12 +13,10 @@ from datasets import Dataset
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from ...data.arguments import DataArguments
-from ...data.held_out import Fold
 from ...data.label_doubts import label_doubts
 from ...data.rationales import RationaleCollator, count_marked
-from ...data.sources import Origin, origin_of
+from ...data.sources import Origin
 from ...data.splits import Rows, load_rows
-from ...data.trained_columns import training_rows_of
 from ...evaluation.linear_part import has_linear_part
 from ...evaluation.metrics import load_metrics, metrics_function
 from ...models import FAMILIES, RETRIEVAL
@@ -28,7 +24,6 @@ from ...models.answers import answers_of
 from ...models.checked_config import flag
 from ...models.linear_self_attentive import NUM_PAIRS, NUM_PARTS_OF_PAIR
 from ...training.arguments import OWN_VECTORS, EncoderArguments, RunArguments, with_config_flags
-from ...training.progress import EpochLines
 from ...training.task import ModelAndTokenizer, Predictions, TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
 from ...utils.errors import refusal
@@ -36,27 +31,8 @@ from ...utils.text import Table
 from ..encoder import EncoderTask
 from .calibration import calibrate, leave_to_fit, weigh_words
 from .doubtful import reader_of_training_rows
-from .folds import (
-    FoldOutputs,
-    OutOfFold,
-    measure_folds,
-    measure_if_possible,
-    outputs_of_fold,
-    silence,
-)
 from .predictions import predicted_labels
 from .report_page import write_report
-
-logger = logging.getLogger(__name__)
-
-# Values of --folds that are no number.
-AUTO_FOLDS = "auto"
-NO_FOLDS = "none"
-# A tenth of fewer rows says too little of a model, and so many trainings take about a minute.
-FEW_TO_HOLD_OUT = 300
-NUM_FOLDS = 5
-LEAST_FOR_FOLDS = 20  # rows, four in each fold; of fewer, a model learns nothing to measure
-MAX_BYTES_OF_FEW = 4_000_000  # of their file; a larger one is not read to count its rows
 
 MAX_ROUNDING = 0.01  # of numbers to learn, as a share of their deviation
 
@@ -106,49 +82,20 @@ class LabelRunArguments(RunArguments):
         default=False,
     )
 
-    folds: str | None = flag(
-        "A number, auto or none. Before training, measure on all training rows: of so many parts "
-        "each is predicted by a model of the others. The report shows the metrics with an "
-        "interval. It takes so many trainings more; the model is the same as without. auto "
-        f"measures in {NUM_FOLDS} folds where a tenth of fewer than {FEW_TO_HOLD_OUT} rows is held "
-        "out for a report, and none in no folds."
-    )
-
     def __post_init__(self) -> None:
-        """Refuse --calibrate and --report without validation rows, --folds without training."""
+        """Refuse --calibrate and --report without validation rows."""
         super().__post_init__()
-        self._check_folds()
         if self.calibrate and not (self.do_train and self.do_eval):
             raise ValueError("--calibrate fits a model after training; add --do_train --do_eval")
         if self.report and not self.do_eval:
             raise ValueError("--report is about the validation rows; add --do_eval")
-
-    def _check_folds(self) -> None:
-        if self.folds in (None, "", NO_FOLDS, AUTO_FOLDS):
-            return
-        given = f"--folds is {self.folds}"
-        if not self.folds.isdecimal() or int(self.folds) < 2:
-            raise refusal(given, f"give 2 or more, {AUTO_FOLDS}, or {NO_FOLDS} for no folds")
-        if not self.do_train:
-            raise refusal(f"{given}, but nothing is trained", "leave it out")
-        if self.world_size > 1:
-            raise refusal(
-                f"{given}, and there are {self.world_size} processes", "start one process"
-            )
 
 
 class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
     """Classification of one or several labels, or regression.
 
     in_memory: splits that are given as rows, in place of files.
-    fold: the part of the training rows that the model of this run predicts.
-    fold_outputs: these predictions, after the training.
-    out_of_fold: what the models of all folds measured, before the training of the model.
     """
-
-    fold: Fold | None = None
-    fold_outputs: FoldOutputs | None = None
-    out_of_fold: OutOfFold | None = None
 
     in_memory: Mapping[str, Dataset] = MappingProxyType({})
     argument_groups = (DataArguments, ModelArguments, LabelRunArguments)
@@ -168,7 +115,7 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
         self._check_unlabelled()
         data = self.arguments.data
         if config is None:
-            return load_rows(data, in_memory=self.in_memory, fold=self.fold)
+            return load_rows(data, in_memory=self.in_memory)
         _saved_task(config)  # refuses one that cannot learn labels
         if not self.arguments.model.ignore_mismatched_sizes:
             saved_names = list(answers_of(config).names)
@@ -180,9 +127,7 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
                 )
             problem_type = data.problem_type or config.problem_type
             data = replace(data, problem_type=problem_type, label_names=saved_names)
-        return load_rows(
-            data, checkpoint=config.name_or_path, in_memory=self.in_memory, fold=self.fold
-        )
+        return load_rows(data, checkpoint=config.name_or_path, in_memory=self.in_memory)
 
     def _check_answer_error(self) -> None:
         asked = self.arguments.model.given(["answer_error"])
@@ -349,77 +294,11 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
         """Return a trainer that, for a report, asks the model about its training rows."""
         trainer = super().make_trainer(setup)
         run = self.arguments.run
-        if self.fold is not None:
-            trainer.remove_callback(EpochLines)
         if run.do_train and run.report:
             reader = reader_of_training_rows(setup, run.world_size)
             if reader is not None:
                 trainer.add_callback(reader)
         return trainer
-
-    def before_training(self, *, is_resumed: bool) -> None:
-        """Measure the models of all folds if that was asked for, or if there are few rows."""
-        num_folds = self.num_folds()
-        is_auto = self.arguments.run.folds == AUTO_FOLDS
-        if not num_folds or (is_auto and is_resumed):
-            return
-        self._check_checkpoint_of_folds()
-        if is_auto:
-            self.out_of_fold = measure_if_possible(self, num_folds)
-        else:
-            self.out_of_fold = measure_folds(self, num_folds)
-
-    def _check_checkpoint_of_folds(self) -> None:
-        """Refuse, or warn, where a checkpoint has learned from the rows that the folds measure."""
-        checkpoint = self.arguments.model.model_name_or_path
-        if checkpoint is None:
-            return
-        given = f"--folds is {self.arguments.run.folds}"
-        file = self.arguments.data.train_file
-        learned = training_rows_of(checkpoint).get("sha256")
-        if file is not None and learned == origin_of(file)["sha256"]:
-            raise refusal(
-                f"{given}, but {checkpoint} has learned from {file}, so that it knows the rows of "
-                "every fold",
-                "leave out --folds, or --model_name_or_path for new models",
-            )
-        logger.warning(
-            f"{given}: if {checkpoint} has learned from some of these rows, it looks better on "
-            "them than on new ones"
-        )
-
-    def num_folds(self) -> int:
-        """Return the folds of `--folds`; 0 for none."""
-        folds = self.arguments.run.folds
-        if folds in (None, "", NO_FOLDS):
-            return 0
-        if folds != AUTO_FOLDS:
-            return int(folds)
-        num_rows = 0 if self._takes_long_in_folds() else self._num_rows_held_out_from()
-        return NUM_FOLDS if LEAST_FOR_FOLDS <= num_rows < FEW_TO_HOLD_OUT else 0
-
-    def _takes_long_in_folds(self) -> bool:
-        """Return whether folds are more than short trainings, or nobody would see the result."""
-        run = self.arguments.run
-        data = self.arguments.data
-        reads_more = data.unlabelled_file or self.arguments.model.vector_files
-        is_limited = data.max_train_samples is not None
-        return bool(not run.report or run.world_size > 1 or reads_more or is_limited)
-
-    def _num_rows_held_out_from(self) -> int:
-        """Return the rows of a small file of which some are held out; 0 for other rows."""
-        data = self.arguments.data
-        file = data.train_file
-        if file is None or data.validation_file or not data.validation_fraction or self.in_memory:
-            return 0
-        try:
-            if os.path.getsize(file) > MAX_BYTES_OF_FEW:
-                return 0
-            with silence():
-                splits = load_rows(replace(data, test_file=None, max_eval_samples=None)).splits
-        except (OSError, ValueError):
-            return 0  # the run reads the rows again, and says what is wrong with them
-        return splits["train"].num_rows + splits["validation"].num_rows
 
     def after_training(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup
@@ -431,8 +310,6 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
             measured = weigh_words(setup)
         if self.arguments.run.calibrate:
             measured |= calibrate(trainer, setup, is_scaled=has_words)
-        if self.fold is not None:
-            self.fold_outputs = outputs_of_fold(trainer, setup)
         return measured
 
     def evaluate(
@@ -443,7 +320,7 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
             return super().evaluate(trainer, setup, known)
         rare_way_out = self.way_to_learn_rare_labels(setup.model.config.class_weights)
         way_out = self.way_to_learn_more(setup.rows)
-        return write_report(trainer, setup, known, way_out, rare_way_out, in_folds=self.out_of_fold)
+        return write_report(trainer, setup, known, way_out, rare_way_out)
 
     def way_to_learn_more(self, rows: Rows) -> str:
         """Return what the flags of the run leave to be done for a better model."""
@@ -486,8 +363,6 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
         details = super().details(trainer, setup, metrics)
         names = ("temperature", "scale_of_hops", "scale_of_words")
         details.update({name: metrics.get(name) for name in names})
-        if self.out_of_fold is not None:
-            details["out_of_fold"] = self.out_of_fold._asdict()
         return details
 
 
