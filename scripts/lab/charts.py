@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sase_hf.visualization.figures import draw_literally, new_figure, plain
+from sase_hf.utils.errors import refusal
+from sase_hf.utils.files import atomic_write
+from sase_hf.utils.text import visible
+from sase_hf.visualization.attended_text import shortened
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -16,6 +21,9 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKS = "osD^vPX"  # seven marks for six colours give 42 different pairs
 MAX_NAME_LENGTH = 40
+
+FIGURE_ENDINGS = (".png", ".svg")
+DOTS_PER_INCH = 200
 
 # By the name of a line: x and y of the points.
 Lines = Mapping[str, tuple[Sequence[float], Sequence[float]]]
@@ -87,3 +95,42 @@ def finish(figure: Figure, names: Sequence[str], keys: Sequence[Artist]) -> None
         columns = max(1, min(len(shown), 4, fitting))
         figure.legend(keys, shown, loc="outside upper center", ncols=columns, frameon=False)
     draw_literally(figure)
+
+
+def plain(text: str, longest: int) -> str:
+    """Return a text as one line of at most `longest` characters, with nothing hidden in it."""
+    return shortened(visible(text), longest)
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of a size in inches."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def draw_literally(figure: Figure) -> None:
+    """Turn off formulas in all texts of a figure."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
+        text.set_usetex(False)
+
+
+def check_figure_path(path: str | os.PathLike[str]) -> None:
+    """Raise ValueError or ImportError if no figure can be written to a file of this name."""
+    if Path(path).suffix.lower() not in FIGURE_ENDINGS:
+        raise refusal(f"the figure is {Path(path).name!r}", "the name must end in .png or .svg")
+    new_figure(1, 1)
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a .png or .svg file; the same figure gives the same bytes on the same processor."""
+    from matplotlib import rc_context
+
+    ending = Path(path).suffix.lower()
+    # The date, and the version of matplotlib, which differ between equal figures.
+    metadata = {"Creator": None, "Date": None} if ending == ".svg" else {"Software": None}
+    with rc_context({"svg.hashsalt": "sase_hf"}), atomic_write(path) as draft:
+        figure.savefig(draft, format=ending[1:], dpi=DOTS_PER_INCH, metadata=metadata)

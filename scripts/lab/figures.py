@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from charts import COLOURS, MARKS, Panels, finish, line_panels
+from charts import COLOURS, MARKS, Panels, finish, line_panels, new_figure, plain, save_figure
 
 from sase_hf.serving.html_export import live_page
 from sase_hf.utils.loading import load_pipeline
-from sase_hf.visualization import attention_figure, save_figure
-from sase_hf.visualization.figures import new_figure, plain
+from sase_hf.visualization import attention_figure
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 REPORT_SIZE = {"width": 900, "height": 1200}

@@ -28,7 +28,7 @@ with those that people marked in a column `rationale`, [[start, end], ...] in ch
 with --train_file those of a linear model; and says how many words the lists of several checkpoints,
 such as those of three seeds, have in common.
 
-`--plot` needs `pip install 'sase_hf[viz]'`. In seconds, on the model of scripts/quickstart.py:
+`--plot` needs `pip install 'sase_hf[lab]'`. In seconds, on the model of scripts/quickstart.py:
 
     python scripts/lab/measure.py attention runs/quickstart/model --max_samples 100
         --file runs/quickstart/corpus/reviews.test.jsonl
@@ -42,7 +42,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from charts import curves_figure, statistics_figure
+from charts import check_figure_path, curves_figure, save_figure, statistics_figure
 from explanations.agreement import AGREEMENT, measure_agreement
 from explanations.attention import DISTRIBUTIONS, measure_attention, read_word_list
 from explanations.dataset import (
@@ -63,7 +63,6 @@ from sase_hf.utils.cli import (
 )
 from sase_hf.utils.files import check_output
 from sase_hf.utils.loading import describe_checkpoint, name_checkpoints
-from sase_hf.visualization import check_figure_path, save_figure
 
 KINDS = (*DISTRIBUTIONS, "lift")
 ROWS = ("file", "split", "text_column_names", "label_column_name", "max_seq_length", "max_samples")

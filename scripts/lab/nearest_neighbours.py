@@ -9,7 +9,7 @@ sentence matrix and the embedding are measured too. The table shows the accuracy
 with the mean difference between the languages added, estimated on the half of the pairs without the
 sentence (other). The record also holds the shift over all pairs (same), as in section 5 of Pires,
 Schlinger and Garrette, How multilingual is Multilingual BERT? (ACL 2019). --random_weights measures
-the untrained model. The plot needs pip install 'sase_hf[viz]'.
+the untrained model. The plot needs pip install 'sase_hf[lab]'.
 """
 
 import time
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from charts import lines_figure
+from charts import check_figure_path, lines_figure, save_figure
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, AutoTokenizer, set_seed
 from transformers.utils import logging
@@ -29,7 +29,6 @@ from sase_hf.evaluation.records import measured_record, write_record
 from sase_hf.utils.cli import add_text_column_names, errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_output
 from sase_hf.utils.loading import EAGER, load_any_model, name_checkpoints, reraise_naming
-from sase_hf.visualization import check_figure_path, save_figure
 
 SEED = 42
 BLOCK = 512  # source rows that are compared at once

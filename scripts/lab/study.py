@@ -31,6 +31,7 @@ from typing import IO, Any
 
 import torch
 import yaml
+from charts import save_figure
 from figures import save_learned, save_pictures
 from leaderboard import SETS, SYSTEMS, collect_comparisons
 from measures import (
@@ -49,7 +50,6 @@ from sase_hf.training.command_line import parse_arguments, read_recipe
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.errors import refusal
 from sase_hf.utils.files import write_text
-from sase_hf.visualization import save_figure
 
 Measure = Callable[[Sequence[str], Path, Path | None], Record]
 # Name of a recipe file -> its script, its task, and the measurement afterwards.
