@@ -1,4 +1,4 @@
-"""Show the attention of a checkpoint in the terminal, as a page for the browser, or as a figure.
+"""Show the attention of a checkpoint in the terminal, as a page for the browser, or as an SVG.
 
     sase_hf visualize runs/quickstart/model --text "The room was small, but not bad."
     sase_hf visualize runs/mine --compare runs/other --file dev.csv --output both.html
@@ -11,15 +11,12 @@ A pair is --text and --text_pair. --text_column_names and --label_column_name na
 With --file, it first says what the model learned, from all rows: the words that spoke for each
 label and against it, and what each hop reads. Then it shows five rows of each predicted label,
 drawn among those with a score of 0.8 or more, as in the paper's Figure 2, or mistakes with
-`--select wrong`. With --compare it shows the rows alone. A figure, .png or .svg, shows
-one text: its hops by its words or, with --pairs, the weights that a relation network gives pairs of
-tokens. Figures need `pip install 'sase_hf[viz]'`.
+`--select wrong`. With --compare it shows the rows alone. An .svg shows one text or pair.
 """
 
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from transformers import Pipeline, PreTrainedModel
 
@@ -31,14 +28,10 @@ from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser, 
 from ..utils.errors import refusal
 from ..utils.files import check_output, write_text
 from ..utils.loading import load_pipeline, name_checkpoints
-from ..visualization.figures import FIGURE_ENDINGS
 from ..visualization.learned_words import LearnedWords, read_learned_words
 from ..visualization.selection import SELECT, Row, check_select, read_answers, read_rows
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-PAGE_ENDINGS = (".html", ".htm")
+ENDINGS = (".html", ".htm", ".svg")
 
 Readers = dict[str, Pipeline]  # by the name of the checkpoint
 
@@ -62,9 +55,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     batch_size = "--per_device_eval_batch_size"
     add(batch_size, type=positive_int, default=32, help="rows in a batch (default: %(default)s)")
     add("--target", metavar="LABEL", help="the label to explain (default: the predicted one)")
-    add("--pairs", action="store_true", help="draw the weights of pairs of tokens")
-    add("--title", help="the heading of the page or figure")
-    add("--output", type=Path, help="a file: .html, .png or .svg (default: the terminal)")
+    add("--title", help="the heading of the page or SVG")
+    add("--output", type=Path, help="a file: .html or .svg (default: the terminal)")
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         ending = check(flags)
@@ -80,10 +72,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if not ending:
             print(shown)
             return
-        if isinstance(shown, str):
-            write_text(flags.output, shown)
-        else:
-            visualization.save_figure(shown, flags.output)
+        write_text(flags.output, shown)
         print(flags.output)
 
 
@@ -97,38 +86,35 @@ def check(flags: Namespace) -> str:
     if num_pairs not in (0, num_texts):
         raise ValueError(f"{num_pairs} --text_pair for {num_texts} --text; give one for each")
     check_output(flags.output, [flags.file, flags.checkpoint, *flags.compare])
-    if flags.output is not None and ending not in PAGE_ENDINGS + FIGURE_ENDINGS:
-        endings = ", ".join(PAGE_ENDINGS + FIGURE_ENDINGS)
-        raise ValueError(f"--output {flags.output} must end in one of {endings}")
-    if flags.pairs and (flags.compare or ending not in FIGURE_ENDINGS):
-        raise ValueError("--pairs draws one checkpoint; give --output a name in .png or .svg")
-    if ending in FIGURE_ENDINGS:
-        visualization.check_figure_path(flags.output)
-        if num_texts != 1:
-            page = flags.output.with_suffix(".html")
-            raise ValueError(f"a figure shows one text; give one --text, or --output {page}")
+    if flags.output is not None and ending not in ENDINGS:
+        raise ValueError(f"--output {flags.output} must end in one of {', '.join(ENDINGS)}")
+    if ending == ".svg" and (num_texts != 1 or flags.compare):
+        page = flags.output.with_suffix(".html")
+        raise refusal(
+            f"{flags.output} shows one text of one checkpoint",
+            f"give one --text and no --compare, or --output {page}",
+        )
     return ending
 
 
-def show_alignment(readers: Readers, flags: Namespace, ending: str) -> "str | Figure":
-    """Translate the texts; return the alignments as a page, a figure or text for the terminal."""
+def show_alignment(readers: Readers, flags: Namespace, ending: str) -> str:
+    """Translate the texts; return the alignments as a page, an SVG or text for the terminal."""
     values = (flags.text_pair, flags.max_seq_length, flags.target)
-    has_other_flags = flags.pairs or any(value is not None for value in values)
-    if len(readers) > 1 or flags.text is None or has_other_flags:
+    if len(readers) > 1 or flags.text is None or any(value is not None for value in values):
         raise ValueError(
             "alignments are shown for one checkpoint and --text, once or several times, "
-            "without --text_pair, --pairs, --max_seq_length and --target"
+            "without --text_pair, --max_seq_length and --target"
         )
     [translate] = readers.values()
     results = translate(flags.text, batch_size=flags.per_device_eval_batch_size)
-    if ending in PAGE_ENDINGS:
+    if ending == ".svg":
+        return visualization.attention_svg(results[0], flags.title or "")
+    if ending:
         return visualization.alignment_html(results, flags.title or "Alignment")
-    if ending in FIGURE_ENDINGS:
-        return visualization.alignment_figure(results[0], flags.title or "")
     return "\n\n".join(map(visualization.alignment_text, results))
 
 
-def show_attention(readers: Readers, flags: Namespace, ending: str) -> "str | Figure":
+def show_attention(readers: Readers, flags: Namespace, ending: str) -> str:
     """Read the texts with each checkpoint; return the attention as `show_alignment` does."""
     check_labels(readers)
     batch_size = flags.per_device_eval_batch_size
@@ -146,15 +132,12 @@ def show_attention(readers: Readers, flags: Namespace, ending: str) -> "str | Fi
     for name, reader in readers.items():
         shown_name = name if len(readers) > 1 else ""
         results[shown_name] = read_rows(reader, rows, batch_size, limit, flags.target)
-    if ending in PAGE_ENDINGS and len(readers) == 1:
+    if ending == ".svg":
+        return visualization.attention_svg(results[""][0], flags.title or "")
+    if ending and len(readers) == 1:
         return visualization.attention_html(results[""], flags.title or "Attention", learned)
-    if ending in PAGE_ENDINGS:
+    if ending:
         return visualization.comparison_html(results, flags.title or "Attention compared")
-    if flags.pairs:
-        return visualization.pair_figure(results[""][0], flags.title or "")
-    if ending in FIGURE_ENDINGS:
-        first_results = {name: of_reader[0] for name, of_reader in results.items()}
-        return visualization.comparison_figure(first_results, flags.title or "")
     shown = visualization.comparison_text(results)
     if learned is None:
         return shown

@@ -25,7 +25,7 @@ from ..utils.errors import refusal
 from ..utils.files import write_text
 from ..utils.loading import attention_pipeline, load_checkpoint, load_config, may_be_on_the_hub
 from ..utils.text import one_line
-from ..visualization.picture import heatmap_svg
+from ..visualization.svg import attention_svg
 from .checks import weight_files
 from .push import HEATMAP_NAME, LICENCE_FIELDS, PLACEHOLDER
 
@@ -188,7 +188,7 @@ def _run_example(model: CheckedPreTrainedModel, tokenizer: TokenizersBackend) ->
         translation = translate(text, num_beams=12, max_new_tokens=50, max_length=None)
         answer = [translation["translation_text"]]
         if has_attention:
-            heatmap = heatmap_svg(translation)
+            heatmap = attention_svg(translation)
     else:
         classify = pipeline("text-classification", model=model, tokenizer=tokenizer)
         answer = classify(text, truncation=True)
@@ -196,7 +196,7 @@ def _run_example(model: CheckedPreTrainedModel, tokenizer: TokenizersBackend) ->
             label["score"] = float(f"{label['score']:.4g}")
         if has_attention:
             explain = attention_pipeline(model, tokenizer)
-            heatmap = heatmap_svg(explain(text, truncation=True))
+            heatmap = attention_svg(explain(text, truncation=True))
     return {"output": repr(answer)[:MAX_OUTPUT_LENGTH], "heatmap": heatmap}
 
 

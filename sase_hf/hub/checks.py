@@ -16,17 +16,18 @@ from ..models.checked_files import checksum_lines
 from ..models.checked_model import CheckedPreTrainedModel
 from ..utils.errors import refusal
 from ..utils.privacy import TOKEN
+from ..visualization.rendering import render
 
 # Fields that the front matter of a public card must have, each with an example.
 _REQUIRED_FIELDS = {"license": "apache-2.0", "language": "en"}
 # The Hub writes its ids of licences so: apache-2.0, cc-by-4.0, other.
 _LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
 
-# What `visualization.picture.heatmap_svg` draws with: nothing of it runs code or loads a file.
+# What `visualization.attention_svg` draws with: nothing of it runs code or loads a file.
 _ELEMENTS = {"svg", "g", "rect", "text"}
 _ATTRIBUTES = {
-    *("fill", "fill-opacity", "font-family", "font-size", "height", "lengthAdjust"),
-    *("text-anchor", "textLength", "transform", "viewBox", "width", "x", "y"),
+    *("class", "fill-opacity", "font-weight", "height", "lengthAdjust", "text-anchor"),
+    *("textLength", "transform", "viewBox", "width", "x", "y"),
 }
 
 _WRITE_CARD_AGAIN = "write it again with sase_hf.hub.write_model_card"
@@ -129,7 +130,8 @@ def _foreign_parts(picture: ElementTree.Element) -> set[str]:
     foreign = set()
     for element in picture.iter():
         tag = element.tag.rpartition("}")[2]
-        if tag not in _ELEMENTS:
+        has_own_style = tag == "style" and not len(element) and element.text == render("svg.css")
+        if tag not in _ELEMENTS and not has_own_style:
             foreign.add(tag)
         for name, value in element.attrib.items():
             if name not in _ATTRIBUTES:

@@ -15,8 +15,8 @@ from ..hub.card import card_facts
 from ..models import TRANSLATION_TASK
 from ..utils.errors import refusal
 from ..visualization import alignment_fragment, attention_fragment, visible
+from ..visualization.alignment import MAX_TOKENS
 from ..visualization.attended_text import shortened
-from ..visualization.figures import MAX_TOKENS
 from .examples import EXAMPLES, MAX_CHARACTERS, PAIR_EXAMPLES
 
 try:

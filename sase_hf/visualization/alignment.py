@@ -1,31 +1,20 @@
-"""The alignment of a translation as in Figure 3 of Bahdanau et al.: page, figure, terminal text.
+"""The alignment of a translation as in Figure 3 of Bahdanau et al.: page and terminal text.
 
 The source runs across and the translation down; black is a weight of 0, white a weight of 1. A
 result of another pipeline, or of a model without attention, raises ValueError.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ..utils.errors import refusal
 from ..utils.text import visible
 from .attended_text import Result
-from .figures import MAX_TOKENS, Grid, grid_figure
 from .rendering import render
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+MAX_TOKENS = 200  # of a text
 FIELDS = ("text", "translation_text", "tokens", "source_tokens", "alignment")
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # stands for a space before a piece of a text
-
-
-def alignment_figure(result: Result, title: str = "") -> Figure:
-    """Draw the alignment of one text; `save_figure` writes it."""
-    return grid_figure([parse_alignment(result)], title, largest=1)
 
 
 def alignment_html(results: Result | Sequence[Result], title: str = "Alignment") -> str:
@@ -50,7 +39,7 @@ def alignment_text(result: Result, top: int = 3) -> str:
     return "\n".join([visible(result["translation_text"]), *lines])
 
 
-def parse_alignment(result: Result) -> Grid:
+def parse_alignment(result: Result) -> tuple[list[list[float]], list[str], list[str]]:
     """Return the weights, shape (L, T), the L target words and the T source words."""
     if not isinstance(result, Mapping) or not all(field in result for field in FIELDS):
         raise refusal(

@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from charts import COLOURS, MARKS, Panels, finish, line_panels, new_figure, plain, save_figure
+from charts import COLOURS, MARKS, Panels, finish, line_panels, new_figure, plain
 
 from sase_hf.serving.html_export import live_page
+from sase_hf.utils.files import write_text
 from sase_hf.utils.loading import load_pipeline
-from sase_hf.visualization import attention_figure
+from sase_hf.visualization import attention_svg
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 REPORT_SIZE = {"width": 900, "height": 1200}
@@ -26,11 +27,11 @@ HEATMAP += "kind."
 def save_pictures(checkpoints: Sequence[str], folder: Path) -> None:
     """Write the README's heatmap by the first checkpoint, and its page that holds the second."""
     reader, shown = checkpoints
-    result = load_pipeline(reader)(HEATMAP)
-    for theme in ("light", "dark"):
-        figure = attention_figure(result, theme=theme)
-        figure.set_facecolor("none")  # the page's own background
-        save_figure(figure, folder / f"heatmap_{theme}.svg")
+    heatmap = attention_svg(load_pipeline(reader)(HEATMAP))
+    for theme, is_dark in (("light", "not all"), ("dark", "all")):
+        # The theme of the site that shows the README, which can differ from that of the system.
+        of_theme = heatmap.replace("(prefers-color-scheme: dark)", is_dark)
+        write_text(folder / f"heatmap_{theme}.svg", of_theme)
         size = {"width": 960, "height": 1500}
         with opened_page(shown, color_scheme=theme, viewport=size) as (_, tab):
             tab.click("label.why")

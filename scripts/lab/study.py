@@ -145,6 +145,7 @@ def render(records: Path, output: Path) -> list[Path]:
     pages = Pages(recipes, by_recipe(compared, "test"))
     texts = {f"{name.upper()}.md": pages.text(name) for name in ("experiments", "translation")}
     texts |= {f"{card.stem}.md": render_card(card) for card in sorted(CARDS.glob("*.yaml"))}
+    texts["translation_alignment.svg"] = pages.alignment()
     figures = pages.figures()
     for name, text in texts.items():
         write_text(output / name, text)

@@ -29,7 +29,7 @@ import sase_hf
 from sase_hf.hub import model_card
 from sase_hf.models import FAMILIES
 from sase_hf.utils.errors import refusal
-from sase_hf.visualization import alignment_figure
+from sase_hf.visualization import attention_svg
 
 LAB = Path(__file__).parent
 SHOWN = yaml.safe_load((LAB / "tables.yaml").read_text(encoding="utf-8"))
@@ -183,7 +183,9 @@ class Pages:
             "retrieval_length.svg": lines_figure(
                 self.recall_by_length(), "words of the document", "recall at 10"
             ),
-            **self.translation_figures(),
+            "translation_length.svg": lines_figure(
+                self.bleu_by_length(), "words of the source", "BLEU"
+            ),
         }
 
     def by_epoch(self) -> Panels:
@@ -248,21 +250,23 @@ class Pages:
                 panels[task][title] = tuple(zip(*sorted(line), strict=True))
         return panels
 
-    def translation_figures(self) -> dict[str, Any]:
-        """Return BLEU by the length of the source, and an alignment of the last model with one."""
+    def bleu_by_length(self) -> dict[str, Any]:
+        """Return words of the source, and the mean BLEU of the seeds, of each translator."""
         lines: dict[str, Any] = {}
-        examples = []
         for recipe, (title, *_) in SHOWN["translation"].items():
             groups = list(zip(*self.measured(recipe, "translation", "by_length"), strict=True))
             if groups:
                 words = [statistics.mean(seeds[0]["words"]) for seeds in groups]
                 scores = [statistics.mean(numbers(seeds, "bleu")) for seeds in groups]
                 lines[title] = words, scores
+        return lines
+
+    def alignment(self) -> str:
+        """Return the alignment of an example as an SVG, by the last translator that has one."""
+        examples: list[Any] = []
+        for recipe in SHOWN["translation"]:
             examples += self.measured(recipe, "translation", "example")[:1]
-        return {
-            "translation_length.svg": lines_figure(lines, "words of the source", "BLEU"),
-            "translation_alignment.svg": alignment_figure(examples[-1]),
-        }
+        return attention_svg(examples[-1])
 
     def accuracy(self, task: str, recipe: str) -> str:
         """Return the cell of a recipe's accuracy in percent."""

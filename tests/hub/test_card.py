@@ -306,7 +306,10 @@ def test_card_examples_run_and_give_the_output_that_it_shows(
         )
         is_pair = name != "classifier"
         picture = ElementTree.parse("heatmap.svg").getroot()
-        assert "".join(picture.itertext()).count("all hops") == 1 + is_pair
+        drawn = "".join(picture.itertext())
+        assert drawn.count("all hops") == 1 + is_pair
+        has_why = "\nwhy\n" in drawn
+        assert has_why == ("The last row, `why`, shows" in card.text) == (name != "retrieval")
         assert "](heatmap.svg)\n\nThe picture shows the attention" in card.text
 
 

@@ -14,7 +14,7 @@ from sase_hf import build_tokenizer, build_translation_tokenizer
 from sase_hf.hub.push import prepare
 from sase_hf.models.checked_files import checksum_lines, write_checksums
 from sase_hf.utils.loading import load_pipeline
-from sase_hf.visualization.picture import heatmap_svg
+from sase_hf.visualization import attention_svg
 
 TOKEN = "hf_" + "aB3" * 11  # in parts, so that no scanner takes it for real
 
@@ -119,11 +119,13 @@ ACTIVE = {
     "foreignObject": ("</svg>", "<foreignObject/></svg>"),
     "onload": ("<svg ", '<svg onload="alert(1)" '),
     "style": ("<svg ", '<svg style="background: url(https://a.b/c.png)" '),
+    "style,": ("<style>", "<style>@import 'https://a.b/c.css';"),
+    "style, which": ("</style>", "<g/>@import 'https://a.b/c.css';</style>"),
     r"\{http://www\.w3\.org/1999/xlink\}href": (
         "<svg ",
         '<svg xmlns:l="http://www.w3.org/1999/xlink" l:href="https://a.b" ',
     ),
-    r"url\(https://a\.b/c#d\)": ('fill="#ffffff"', 'fill="url(https://a.b/c#d)"'),
+    r"url\(https://a\.b/c#d\)": ('"paper"', '"paper" transform="url(https://a.b/c#d)"'),
     "<!": ("<svg ", '<!DOCTYPE svg [<!ENTITY a "b">]><svg '),
     r"<\?": ("<svg ", '<?xml-stylesheet href="https://a.b/c.css"?><svg '),
 }
@@ -154,10 +156,10 @@ def test_prepare_takes_every_picture_that_is_drawn(folder: Path) -> None:
         "alignment": [[1 / len(hostile)] * len(hostile) for _ in hostile],
         "translation_text": " ".join(hostile),
     }
-    (folder / "heatmap.svg").write_text(heatmap_svg(translation), encoding="utf-8")
+    (folder / "heatmap.svg").write_text(attention_svg(translation), encoding="utf-8")
     assert "heatmap.svg" in prepare(folder).files
     explain: Any = load_pipeline(str(folder))
-    (folder / "heatmap.svg").write_text(heatmap_svg(explain(" ".join(hostile))), encoding="utf-8")
+    (folder / "heatmap.svg").write_text(attention_svg(explain(" ".join(hostile))), encoding="utf-8")
     assert "heatmap.svg" in prepare(folder).files
 
 

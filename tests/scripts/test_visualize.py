@@ -1,4 +1,4 @@
-"""scripts/visualize.py: output in the terminal, pages and figures."""
+"""scripts/visualize.py: output in the terminal, pages and SVG files."""
 
 import re
 from pathlib import Path
@@ -37,7 +37,6 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "several": {"problem_type": "multi_label_classification"},
         "max": {"pooling": "max"},
         "pairs": {},
-        "related": {"encoder": "relation_network", "relation_weights": "softmax"},
     }
     for seed, (name, own) in enumerate(fields.items()):
         torch.manual_seed(seed)
@@ -173,18 +172,16 @@ def test_visualize_shows_true_numbers_and_sets_of_labels(
     assert re.fullmatch(shown, verdict)
 
 
-def test_visualize_writes_a_figure_of_one_text_read_by_one_checkpoint_or_two(
-    checkpoints: Path, tmp_path: Path
-) -> None:
-    pytest.importorskip("matplotlib", reason="figures need the extra viz")
-    output = tmp_path / "figure.svg"
+def test_visualize_writes_an_svg_of_one_text(checkpoints: Path, tmp_path: Path) -> None:
+    output = tmp_path / "new" / "attention.svg"
     words = [str(checkpoints / "one"), "--text", "warm meal", "--output", str(output)]
-    main(words)
-    alone = output.stat().st_size
-    main([*words, "--compare", str(checkpoints / "other")])
-    assert output.stat().st_size > alone > 1000
-    with pytest.raises(SystemExit, match=r"a figure shows one text; .*figure\.html"):
-        main([*words, "--text", "cold meal"])
+    main([*words, "--title", "A & B"])
+    drawn = output.read_text(encoding="utf-8")
+    for text in ("A &amp; B", "warm", "hop 1", "why"):
+        assert f">{text}</text>" in drawn
+    for more in (["--text", "cold meal"], ["--compare", str(checkpoints / "other")]):
+        with pytest.raises(SystemExit, match=r"shows one text of one check.*attention\.html"):
+            main([*words, *more])
 
 
 @pytest.mark.parametrize(
@@ -193,7 +190,7 @@ def test_visualize_writes_a_figure_of_one_text_read_by_one_checkpoint_or_two(
         ("one", [], "give either --text, once or several times, or --file"),
         ("one", ["--text=a", "--text=b", "--text_pair=c"], "1 --text_pair for 2 --text; give one"),
         ("pairs", ["--text=a"], "pairs compares two texts; give --text_pair for each --text"),
-        ("one", ["--text=a", "--output=a.pdf"], r"must end in one of \.html, \.htm, \.png"),
+        ("one", ["--text=a", "--output=a.png"], r"a\.png must end in one of \.html, \.htm, \.svg"),
         ("one", ["--file=absent.csv"], r"^visualize\.py: there is no file absent\.csv; check"),
         ("one", ["--text=a", "--target=x"], "target is 'x'; the labels are poor, fine, great"),
         ("max", ["--text=a"], "cannot load .*max: .*pooling='max', which attends to nothing"),
@@ -219,16 +216,3 @@ def test_visualize_answers_mistakes_in_one_line(
     words = [word.replace("ROWS", file).replace("CHECKPOINTS", str(checkpoints)) for word in words]
     with pytest.raises(SystemExit, match=message):
         main([str(checkpoints / name), *words])
-
-
-@pytest.mark.slow
-def test_visualize_draws_the_weights_of_pairs_of_tokens(checkpoints: Path, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="figures need the extra viz")
-    output = tmp_path / "pairs.svg"
-    words = ["--text=slow warm $meal", "--pairs", f"--output={output}"]
-    main([str(checkpoints / "related"), *words])
-    assert "<image" in output.read_text(encoding="utf-8")
-    with pytest.raises(SystemExit, match="no pair_attention; its model must have encoder='rel"):
-        main([str(checkpoints / "one"), *words])
-    with pytest.raises(SystemExit, match=r"--pairs draws one checkpoint; give --output a name in"):
-        main([str(checkpoints / "related"), *words[:2]])

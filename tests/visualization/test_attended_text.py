@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from shown import Page, result
 
-from sase_hf.visualization import attention_figure, attention_html, attention_text, visible
+from sase_hf.visualization import attention_html, attention_svg, attention_text, visible
 from sase_hf.visualization.attended_text import parse_result, strengths
 
 INVISIBLE = (
@@ -109,15 +109,15 @@ def test_strengths_are_logarithms_of_the_ratio_to_an_even_share(
 
 
 def test_renderers_share_one_scale() -> None:
-    """A word in the page has the colour that it has in the figure and in the terminal."""
+    """A word in the page has the colour that it has in the SVG and in the terminal."""
     shown = result("it was the very best of all the many rooms")
     [text] = parse_result(shown)
     expected = text.strengths(0)
     assert 0 < max(expected) < 1
     [words] = Page(attention_html(shown)).weights
     assert [own[0] for _, own in words if 0 in own] == [one for one in expected if one]
-    figure = attention_figure(shown)
-    assert figure.axes[0].collections[0].get_array()[0].tolist() == expected
+    drawn = re.findall(r'"weight" fill-opacity="([\d.]+)" .* y="1"', attention_svg(shown))
+    assert [float(one) for one in drawn[:-1]] == [one for one in expected if one]
     colours = re.findall(r"48;2;\d+;\d+;(\d+)m\w", attention_text(shown, color=True))
     coloured = [int(blue) for blue in colours if blue != "251"]
     assert coloured == [round(251 + one * (74 - 251)) for one in expected if one]
@@ -134,6 +134,6 @@ def test_renderers_share_one_scale() -> None:
 )
 def test_renderers_refuse_what_is_not_a_finite_result(wrong: Any, message: str) -> None:
     """A picture of NaN would look like a text that nobody read."""
-    for show in (attention_html, attention_text, attention_figure):
+    for show in (attention_html, attention_text, attention_svg):
         with pytest.raises(ValueError, match=message):
             show(wrong)
