@@ -10,7 +10,7 @@ INSTALLED_FROM := pyproject.toml constraints.txt
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart release app test fast lab-tests lint common-tests newest soak clean
+.PHONY: help quickstart release test fast lab-tests lint common-tests newest soak clean
 # Two installations into one environment must not run at the same time under `make -j`.
 .NOTPARALLEL:
 
@@ -26,9 +26,6 @@ release: .venv/ready-release quickstart ## Write what a published model and its 
 	@rm -rf runs/release
 	@$(PUBLISH) --handler --onnx --output runs/release/model
 	@$(PUBLISH) --space --output runs/release/space
-
-app: .venv/ready-demo ## Open a page to try the model of the quickstart
-	@$(BIN)/python scripts/app.py runs/quickstart/model
 
 # One process for each core, with one thread: for the small models of the tests, more threads cost more
 # than they save. The tests of a file run in one process, which makes its checkpoints once.
@@ -88,7 +85,6 @@ clean: ## Remove the environment, caches and build files
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 extras_base :=
-extras_demo := [demo]
 extras_release := [onnx]
 extras_test := [test]
 extras_lint := [test,lint]

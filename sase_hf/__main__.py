@@ -13,7 +13,6 @@ from pathlib import Path
 from . import __version__
 
 COMMANDS = (
-    "app",
     "embed",
     "export",
     "predict",

@@ -53,9 +53,6 @@ NOT_RUN = {
     "make lint": "it installs packages; it is a check of its own",
     ".ci/run": THIS_SUITE,
     "hf auth login": "it asks for the token of an account",
-    "python scripts/app.py runs/quickstart/model": (
-        "it serves until it is stopped; tests/serving/test_app_browser.py opens its page"
-    ),
     "python scripts/embed.py OWNER/NAME --dataset_name stanfordnlp/imdb --split test "
     "--output runs/imdb --ray": RAY,
     "torchrun --nproc_per_node 8 scripts/embed.py OWNER/NAME --dataset_name stanfordnlp/imdb "
@@ -87,7 +84,6 @@ SHORTER = {
 }
 # A line of an example that is only compiled, and why.
 EXAMPLES_NOT_RUN = {
-    "serve(page)": "it serves until it is stopped; test_app_browser.py opens its page",
     "trainer = Trainer(": "tests/training/test_trainer.py trains with its loss",
     "search = Trainer(": "it needs Optuna, which no extra installs",
     'folder = snapshot_download("OWNER/NAME", local_dir="renewed")': "it needs the Hub",

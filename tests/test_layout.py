@@ -45,7 +45,6 @@ OPTIONAL = {
     "onnxruntime",
     "ray",
     "sentence_transformers",
-    "gradio",
 }
 
 
@@ -129,10 +128,10 @@ def test_imported_packages_are_declared() -> None:
                     assert bringers & declared, f"{path.name} imports {name}: not in pyproject.toml"
 
 
-def test_base_install_imports_every_module_but_the_demo() -> None:
+def test_base_install_imports_every_module() -> None:
     """What draws or measures imports the package of its extra when it is used, not before."""
     names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in MODULES]
-    names = [name.removesuffix(".__init__") for name in names if name != "sase_hf.serving.demo"]
+    names = [name.removesuffix(".__init__") for name in names]
     code = (
         "import importlib, sys\n"
         f"for name in {OPTIONAL}:\n"

@@ -1,1 +1,1 @@
-"""A checkpoint in use: ONNX export, predictor, demo page, handler for Inference Endpoints."""
+"""A checkpoint in use: ONNX export, predictor, one HTML file, handler for Inference Endpoints."""

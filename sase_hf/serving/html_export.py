@@ -35,7 +35,6 @@ from ..utils.errors import refusal
 from ..utils.loading import load_checkpoint, name_checkpoints
 from ..visualization import attended_text, page
 from ..visualization.rendering import INVISIBLE_IN_JAVASCRIPT, render, with_hashes
-from .examples import EXAMPLES, MAX_CHARACTERS, PAIR_EXAMPLES
 from .onnx_export import random_batches, relative_difference
 
 Classifier = SelfAttentiveForSequenceClassification | SelfAttentiveForNLI
@@ -44,6 +43,18 @@ LIVE_FOLDER = Path(__file__).with_name("live")
 PART_SIZE = 3 * 2**18  # bytes, decoded at a time
 MAX_DRAWN = 100_000  # words times hops, beyond which no single hop can be chosen
 VECTORS = "encoder.embeddings.weight"
+MAX_CHARACTERS = 20_000  # of a text that is typed
+# Made-up sentences that the page offers, whatever its model was trained on.
+EXAMPLES = (
+    ("The room was small, but the breakfast was not bad at all.",),
+    ("We waited an hour for a table, and then the soup was cold.",),
+    ("I had expected little, and yet the tour was wonderful.",),
+)
+PAIR_EXAMPLES = (
+    ("The cook thanked the guest.", "The guest thanked the cook."),
+    ("All the children slept.", "Some of the children slept."),
+    ("A woman plays the guitar.", "A woman is making music."),
+)
 
 
 class _Place(NamedTuple):
@@ -83,10 +94,7 @@ def live_page(
     settings = built_settings(tokenizer)
     obstacle = _obstacle(model, settings)
     if obstacle is not None:
-        way_out = (
-            "export it to ONNX (name a folder instead of an .html file), or serve it with "
-            "sase_hf app"
-        )
+        way_out = "export it to ONNX (name a folder instead of an .html file)"
         if model.config.is_encoder_decoder:
             way_out = "sase_hf predict translates with it"
         raise refusal(f"{checkpoint} {obstacle}, which a page cannot compute", way_out)

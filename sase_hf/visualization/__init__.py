@@ -5,7 +5,7 @@ name says alignment, and raise ValueError for others. `attention_svg` takes both
 """
 
 from ..utils.text import visible
-from .alignment import alignment_fragment, alignment_html, alignment_text
+from .alignment import alignment_html, alignment_text
 from .learned_page import learned_text
 from .learned_words import LearnedWords, read_learned_words
 from .page import Attention, attention_fragment, attention_html, comparison_html
@@ -16,7 +16,6 @@ from .terminal import attention_text, comparison_text
 __all__ = [
     "Attention",
     "LearnedWords",
-    "alignment_fragment",
     "alignment_html",
     "alignment_text",
     "attention_fragment",

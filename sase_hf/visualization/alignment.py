@@ -4,7 +4,6 @@ The source runs across and the translation down; black is a weight of 0, white a
 result of another pipeline, or of a model without attention, raises ValueError.
 """
 
-import uuid
 from collections.abc import Mapping, Sequence
 
 from ..utils.errors import refusal
@@ -19,12 +18,14 @@ SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # stands for a space before a piece of a t
 
 def alignment_html(results: Result | Sequence[Result], title: str = "Alignment") -> str:
     """Show alignments of one text or several: a stand-alone HTML page, without scripts."""
-    return _render(results, "page.html", "text", title=title)
-
-
-def alignment_fragment(results: Result | Sequence[Result]) -> str:
-    """Return the articles of `alignment_html` as a piece of another page."""
-    return _render(results, "fragment.html", f"a{uuid.uuid4().hex[:12]}")
+    if isinstance(results, Mapping):
+        results = [results]
+    return render(
+        "alignment.html",
+        shown=[(result, parse_alignment(result)) for result in results],
+        title=title,
+        max_tokens=MAX_TOKENS,
+    )
 
 
 def alignment_text(result: Result, top: int = 3) -> str:
@@ -56,16 +57,3 @@ def parse_alignment(result: Result) -> tuple[list[list[float]], list[str], list[
 def _words(tokens: Sequence[str]) -> list[str]:
     """Return the first tokens as they are shown, a space as `SPACE`."""
     return [visible(token.replace(SPACE, "") or SPACE) for token in tokens[:MAX_TOKENS]]
-
-
-def _render(results: Result | Sequence[Result], layout: str, prefix: str, **values: object) -> str:
-    if isinstance(results, Mapping):
-        results = [results]
-    return render(
-        "alignment.html",
-        shown=[(result, parse_alignment(result)) for result in results],
-        layout=layout,
-        prefix=prefix,
-        max_tokens=MAX_TOKENS,
-        **values,
-    )

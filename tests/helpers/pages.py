@@ -1,4 +1,4 @@
-"""Tiny checkpoints to be shown by scripts/app.py or exported to a page."""
+"""Tiny checkpoints to be exported to a page."""
 
 from pathlib import Path
 from typing import Any

@@ -193,7 +193,7 @@ def test_command_runs_the_script_that_it_names(
     for words, message in (
         (("predict", model, str(lines), "--format=jsonl", "--per_device_eval_batch_size=1"), "tab"),
         (("predict", model, "new.csv"), r"new\.csv has columns; .* train --test_file"),
-        (("nothing",), r"no command 'nothing'\n.*\n\n  app "),
+        (("nothing",), r"no command 'nothing'\n.*\n\n  embed "),
     ):
         with pytest.raises(SystemExit, match=message):
             run(*words)

@@ -44,10 +44,6 @@ def test_visualize_and_the_demo_show_the_alignment(
         assert part in output.read_text()
     with pytest.raises(SystemExit, match="one checkpoint and --text"):
         script_main("visualize")([checkpoint, "--file", "rows.csv"])
-    demo = pytest.importorskip("sase_hf.serving.demo")
-    translate = pipeline("aligned-translation", model=checkpoint)
-    assert 'class="alignment"' in demo.view(translate, [TEXTS[0]])
-    assert "translates" in demo.about(translate)
 
 
 def test_embed_takes_the_encoder_of_a_translation_model(checkpoint: str, tmp_path: Path) -> None:
