@@ -24,7 +24,7 @@ quickstart: .venv/ready-base ## Train on a small synthetic corpus, then show acc
 PUBLISH = $(BIN)/python scripts/push.py runs/quickstart/model someone/quickstart --license apache-2.0 --language en
 release: .venv/ready-release quickstart ## Write what a published model and its Space hold to runs/release; send nothing
 	@rm -rf runs/release
-	@$(PUBLISH) --handler --onnx --output runs/release/model
+	@$(PUBLISH) --onnx --output runs/release/model
 	@$(PUBLISH) --space --output runs/release/space
 
 # One process for each core, with one thread: for the small models of the tests, more threads cost more
@@ -77,7 +77,7 @@ newest: ## Run the fast tier and transformers' model tests on the newest package
 	@PYTHONPATH=$(NEWEST) OMP_NUM_THREADS=1 $(NEWEST)/bin/python -m pytest $(COMMON_TESTS) $(ARGS)
 
 # A shorter run is a check and leaves the record: make soak ARGS="--minutes 10"
-soak: .venv/ready-test ## Kill runs, spoil files and crowd servers for an hour; write the record
+soak: .venv/ready-test ## Kill runs and spoil files for an hour; write the record
 	@OMP_NUM_THREADS=1 $(BIN)/python scripts/lab/soak.py $(or $(ARGS),--record model_cards/records/soak.json)
 
 clean: ## Remove the environment, caches and build files

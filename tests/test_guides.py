@@ -18,9 +18,10 @@ import pytest
 import torch.distributed.run
 from accelerate.commands.launch import launch_command_parser
 from checkpoints import TEXTS as SENTENCES
-from checkpoints import save_publishable
+from checkpoints import assert_same_answers, save_publishable
 from datasets import Dataset
 from guides import ROOT, TEXTS, code_blocks, commands, read
+from isolated import run_isolated
 from loopback_hub import OWNER
 from notebook import NOTEBOOK, notebook_text
 from rows import write_csv, write_jsonl
@@ -28,7 +29,7 @@ from runs import pair_rows, review_rows
 from script_files import load_command, load_script
 from tiny import BERT, tiny_model
 from tiny_translation import tiny_translator
-from transformers import BertConfig, BertModel
+from transformers import BertConfig, BertModel, pipeline
 
 from sase_hf import SelfAttentiveForRetrieval, build_tokenizer, build_translation_tokenizer
 from sase_hf.data.arguments import SPLITS
@@ -340,6 +341,27 @@ def test_examples_of_the_texts_run(name: str, reader: Path) -> None:
         code = compile(block, name, "exec")
         if not EXAMPLES_NOT_RUN.keys() & set(block.splitlines()):
             exec(code, {})
+
+
+SERVE = """
+import json, sys
+sys.modules["sase_hf"] = None  # an import of it now fails
+sys.path.insert(0, sys.argv[1])
+from handler import EndpointHandler
+request = {"inputs": sys.argv[2], "parameters": {"top_k": None}}
+print(json.dumps(EndpointHandler(sys.argv[1])(request)))
+"""
+
+
+@pytest.mark.slow
+def test_handler_of_the_guide_serves_without_the_package(folder: Path, tmp_path: Path) -> None:
+    """The server calls the handler.py of the repository, and installs no sase_hf."""
+    blocks = code_blocks("scripts/guide/publish.md", "python")
+    [handler] = [block for block in blocks if "class EndpointHandler" in block]
+    (folder / "handler.py").write_text(handler, encoding="utf-8")
+    printed = run_isolated(["-c", SERVE, str(folder), SENTENCES[0]], tmp_path)
+    classify = pipeline("text-classification", str(folder))
+    assert_same_answers(json.loads(printed), classify(SENTENCES[0], top_k=None))
 
 
 def test_notebook_is_made_of_blocks_of_the_texts_and_shows_a_heatmap(reader: Path) -> None:

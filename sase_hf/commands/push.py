@@ -37,11 +37,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--revision", metavar="BRANCH", help="the branch, created if need be (default: main)")
     add("--commit_message", default=COMMIT_MESSAGE, help="(default: %(default)s)")
     either = parser.add_mutually_exclusive_group()
-    serves = "add what serves it on Inference Endpoints"
-    either.add_argument("--handler", action="store_true", help=serves)
     space = "publish one HTML file that holds the model, as a static Space of nothing else"
     either.add_argument("--space", action="store_true", help=space)
-    add("--onnx", action="store_true", help="add an export for ONNX Runtime, as onnx/")
+    either.add_argument(
+        "--onnx", action="store_true", help="add an export for ONNX Runtime, as onnx/"
+    )
     for name, example in (("license", "apache-2.0"), ("language", "en")):
         note = f"such as {example}: an entry of the published card (default: that of the card)"
         add(f"--{name}", help=note)
@@ -70,8 +70,6 @@ def publish(scratch: str, *, space: bool, onnx: bool, output: Path | None, **fla
     """Push a checkpoint or its page, or write that to a folder; `scratch` is for the export."""
     page = exported = None
     about = {name: flags.pop(name) for name in ("license", "language")}
-    if space and onnx:
-        raise ValueError("--onnx adds files to a model, and --space has none; leave one out")
     if output is not None:
         flags["dry_run"] = True
         if output.exists() and (not output.is_dir() or any(output.iterdir())):

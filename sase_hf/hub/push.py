@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib import metadata
 from pathlib import Path
 
 from huggingface_hub import (
@@ -37,7 +36,6 @@ COMMIT_MESSAGE = "Upload model"
 PLACEHOLDER = "ORGANISATION/NAME"  # in a card, until `push` knows the name of the repository
 HEATMAP_NAME = "heatmap.svg"  # the picture of the card
 LICENCE_FIELDS = ("license", "license_name", "license_link")  # of its front matter
-HANDLER = Path(__file__).parents[1] / "serving" / "endpoint_handler.py"
 # These files go up with the weights and the files of the family; predictions, logs, pickles stay.
 PUBLIC_NAMES = (
     *(REPOCARD_NAME, HEATMAP_NAME, CONFIG_NAME, CHECKSUMS_NAME),
@@ -110,7 +108,6 @@ def push(
     revision: str | None = None,
     commit_message: str = COMMIT_MESSAGE,
     dry_run: bool = False,
-    handler: bool = False,
     onnx: str | Path | None = None,
     page: str | None = None,
     about: Mapping[str, str | None] | None = None,
@@ -128,7 +125,6 @@ def push(
         revision: The branch, created if it does not exist; by default the main one.
         commit_message: The message of the commit.
         dry_run: Check all that needs no network, and send nothing.
-        handler: Add the files that serve the model on Hugging Face Inference Endpoints.
         onnx: The folder of an ONNX export of this checkpoint; goes up as `onnx/`.
         page: HTML that holds the checkpoint; it goes up instead, as a static Space.
         about: `license` and `language` of the published card, needed if the card names none; ""
@@ -141,7 +137,7 @@ def push(
     validate_repo_id(repo_id)
     about = about or {}
     repo_type = "model" if page is None else "space"
-    fit = prepare(checkpoint, about, handler=handler)
+    fit = prepare(checkpoint, about)
     if onnx is not None:
         fit.files.update(_exported_files(Path(onnx), Path(checkpoint), repo_id))
     if not dry_run:
@@ -260,9 +256,7 @@ def reraise_naming(repo_id: str) -> Iterator[None]:
         ) from None
 
 
-def prepare(
-    checkpoint: str | Path, about: Mapping[str, str | None] | None = None, *, handler: bool = False
-) -> Push:
+def prepare(checkpoint: str | Path, about: Mapping[str, str | None] | None = None) -> Push:
     """Choose the public files of a checkpoint and check them, the card as if it held `about`, too.
 
     Raises OSError if the folder lacks a file, and ValueError if the model, its labels, tokenizer,
@@ -273,8 +267,6 @@ def prepare(
     # Loading refuses an index that names files outside the folder, before it reads them.
     model, _ = load_checkpoint(str(checkpoint), strict=True)
     family = FAMILIES[model.config.model_type]
-    if handler and model.can_generate():
-        raise refusal(f"{checkpoint} translates, and the handler does not", "leave --handler out")
     allowed = [*PUBLIC_NAMES, *model.json_files, *family.files]
     if model.can_generate():
         allowed.append(GENERATION_CONFIG_NAME)
@@ -286,9 +278,6 @@ def prepare(
     check_labels(model, family)
     check_files(folder, names)
     files: dict[str, Path | bytes] = {name: folder / name for name in names}
-    if handler:
-        files["handler.py"] = HANDLER
-        files["requirements.txt"] = _requirements_of_handler().encode()
     left_out = []
     for path in folder.iterdir():
         if path.name not in files:
@@ -296,9 +285,3 @@ def prepare(
     auto_class = model._auto_class
     assert auto_class is not None  # a class of this package is registered
     return Push(auto_class, files, sorted(left_out))
-
-
-def _requirements_of_handler() -> str:
-    """Return the lines on torch and transformers among the requirements of this package."""
-    lines = metadata.requires("sase_hf") or ()
-    return "\n".join(line for line in lines if re.match(r"(torch|transformers)\b(?!-)", line))

@@ -1,1 +1,1 @@
-"""A checkpoint in use: ONNX export, predictor, one HTML file, handler for Inference Endpoints."""
+"""A checkpoint in use: ONNX export, its predictor, and the model in one HTML file."""

@@ -1,4 +1,4 @@
-"""Try to break runs, loading and serving for an hour, and count the survivors.
+"""Try to break runs and loading for an hour, and count the survivors.
 
     python scripts/lab/soak.py --parts kills configs --minutes 10 --record soak.json
 
@@ -6,8 +6,6 @@ kills      train.py (three sets of flags, and two processes) and embed.py die by
            again until they end; survived if the files are those of an unbroken run
 configs    a file of a checkpoint has a hostile value, a torn end or another byte; survived if it
            loads or is refused, in 10 seconds and 4 GiB, without a connection, process or its code
-requests   threads send random texts to the handler of Inference Endpoints; survived if each gets
-           its own answer, with a finite score
 
 A part ends when it has tried enough or its share of the minutes is over; the next part gets the
 rest. Each draws its cases by the same seed. The status is 1 if anything did not survive.
@@ -26,7 +24,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -40,13 +37,11 @@ from sase_hf.commands import embed, train
 from sase_hf.commands.quickstart import CORPUS
 from sase_hf.data.rows import read_rows
 from sase_hf.evaluation.records import describe_environment, write_record
-from sase_hf.serving.endpoint_handler import EndpointHandler
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_output
 
 KILLED = ("with evaluations", "in parts", "by epochs")  # variants of soak.yaml
 RESULTS = ("model.safetensors", "*.parquet", "manifest.json")  # that a kill must not change
-WORDS = ["the", "room", "was", "not", "good", "[PAD]", "[UNK]", "\ud800", "", "\u202e", "'t"]
 HOSTILE: tuple[Any, ...] = (
     None,
     True,
@@ -199,16 +194,6 @@ def kill_until_it_ends(
         killed += 1
 
 
-def random_text(rng: random.Random) -> str:
-    """Return a text of words, any characters of Unicode, lone surrogates and special tokens."""
-    draw = rng.random()
-    length = rng.randrange(2_000 if draw < 0.002 else 40)
-    if draw < 0.3:
-        return " ".join(rng.choices(WORDS, k=length))
-    last = 0x80 if draw < 0.4 else 0x10FFFF
-    return "".join(chr(rng.randint(0, last)) for _ in range(length))
-
-
 def spoil(path: Path, rng: random.Random) -> str:
     """Change a JSON file in one place; return a description of the change."""
     content = path.read_bytes()
@@ -276,26 +261,8 @@ def configs(folder: Path, rng: random.Random) -> Iterator[Outcome]:
         log.unlink()
 
 
-def requests(folder: Path, rng: random.Random) -> Iterator[Outcome]:
-    """Ask for 200 answers at once."""
-    handler = EndpointHandler(str(folder / "model"))
-    with ThreadPoolExecutor(50) as pool:
-        while True:
-            asked: list[dict[str, Any]] = [{"inputs": random_text(rng)} for _ in range(200)]
-            problem = None
-            try:
-                together = list(pool.map(handler, asked))
-                one_by_one = [handler(request) for request in asked]
-                if together != one_by_one:
-                    problem = "an answer is another's, or has no score"
-            except Exception as error:
-                problem = f"{type(error).__name__}: {error!s:.200}"
-            yield len(asked), problem
-
-
-# The parts in their order, with the number of cases that is enough. Parts that fork this process
-# come before parts with threads, whose locks would stay locked in the child.
-PARTS = {"kills": (kills, 300), "configs": (configs, 10_000), "requests": (requests, 100_000)}
+# The parts in their order, with the number of cases that is enough.
+PARTS = {"kills": (kills, 300), "configs": (configs, 10_000)}
 
 
 def soak(parts: Sequence[str], minutes: float, seed: int) -> dict[str, Any]:

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 from safetensors.torch import load_file, save_file
-from tiny_translation import tiny_translator
 
-from sase_hf import build_tokenizer, build_translation_tokenizer
+from sase_hf import build_tokenizer
 from sase_hf.hub.push import prepare
 from sase_hf.models.checked_files import checksum_lines, write_checksums
 from sase_hf.utils.loading import load_pipeline
@@ -161,14 +160,6 @@ def test_prepare_takes_every_picture_that_is_drawn(folder: Path) -> None:
     explain: Any = load_pipeline(str(folder))
     (folder / "heatmap.svg").write_text(attention_svg(explain(" ".join(hostile))), encoding="utf-8")
     assert "heatmap.svg" in prepare(folder).files
-
-
-def test_prepare_refuses_a_handler_for_translation(tmp_path: Path) -> None:
-    tokenizer = build_translation_tokenizer(["two dogs"])
-    for part in (tiny_translator(vocab_size=len(tokenizer)), tokenizer):
-        part.save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=r"translates, .*--handler"):
-        prepare(tmp_path, handler=True)
 
 
 @pytest.mark.parametrize("name", ["README.md", "config.json", "model.safetensors"])

@@ -14,7 +14,6 @@ from tiny import tiny_config
 
 from sase_hf import SelfAttentiveForSequenceClassification, build_tokenizer
 from sase_hf.hub import push, write_model_card
-from sase_hf.hub.push import HANDLER
 from sase_hf.models import FAMILIES
 
 NAME = f"{OWNER}/rooms"
@@ -50,16 +49,14 @@ def test_push_dry_run_lists_everything_and_needs_no_network(
     folder: Path, hub: Hub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / ".env").write_text(TOKEN, encoding="utf-8")
-    load_command("push").main([str(folder), NAME, "--dry_run", "--handler"])
+    load_command("push").main([str(folder), NAME, "--dry_run"])
     lines = capsys.readouterr().out.splitlines()
     size = (folder / "config.json").stat().st_size
     assert f"goes up     config.json ({size:,} bytes)" in lines
-    assert f"goes up     handler.py ({HANDLER.stat().st_size:,} bytes)" in lines
-    assert len([line for line in lines if line.startswith("goes up")]) == len(MODEL_FILES) + 2
+    assert len([line for line in lines if line.startswith("goes up")]) == len(MODEL_FILES)
     assert "stays here  .env" in lines
     assert lines[-1] == f"checked     fit for {NAME}; nothing was sent"
     assert not hub.requests
-    assert not (folder / "handler.py").exists(), "the folder itself is left alone"
 
 
 def test_push_space_sends_a_page_and_its_readme_alone(
@@ -90,9 +87,10 @@ def test_push_space_needs_a_card(folder: Path, hub: Hub) -> None:
     assert not hub.requests
 
 
-def test_push_space_has_no_export(folder: Path, hub: Hub) -> None:
-    with pytest.raises(SystemExit, match=r"--onnx .* --space"):
-        load_command("push").main([str(folder), NAME, "--space", "--onnx"])
+def test_push_space_has_no_export(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        load_command("push").main(["model", NAME, "--space", "--onnx"])
+    assert "--onnx: not allowed with argument --space" in capsys.readouterr().err
 
 
 def test_push_writes_into_no_folder_that_holds_something(folder: Path, hub: Hub) -> None:

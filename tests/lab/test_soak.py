@@ -56,9 +56,9 @@ def test_soak_counts_what_survived_and_fails_otherwise(
     def make(*_: Any) -> Iterator[tuple[int, str | None]]:
         yield from ((3, None), (2, "a fault"), (1, "one too many"))
 
-    monkeypatch.setitem(soak.PARTS, "requests", (make, 5))
+    monkeypatch.setitem(soak.PARTS, "configs", (make, 5))
     record = tmp_path / "record.json"
     with pytest.raises(SystemExit, match="1"):
-        soak.main(["--parts", "requests", "--record", str(record)])
-    part = json.loads(record.read_text())["parts"]["requests"]
+        soak.main(["--parts", "configs", "--record", str(record)])
+    part = json.loads(record.read_text())["parts"]["configs"]
     assert (part["tried"], part["survived"], part["faults"]) == (5, 3, ["a fault"])
