@@ -5,14 +5,21 @@ from typing import Any
 
 import pytest
 import torch
+from browsers import watched_tab
 from checkpoints import change_weights
 from huggingface_hub import HfApi, RepoCard, constants
 from loopback_hub import DROP, OWNER, TOKEN, Hub
 from safetensors.torch import load_file
 from script_files import load_command
 from tiny import tiny_config
+from tiny_translation import tiny_translator
+from transformers import pipeline
 
-from sase_hf import SelfAttentiveForSequenceClassification, build_tokenizer
+from sase_hf import (
+    SelfAttentiveForSequenceClassification,
+    build_tokenizer,
+    build_translation_tokenizer,
+)
 from sase_hf.hub import push, write_model_card
 from sase_hf.models import FAMILIES
 
@@ -91,6 +98,15 @@ def test_push_space_has_no_export(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         load_command("push").main(["model", NAME, "--space", "--onnx"])
     assert "--onnx: not allowed with argument --space" in capsys.readouterr().err
+
+
+def test_push_space_refuses_a_model_that_a_page_cannot_compute(tmp_path: Path, hub: Hub) -> None:
+    tokenizer = build_translation_tokenizer(["two dogs"])
+    for part in (tiny_translator(vocab_size=len(tokenizer)), tokenizer):
+        part.save_pretrained(tmp_path)
+    with pytest.raises(SystemExit, match=r"RNNSearchForConditionalGeneration, .* sase_hf predict"):
+        load_command("push").main([str(tmp_path), NAME, "--space"])
+    assert not hub.requests
 
 
 def test_push_writes_into_no_folder_that_holds_something(folder: Path, hub: Hub) -> None:
@@ -257,3 +273,16 @@ def test_push_interrupted_leaves_the_old_model_whole(folder: Path, hub: Hub) -> 
     push(folder, NAME)
     new = hub.files(NAME)["model.safetensors"]
     assert new == (folder / "model.safetensors").read_bytes() != old["model.safetensors"]
+
+
+@pytest.mark.browser
+def test_pushed_space_answers_what_is_typed(folder: Path, hub: Hub, chromium: Any) -> None:
+    """In a browser, by the file that the Hub serves, which asks for nothing more."""
+    load_command("push").main([str(folder), NAME, "--space"])
+    with watched_tab(chromium) as tab:
+        tab.goto(f"{hub.address}/{SPACE}/resolve/main/index.html")
+        tab.wait_for_selector("body[data-ready]")
+        tab.fill("textarea", "the soup was cold")
+        tab.wait_for_function("() => first('.words').textContent === 'the soup was cold'")
+        best = pipeline("text-classification", str(folder))("the soup was cold")[0]
+        assert tab.text_content(".target") == best["label"]
