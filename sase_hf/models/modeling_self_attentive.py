@@ -11,7 +11,6 @@ Data flow: ids -> `embeddings` (B, T, d) -> `Packing` (P, d) -> `token_encoder`:
 `pooling`: A (B, r, S) and M = A H (B, r, H) -> head: logits, loss.
 """
 
-from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Never
@@ -21,7 +20,6 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import initialization as init
-from transformers.utils import logging
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from .checked_model import CheckedPreTrainedModel, check_one_per_token
@@ -34,8 +32,6 @@ from .pooling_self_attentive import POOLINGS, init_glorot_uniform
 if TYPE_CHECKING:  # transformers copies every file that an import names; only others run these
     from .multi_vector_self_attentive import SentenceRows  # noqa: F401
     from .pipeline_self_attentive import SelfAttentionPipeline  # noqa: F401
-
-logger = logging.get_logger(__name__)
 
 IGNORED_LABEL = -100
 
@@ -83,7 +79,9 @@ class SelfAttentiveHeadOutput(ModelOutput):
     embeddings of queries and documents, and no cost or attention of pairs of tokens.
     """
 
-    loss: Tensor | None = None  # see `penalised_loss`, or `SelfAttentiveForRetrieval.ranking_loss`
+    # See `penalised_loss`, or `SelfAttentiveForRetrieval.ranking_loss`. A loss of your own adds
+    # `config.penalty_coef * output.penalty.mean()` itself, and nothing says so if it does not.
+    loss: Tensor | None = None
     logits: Tensor | None = None  # (B, num_labels); of a ranker the scores, -1 to 1, (B, 1)
     query_embedding: Tensor | None = None  # the sentence matrices, row by row, (B, r * H)
     document_embedding: Tensor | None = None  # (B, r * H)
@@ -395,87 +393,6 @@ def _check_shape_of_labels(logits: Tensor, labels: Tensor, config: SelfAttentive
         )
 
 
-# Outputs from which callers compute losses of their own, and the costs that the loss of the model
-# adds, with the fields that weigh them.
-READ_BY_A_LOSS = ("logits", "query_embedding", "document_embedding")
-COSTS = {"penalty": "penalty_coef", "rationale_cost": "rationale_coef"}
-
-
-class _WatchedOutputs(torch.autograd.Function):
-    """Outputs as they are, whose backward pass calls `report` if costs got no gradient."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(
-        report: Callable[[list[str]], None], costs: list[str], *outputs: Tensor
-    ) -> tuple[Tensor, ...]:
-        """Return views of the outputs; the last ones are the costs."""
-        return tuple(output.view_as(output) for output in outputs)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[object, ...], output: object) -> None:
-        """Keep what `backward` needs; no gradient is then None rather than zeros."""
-        ctx.report, ctx.costs = inputs[:2]
-        ctx.set_materialize_grads(False)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        """Return the gradients as they are."""
-        num_read = len(gradients) - len(ctx.costs)
-        is_read = any(gradient is not None for gradient in gradients[:num_read])
-        of_costs = zip(ctx.costs, gradients[num_read:], strict=True)
-        missing = [name for name, gradient in of_costs if gradient is None]
-        if is_read and missing:
-            ctx.report(missing)
-        return None, None, *gradients
-
-
-def watch_own_loss(
-    output: SelfAttentiveHeadOutput, config: SelfAttentiveConfig, is_trainer: bool
-) -> None:
-    """Let the backward pass see whether a loss of the caller has the penalty in it, and the marks.
-
-    The model cannot add them to a loss that is computed outside. With `Trainer`, a loss from the
-    outputs without them raises a ValueError. Elsewhere what goes back may be no loss but, say, the
-    gradient of a logit, and is logged as a warning, once. Under `torch.compile` the graph breaks
-    here; an exported graph is not watched.
-    """
-    if not torch.compiler.is_exporting():
-        _watch(output, config, is_trainer)
-
-
-@torch.compiler.disable  # the compiler would leave the call of `report` out
-def _watch(output: SelfAttentiveHeadOutput, config: SelfAttentiveConfig, is_trainer: bool) -> None:
-    """Put outputs in place that watch; see `watch_own_loss`."""
-    coefs = {name: getattr(config, field) for name, field in COSTS.items()}
-    read = [name for name in READ_BY_A_LOSS if _has_gradient(output.get(name))]
-    costs = [name for name in COSTS if _has_gradient(output.get(name)) and coefs[name] > 0]
-    if not costs:
-        return
-
-    def report(missing: list[str]) -> None:
-        fields = " and ".join(f"config.{COSTS[name]}" for name in missing)
-        message = (
-            f"the loss was computed from the outputs of the model without {' and '.join(missing)}, "
-            f"though {fields} is not 0. Pass the labels to the model, with config.label_smoothing "
-            "instead of label_smoothing_factor; or add what is missing in compute_loss_func (Own "
-            f"losses in scripts/guide/train.md); or set {fields} to 0"
-        )
-        if is_trainer:
-            raise ValueError(message)
-        logger.warning_once(message)
-
-    names = [*read, *costs]
-    watched = _WatchedOutputs.apply(report, costs, *(output[name] for name in names))
-    for name, tensor in zip(names, watched, strict=True):
-        output[name] = tensor
-
-
-def _has_gradient(output: Tensor | None) -> bool:
-    return output is not None and output.requires_grad
-
-
 # ---- models --------------------------------------------------------------------------------------
 
 
@@ -716,8 +633,7 @@ class _Classifier(SelfAttentivePreTrainedModel):
         """Classify texts or pairs; other arguments are those of `SelfAttentiveModel.forward`.
 
         For pairs `token_type_ids` (B, T) is 0 on the premise and 1 on the hypothesis. The labels,
-        and `num_items_in_batch`, which `Trainer` gives, are those of `penalised_loss`. In training
-        without labels, `watch_own_loss` watches the loss that the caller computes.
+        and `num_items_in_batch`, which `Trainer` gives, are those of `penalised_loss`.
 
         Raises:
             ValueError: As for `SelfAttentiveModel.forward` and `encode_pairs`, or if a model with a
@@ -741,7 +657,7 @@ class _Classifier(SelfAttentivePreTrainedModel):
             loss = penalised_loss(
                 logits, labels, outputs.penalty, self.config, num_items_in_batch, cost
             )
-        output = SelfAttentiveHeadOutput(
+        return SelfAttentiveHeadOutput(
             loss=loss,
             logits=logits,
             penalty=outputs.penalty,
@@ -750,10 +666,6 @@ class _Classifier(SelfAttentivePreTrainedModel):
             attentions=outputs.attentions,
             pair_attentions=outputs.pair_attentions,
         )
-        if self.training and labels is None:
-            # `Trainer` keeps the labels for `label_smoothing_factor` and `compute_loss_func`.
-            watch_own_loss(output, self.config, is_trainer=num_items_in_batch is not None)
-        return output
 
 
 class SelfAttentiveForSequenceClassification(_Classifier):
@@ -853,7 +765,7 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
         loss = None
         if return_loss:
             loss = self.ranking_loss(queries, documents, outputs.penalty)
-        output = SelfAttentiveHeadOutput(
+        return SelfAttentiveHeadOutput(
             loss=loss,
             logits=cosines.amax(2).mean(1, keepdim=True),
             query_embedding=query_embedding,
@@ -862,9 +774,6 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
             hidden_states=outputs.hidden_states,
             attentions=attentions,
         )
-        if self.training and loss is None:
-            watch_own_loss(output, self.config, is_trainer=False)
-        return output
 
     def ranking_loss(self, queries: Tensor, documents: Tensor, penalty: Tensor) -> Tensor:
         """Return the mean cross-entropy of the queries, plus `penalty_coef` * mean penalty.

@@ -19,7 +19,6 @@ from sase_hf import (
     SelfAttentiveForRetrieval,
     SelfAttentiveForSequenceClassification,
 )
-from sase_hf.models import modeling_self_attentive
 from sase_hf.models.modeling_self_attentive import SelfAttentivePreTrainedModel, penalised_loss
 
 HEADS = (SelfAttentiveForSequenceClassification, SelfAttentiveForNLI)
@@ -283,60 +282,6 @@ def test_loss_outside_of_the_model_may_equal_that_of_the_model(head: type[Any]) 
     own_loss(outputs, labels, model.config, items).backward()
     found = {name: p.grad for name, p in model.named_parameters()}
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_loss_outside_of_the_model_is_refused_without_the_penalty_and_the_marks() -> None:
-    """Label smoothing and own losses of Trainer would lose the penalty unnoticed."""
-    fields = {"num_labels": 3, "problem_type": PROBLEMS[0], "penalty_coef": 0.3}
-    model = tiny.tiny_model(SelfAttentiveForNLI, **fields, rationale_coef=0.7).train()
-    batch = tiny.pair_batch([([1, 2], [3])])
-    marks = {"rationale": torch.tensor([[1, 0, 0]]), "num_items_in_batch": torch.tensor(1)}
-    with pytest.raises(ValueError, match=r"without penalty and rationale_cost, though config\.pen"):
-        model(**batch, **marks).logits.sum().backward()
-    outputs = model(**batch, **marks)
-    with pytest.raises(
-        ValueError, match=r"without rationale_cost.* set config\.rationale_coef to 0"
-    ):
-        (outputs.logits.sum() + outputs.penalty.sum()).backward()
-    model.config.rationale_coef = 0
-    outputs = model(**batch, **marks)
-    (outputs.logits.sum() + outputs.penalty.sum()).backward()
-    model.config.penalty_coef = 0
-    model(**batch, **marks).logits.sum().backward()
-
-
-@pytest.mark.filterwarnings("ignore")  # torch's compiler warns about itself
-def test_loss_outside_of_a_compiled_model_is_refused_without_the_penalty() -> None:
-    fields = {"num_labels": 3, "problem_type": PROBLEMS[0], "penalty_coef": 0.3}
-    model = tiny.tiny_model(SelfAttentiveForSequenceClassification, **fields).train()
-    compiled: Any = torch.compile(model, backend="eager")
-    batch = {**tiny.text_batch([[4, 9, 2]]), "num_items_in_batch": torch.tensor(1)}
-    with pytest.raises(ValueError, match="without penalty"):
-        compiled(**batch).logits.sum().backward()
-    outputs = compiled(**batch)
-    (outputs.logits.sum() + outputs.penalty.sum()).backward()
-
-
-@pytest.mark.parametrize("head", [*HEADS, SelfAttentiveForRetrieval])
-def test_loss_outside_of_trainer_without_the_penalty_is_logged(
-    head: type[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A plain loop, or a subclass of Trainer that keeps the labels; it may be no loss at all."""
-    messages: list[str] = []
-    monkeypatch.setattr(modeling_self_attentive.logger, "warning_once", messages.append)
-    model, batch = tiny.tiny_model(head), tiny.pair_batch([([1, 2], [3])])
-    options = {"return_loss": False} if head is SelfAttentiveForRetrieval else {}
-    model(**batch, **options).logits.sum().backward()
-    with torch.no_grad():
-        model.train()(**batch, **options)
-    outputs = model(**batch, **options)
-    (outputs.logits.sum() + outputs.penalty.sum()).backward()
-    outputs = model(**batch, **options)
-    outputs.penalty.sum().backward()
-    assert not messages
-    model(**batch, **options).logits.sum().backward()
-    (message,) = messages
-    assert "without penalty, though config.penalty_coef is not 0. Pass the labels" in message
 
 
 @pytest.mark.parametrize(

@@ -298,9 +298,8 @@ def test_trainer_evaluates_means_of_rows_and_predicts_in_their_order(
 
 
 def test_trainer_keeps_another_loss_than_the_models(tmp_path: Path) -> None:
-    """Without a penalty, label smoothing or `compute_loss_func` may replace the model's loss."""
+    """Label smoothing or `compute_loss_func` may replace the model's loss."""
     training = make_trainer(tmp_path, num_train_epochs=1, label_smoothing_factor=0.1)
-    training.model.config.penalty_coef = 0
     training.max_batch_tokens = 20
     training.train()
     smoothed = training.evaluate()
@@ -330,6 +329,39 @@ def test_own_loss_of_the_guide_is_exact_under_accumulation(
         finished[name] = weights_of(stock)
     torch.testing.assert_close(finished["own"], finished["model"], rtol=0, atol=1e-6)
     torch.testing.assert_close(finished["accumulated"], finished["model"], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("trainer_class", [Trainer, SelfAttentiveTrainer])
+@pytest.mark.parametrize("way", ["compute_loss_func", "labels left in", "labels taken out"])
+def test_trainer_learns_from_what_an_own_loss_computes(
+    way: str, tmp_path: Path, trainer_class: Any
+) -> None:
+    """Without the penalty if the loss has none."""
+    training = make_trainer(tmp_path, dropout=0.0)
+    model = training.model
+    settings = {"optim": "sgd", "max_steps": 1, "learning_rate": 0.1, "max_grad_norm": 0.0}
+    settings |= {"per_device_train_batch_size": len(ROWS), "warmup_steps": 0}
+    args = dataclasses.replace(training.args, **settings)
+    batch = collate(list(ROWS))
+    labels = batch.pop("labels")
+    loss = torch.nn.functional.cross_entropy(model.train()(**batch).logits, labels)
+    gradients = torch.autograd.grad(loss, [*model.parameters()])
+    expected = [p - 0.1 * slope for p, slope in zip(model.parameters(), gradients, strict=True)]
+
+    def own_loss(outputs: Any, labels: Tensor, num_items_in_batch: Any = None) -> Tensor:
+        return torch.nn.functional.cross_entropy(outputs["logits"], labels)
+
+    class OwnLoss(trainer_class):  # type: ignore[misc]
+        def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+            labels = inputs["labels"] if way == "labels left in" else inputs.pop("labels")
+            return own_loss(model(**inputs), labels)
+
+    data: dict[str, Any] = {"train_dataset": ROWS, "data_collator": collate}
+    if way == "compute_loss_func":
+        trainer_class(model, args, **data, compute_loss_func=own_loss).train()
+    else:
+        OwnLoss(model, args, **data).train()
+    torch.testing.assert_close([*model.parameters()], expected, rtol=0, atol=1e-6)
 
 
 def own_loss_of_the_guide(model: Any) -> Callable[..., Tensor]:
