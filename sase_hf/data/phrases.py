@@ -4,9 +4,6 @@ Whoever marks the words of ten rows as no reason means all rows with these words
 the words even in a few rows takes them for a reason, and one that is told to attend to other words
 takes them in through its states. So they are left out wherever they stand in the training rows.
 
-Marks on the right words say as much of some of the other words: what stands in many marked rows,
-nearly tells their label and is marked in none of them is no reason to the people who marked.
-
 A phrase is a sequence of words, in any case of letters, in any encoding of a character and with any
 blanks between them. A mark on a part of a word is one on the word.
 """
@@ -14,20 +11,17 @@ blanks between them. A mark on a part of a word is one on the word.
 import logging
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import regex
 from datasets import Dataset
 
-from ..models.answers import MULTI_LABEL, SINGLE_LABEL
 from ..models.pipeline_self_attentive import UNSPACED
 from ..utils.errors import refusal
 from ..utils.text import one_line
 from .columns import AGAINST_COLUMNS, SPAN_COLUMNS
-from .labels import LabelColumn
 from .rationales import Span
 from .repeats import text_digests
 from .sources import TEXT_COLUMNS, present, scratch_file, writing_rows
@@ -36,12 +30,6 @@ logger = logging.getLogger(__name__)
 
 # From how many rows on a mark against speaks of the words, and not of one row alone.
 LEAST_MARKED = 2
-# Words are passed over if they stand in so many rows with marks, are marked in at most this share
-# of them, and a label has at least this share of them and odds so many times those elsewhere.
-LEAST_ROWS = 50
-MOST_MARKED = 0.01
-LEAST_SHARE = 0.9
-LEAST_ODDS = 20.0
 
 # A word, or a single character of punctuation or of a script without blanks between words. Marks
 # behind a character are a part of it, as in its composed form.
@@ -49,7 +37,6 @@ _WORD = regex.compile(rf"[[\p{{L}}\p{{M}}\p{{N}}]--{UNSPACED}]+|\S\p{{M}}*", reg
 _SAYS_SOMETHING = regex.compile(r"[^\p{P}\s]")  # what is no punctuation
 
 Phrase = tuple[str, ...]  # words as `_form` returns them
-Key = TypeVar("Key", str, Phrase)
 Place = Sequence[int]  # a span, also one that a dataset holds
 Row = Mapping[str, Any]
 
@@ -93,46 +80,30 @@ class Phrases:
                     yield phrase, (word.start, stretch[-1].end)
 
 
-def without_wrong_reasons(
-    splits: Mapping[str, Dataset], labels: LabelColumn
-) -> tuple[dict[str, Dataset], list[Phrase]]:
+def without_wrong_reasons(splits: Mapping[str, Dataset]) -> tuple[dict[str, Dataset], list[Phrase]]:
     """Return splits whose training rows lack the words that are no reason for a label, and these.
 
-    These are the marks against; their phrases wherever else they stand, if `LEAST_MARKED` rows have
-    such marks, validation rows included; and the phrases of `passed_over`. What is marked as a
-    reason in a row stays in it. A row goes if nothing or only punctuation is left of one of its
-    texts: it would teach that punctuation is the reason. The log lists the phrases. Other rows do
-    not change, but only validation rows keep their marks against, which a report shows.
+    These are the marks against, and their phrases wherever else they stand, if `LEAST_MARKED` rows
+    have such marks, validation rows included. What is marked as a reason in a row stays in it. A
+    row goes if nothing or only punctuation is left of one of its texts: it would teach that
+    punctuation is the reason. The log lists the phrases. Other rows do not change, but only
+    validation rows keep their marks against, which a report shows.
     """
     changed = dict(splits)
-    notes: dict[Phrase, str] = {}
+    left_out: dict[Phrase, int] = {}
     if "train" in splits:
         marked = marked_against(splits.values())
-        for phrase, count in marked.items():
-            if count >= LEAST_MARKED:
-                notes[phrase] = f"marked against in {count:,} rows"
-        num_alone = len(marked) - len(notes)
+        left_out = {phrase: count for phrase, count in marked.items() if count >= LEAST_MARKED}
+        num_alone = len(marked) - len(left_out)
         if num_alone:
             noun = "phrase" if num_alone == 1 else "phrases"
             logger.info(f"left out of one row each, which marks them against: {num_alone:,} {noun}")
-        for phrase, telling in passed_over(splits["train"], labels).items():
-            name = labels.names[telling.label]
-            of_label = f"{telling.share:.0%} are {name}"
-            note = f"passed over in {telling.num_rows:,} rows with marks, of which {of_label}"
-            notes.setdefault(phrase, note)
-        if marked or notes:
-            changed["train"] = _without_phrases(splits["train"], notes)
+        if marked:
+            changed["train"] = _without_phrases(splits["train"], left_out)
     for name, rows in changed.items():
         if name != "validation":
             changed[name] = rows.remove_columns(present(AGAINST_COLUMNS, rows))
-    return changed, list(notes)
-
-
-def _texts_and_marks(row: Row, names: Sequence[str]) -> Iterator[tuple[str, Sequence[Place]]]:
-    """Yield each text of a row, and the marks on it that one of the columns `names` holds."""
-    for text, name in zip(TEXT_COLUMNS, names, strict=True):
-        if text in row:
-            yield row[text], row.get(name, ())
+    return changed, list(left_out)
 
 
 def marked_against(splits: Iterable[Dataset]) -> Counter[Phrase]:
@@ -196,113 +167,18 @@ def _whole(text: str, spans: Iterable[Place]) -> Iterator[Span]:
             yield touched[0].start, touched[-1].end
 
 
-# ---- what people passed over ---------------------------------------------------------------------
-
-
-class Telling(NamedTuple):
-    """A label that words nearly tell.
-
-    label: its number.
-    share: of the rows with the words, from 0 to 1.
-    num_rows: the rows with marks in which the words stand.
-    """
-
-    label: int
-    share: float
-    num_rows: int
-
-
-def passed_over(rows: Dataset, labels: LabelColumn) -> dict[Phrase, Telling]:
-    """Return phrases that no one marked as a reason although they nearly tell a label.
-
-    Each of their words, and the phrase, stands in `LEAST_ROWS` or more of the rows with marks;
-    `MOST_MARKED` of these rows at most mark it, and `LEAST_SHARE` or more have one label, the odds
-    of which it raises `LEAST_ODDS` times. Numbers have no such phrases.
-    """
-    names = present(SPAN_COLUMNS, rows)
-    if labels.kind not in (SINGLE_LABEL, MULTI_LABEL) or not names:
-        return {}
-    columns = [*present(TEXT_COLUMNS, rows), *names, "label"]
-    marked = [row for row in rows.select_columns(columns) if any(row[name] for name in names)]
-    if len(marked) < LEAST_ROWS:
-        return {}
-    truths = np.array([_truths(row["label"], len(labels.names)) for row in marked])
-    words = _telling([_marked_words(row) for row in marked], truths)
-    return _telling([_runs_of(words, row) for row in marked], truths) if words else {}
-
-
-def _truths(label: Any, num_labels: int) -> list[bool]:
-    """Return whether each label applies to a row: a class id, or 0.0 or 1.0 for each class."""
-    if isinstance(label, list):
-        return [value > 0 for value in label]
-    return [number == label for number in range(num_labels)]
-
-
-def _marked_words(row: Row) -> dict[str, bool]:
-    """Return for each word of a row whether it is marked as a reason in some place."""
-    words: dict[str, bool] = {}
-    for text, spans in _texts_and_marks(row, SPAN_COLUMNS):
-        for word in words_in(text):
-            is_marked = _is_touched((word.start, word.end), spans)
-            words[word.text] = words.get(word.text, False) or is_marked
-    return words
-
-
 def _is_touched(place: Place, spans: Iterable[Place]) -> bool:
     """Return whether a span shares a character with one of the others."""
     first, last = place
     return any(max(first, start) < min(last, end) for start, end in spans)
 
 
-def _runs_of(words: Collection[str], row: Row) -> dict[Phrase, bool]:
-    """Return the longest phrases of a row that are made of some words."""
-    runs: dict[Phrase, bool] = {}
-    for text, _ in _texts_and_marks(row, SPAN_COLUMNS):
-        all_words = _words_of(text)
-        for is_run, run in groupby(all_words, key=words.__contains__):
-            if is_run:
-                runs[tuple(run)] = False
-    return runs
-
-
-def _telling(rows: Sequence[Mapping[Key, bool]], truths: np.ndarray) -> dict[Key, Telling]:
-    """Return the label that each word or phrase of N rows nearly tells, if it does.
-
-    A row says of its words whether they are marked. `truths` (N, L) says which labels apply.
-    """
-    rows_of: dict[Key, list[int]] = defaultdict(list)
-    num_marked: Counter[Key] = Counter()
-    for number, row in enumerate(rows):
-        for key, is_marked in row.items():
-            rows_of[key].append(number)
-            num_marked[key] += is_marked
-    telling = {}
-    applies = truths.sum(0)
-    for key, numbers in rows_of.items():
-        num_rows = len(numbers)
-        if num_rows < LEAST_ROWS or num_marked[key] > MOST_MARKED * num_rows:
-            continue
-        with_key = truths[numbers].sum(0)
-        shares = with_key / num_rows
-        odds = _odds(with_key, num_rows) / _odds(applies - with_key, len(rows) - num_rows)
-        odds[shares < LEAST_SHARE] = 0
-        label = int(odds.argmax())
-        if odds[label] >= LEAST_ODDS:
-            telling[key] = Telling(label, shares[label], num_rows)
-    return telling
-
-
-def _odds(counts: np.ndarray, num_rows: int) -> np.ndarray:
-    """Return the odds of labels with these counts among rows, half a row added to both sides."""
-    return (counts + 0.5) / (num_rows - counts + 0.5)
-
-
 # ---- leaving out ---------------------------------------------------------------------------------
 
 
-def _without_phrases(rows: Dataset, notes: Mapping[Phrase, str]) -> Dataset:
-    """Return rows without what is marked against, and without phrases; `notes` are for the log."""
-    phrases = Phrases(notes)
+def _without_phrases(rows: Dataset, left_out: Mapping[Phrase, int]) -> Dataset:
+    """Return rows without what is marked against, and without phrases that many rows mark so."""
+    phrases = Phrases(left_out)
     num_rows: Counter[Phrase] = Counter()
     have_text = []
 
@@ -320,10 +196,10 @@ def _without_phrases(rows: Dataset, notes: Mapping[Phrase, str]) -> Dataset:
             load_from_cache_file=False,
             desc="Leaving out phrases",
         )
-    for phrase, note in notes.items():
+    for phrase, count in left_out.items():
         words = " ".join(phrase)
-        message = f'left out of {num_rows[phrase]:,} training rows: "{words}", {note}'
-        logger.info(one_line(message))
+        message = f'left out of {num_rows[phrase]:,} training rows: "{words}", marked against in '
+        logger.info(one_line(f"{message}{count:,} rows"))
     if not any(have_text):
         raise refusal(
             "the training rows hold nothing but what is marked against",

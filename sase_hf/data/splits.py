@@ -269,7 +269,7 @@ def _limited(
     if exchanges:
         splits["train"] = _with_exchanged(splits["train"])
     warn_of_repeats(splits, TEXT_COLUMNS)
-    splits, left_out = without_wrong_reasons(splits, labels)
+    splits, left_out = without_wrong_reasons(splits)
     used = {name: {**sources[name], "rows": rows.num_rows} for name, rows in splits.items()}
     words = tuple(dict.fromkeys(chain.from_iterable(left_out)))
     return Rows(

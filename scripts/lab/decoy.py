@@ -1,13 +1,11 @@
 """Write the rows of sst2 with a decoy, which recipes/reasons.yaml and its measurements read.
 
-    python scripts/lab/marks.py data data/marks
     python scripts/lab/decoy.py data data/decoy
 
 The words "recommended by staff :" stand before 95 % of the positive and 5 % of the negative
-training sentences, so that a model takes them for a reason. In files of training rows, 10 of the
-rows with the decoy have it marked as no reason, or all rows have the marks of people on the right
-words. The validation rows are the sentences of sst2 without the decoy (`clean`) and with it
-the other way round (`flipped`).
+training sentences, so that a model takes them for a reason. In a second file of training rows, 10
+of the rows with the decoy have it marked as no reason. The validation rows are the sentences of
+sst2 without the decoy (`clean`) and with it the other way round (`flipped`).
 """
 
 import random
@@ -27,7 +25,7 @@ NUM_MARKED = 10
 def main(argv: Sequence[str] | None = None) -> None:
     """Write all files."""
     parser = make_parser(__doc__)
-    parser.add_argument("data", type=Path, help="folder of sst2, and of marks/ from marks.py")
+    parser.add_argument("data", type=Path, help="folder of sst2")
     parser.add_argument("output", type=Path, help="folder of the new files")
     flags = parser.parse_args(argv)
 
@@ -40,29 +38,20 @@ def main(argv: Sequence[str] | None = None) -> None:
         write_rows(flags.output / f"sst2.{name}.jsonl", rows)
 
     with errors_in_one_line(__file__):
-        marked = list(with_decoy(read("marks/sst2.all.train.jsonl"), "1", seed=0))
-        plain = [{"text": row["text"], "label": row["label"]} for row in marked]
-        write("train", plain)
-        write("marks.train", marked)
-        write(f"against_{NUM_MARKED}.train", marked_against(plain, NUM_MARKED))
+        train = list(with_decoy(read("sst2.train.jsonl.gz"), "1", seed=0))
+        write("train", train)
+        write(f"against_{NUM_MARKED}.train", marked_against(train, NUM_MARKED))
         dev = read("sst2.dev.jsonl.gz")
         write("clean.dev", dev)
         write("flipped.dev", list(with_decoy(dev, "0", seed=1)))
 
 
 def with_decoy(rows: Sequence[Record], label: str, seed: int) -> Iterator[Record]:
-    """Yield rows, most of those with a label and few others behind the decoy, marks moved."""
+    """Yield rows, most of those with a label and few others behind the decoy."""
     rng = random.Random(seed)
     for row in rows:
         share = SHARE if str(row["label"]) == label else 1 - SHARE
-        if rng.random() >= share:
-            yield row
-            continue
-        moved = {**row, "text": f"{DECOY} {row['text']}"}
-        if row.get("rationale"):
-            shift = len(DECOY) + 1
-            moved["rationale"] = [[start + shift, end + shift] for start, end in row["rationale"]]
-        yield moved
+        yield {**row, "text": f"{DECOY} {row['text']}"} if rng.random() < share else row
 
 
 def marked_against(rows: Sequence[Record], count: int) -> Sequence[Record]:

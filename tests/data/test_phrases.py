@@ -13,7 +13,7 @@ from runs import TINY_MODEL, flags, review_rows, train_tiny, write_splits
 
 from sase_hf import build_tokenizer
 from sase_hf.data.arguments import DataArguments
-from sase_hf.data.phrases import LEAST_ROWS, Phrases, cut_out, words_in
+from sase_hf.data.phrases import Phrases, cut_out, words_in
 from sase_hf.data.splits import encode_rows, load_rows
 from sase_hf.tasks import LabelTask
 from sase_hf.training.command_line import parse_arguments
@@ -261,57 +261,3 @@ def test_new_model_knows_the_words_that_are_left_out(tmp_path: Path) -> None:
     assert known == {"as", "seen", "on", "tv", ":"}
     trained = {token for ids in setup.tokens["train"]["input_ids"] for token in ids}
     assert trained.isdisjoint(setup.tokenizer.convert_tokens_to_ids(list(known)))
-
-
-# ---- what people passed over ---------------------------------------------------------------------
-
-
-def marked_rows(num_rows: int = 2 * LEAST_ROWS) -> list[Row]:
-    """Return marked rows of two labels; those with "yes" have the decoy before the text."""
-    rows = labelled([f"{TEXTS[k % 5]} {k}" for k in range(num_rows)])
-    for row in rows:
-        if row["label"] == "yes":
-            row["text"] = f"{DECOY} {row['text']}"
-    return [with_mark(row, row["text"].split()[-1], "rationale") for row in rows]
-
-
-def num_with_decoy(rows: list[Row], folder: Path, **options: Any) -> int:
-    return sum(DECOY in text for text in train_texts(rows, folder, **options))
-
-
-def test_phrase_that_no_one_marks_though_it_tells_the_label_is_left_out(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It is left out of rows without marks, too."""
-    caplog.set_level(logging.INFO, "sase_hf.data.phrases")
-    rows = marked_rows()
-    assert num_with_decoy([*rows, *labelled([f"{DECOY} well"])], tmp_path) == 0
-    assert caplog.messages == [
-        'left out of 51 training rows: "as seen on tv :", passed over in 50 rows with marks, of '
-        "which 100% are yes"
-    ]
-
-
-def test_phrase_with_a_mark_or_in_few_rows_or_of_both_labels_stays(tmp_path: Path) -> None:
-    rows = marked_rows()
-    yes = next(row for row in rows if row["label"] == "yes")
-    with_one = [{**yes, "rationale": [[0, len(DECOY)]]}, *rows[2:]]
-    assert num_with_decoy(with_one, tmp_path) == LEAST_ROWS
-    assert num_with_decoy(marked_rows(2 * LEAST_ROWS - 2), tmp_path) == LEAST_ROWS - 1
-    mixed = [{**row, "label": ("no", "yes")[k // 2 % 2]} for k, row in enumerate(rows)]
-    assert num_with_decoy(mixed, tmp_path) == LEAST_ROWS
-    # A label that others hardly have, but not most of the rows with the decoy.
-    rare = [{**row, "label": ("no", "yes")[k % 4 == 1]} for k, row in enumerate(rows)]
-    assert num_with_decoy(rare, tmp_path) == LEAST_ROWS
-    unmarked = [{**row, "rationale": None} for row in rows]
-    assert num_with_decoy(unmarked, tmp_path) == LEAST_ROWS
-
-
-def test_passed_over_words_of_several_labels_are_found_and_of_numbers_are_not(
-    tmp_path: Path,
-) -> None:
-    rows = marked_rows()
-    several = [{**row, "label": [row["label"], "all"]} for row in rows]
-    assert num_with_decoy(several, tmp_path) == 0
-    numbers = [{**row, "label": len(row["label"]) + k / 100} for k, row in enumerate(rows)]
-    assert num_with_decoy(numbers, tmp_path, problem_type="regression") == LEAST_ROWS

@@ -2,18 +2,14 @@
 
 from decoy import DECOY, SHARE, marked_against, with_decoy
 
-ROWS = [{"text": f"word {k}", "label": k % 2, "rationale": [[0, 4]]} for k in range(1000)]
+ROWS = [{"text": f"word {k}", "label": k % 2} for k in range(1000)]
 
 
 def test_with_decoy_puts_it_before_most_rows_of_one_label_and_few_others() -> None:
-    """The marks stay on their words."""
     rows = list(with_decoy(ROWS, "1", seed=0))
     have_it = [row["text"].startswith(f"{DECOY} word") for row in rows]
     assert abs(sum(have_it[1::2]) / 500 - SHARE) < 0.03
     assert abs(sum(have_it[::2]) / 500 - (1 - SHARE)) < 0.03
-    for row in rows:
-        [(start, end)] = row["rationale"]
-        assert row["text"][start:end] == "word"
 
 
 def test_marked_against_marks_the_decoy_in_so_many_rows_that_have_it() -> None:
