@@ -1,9 +1,8 @@
-"""Predict the labels of lines of text, and print them as they come.
+"""Predict the labels of lines of text.
 
     echo "The room was small, but not bad." | sase_hf predict runs/quickstart/model
     sase_hf predict runs/reviews new.txt > labels.csv
     sase_hf predict runs/reviews new.txt --format jsonl > labels.jsonl
-    sase_hf predict runs/reviews new.txt --doubtful_first > worth_a_look.csv
 
 Each line of the file, or of the standard input, is a text; for a model of pairs, a tab divides it.
 A translation model prints translations. --per_device_eval_batch_size 32 is the most lines that
@@ -15,12 +14,9 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from queue import Empty, Queue
-from threading import Thread
-from typing import Any
+from itertools import islice
 
 import torch
-from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
 from transformers import BatchEncoding, TokenizersBackend
 
 from ..data.rows import ENDINGS, CsvForm, text_lines, wrap_read_errors
@@ -32,7 +28,6 @@ from ..models.text_limit import encode_for
 from ..tasks.labels.predictions import batch_logits, predicted_labels
 from ..training.predictions import flat_row, json_line, write_csv
 from ..utils.cli import errors_in_one_line, make_parser, positive_int
-from ..utils.errors import refusal
 from ..utils.files import check_not_stdout, check_readable
 from ..utils.loading import load_checkpoint
 from ..utils.translate import translate
@@ -40,7 +35,6 @@ from ..utils.translate import translate
 logger = logging.getLogger(__name__)
 
 PRINTED_CSV = CsvForm(separator=",", line_end="\n", encoding="utf-8", above="", text_quotes=None)
-PAUSE = 0.1  # seconds without a new line, after which the lines that have come are answered
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -50,10 +44,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("checkpoint", help="a folder or a name on the Hub")
     add("file", nargs="?", default="-", help="a text file (default: -, the standard input)")
     add("--format", choices=("csv", "jsonl"), default="csv", help="(default: %(default)s)")
-    size = "lines that are read and printed at once, at most (default: %(default)s)"
+    size = "lines that are read and printed at once (default: %(default)s)"
     add("--per_device_eval_batch_size", type=positive_int, default=32, help=size)
-    doubtful_first = "read all lines, then print those first of which the model is least sure"
-    add("--doubtful_first", action="store_true", help=doubtful_first)
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         if flags.file.lower().endswith(ENDINGS):
@@ -68,10 +60,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             raise ValueError(f"{flags.checkpoint} has no labels; sase_hf embed embeds texts")
         if isinstance(sys.stdout, io.TextIOWrapper):  # what other programs read is UTF-8
             sys.stdout.reconfigure(encoding="utf-8")
-        parts = arriving(read_lines(flags.file), flags.per_device_eval_batch_size)
-        rows: Iterable[dict[str, object]] = predict(model, tokenizer, parts)
-        if flags.doubtful_first:
-            rows = least_sure_first(rows, model)
+        parts = batches(read_lines(flags.file), flags.per_device_eval_batch_size)
+        rows = predict(model, tokenizer, parts)
         try:
             if flags.format == "jsonl":
                 for row in rows:
@@ -90,38 +80,10 @@ def read_lines(file: str) -> Iterator[str]:
             yield line.rstrip("\r\n")
 
 
-def arriving(lines: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Yield lines as they come: up to `size` at once, and fewer when no other comes for `PAUSE`."""
-    queue: Queue[str | BaseException | None] = Queue(2 * size)
-
-    def read() -> None:
-        try:
-            for line in lines:
-                queue.put(line)
-        except BaseException as error:  # raised where the lines are read
-            queue.put(error)
-        queue.put(None)
-
-    Thread(target=read, daemon=True).start()
-    waiting: list[str] = []
-    while True:
-        try:
-            arrived = queue.get(timeout=PAUSE if waiting else None)
-        except Empty:
-            yield waiting
-            waiting = []
-            continue
-        if isinstance(arrived, str):
-            waiting.append(arrived)
-            if len(waiting) < size:
-                continue
-        if waiting:  # full, or the last lines before the end or an error
-            yield waiting
-            waiting = []
-        if arrived is None:
-            return
-        if isinstance(arrived, BaseException):
-            raise arrived
+def batches(lines: Iterator[str], size: int) -> Iterator[list[str]]:
+    """Yield `size` lines at once, and what is left at the end."""
+    while part := list(islice(lines, size)):
+        yield part
 
 
 @torch.inference_mode()
@@ -154,27 +116,6 @@ def predict(
                 "truncated": num_cut,
             }
         sys.stdout.flush()
-
-
-def least_sure_first(
-    rows: Iterable[dict[str, object]], model: CheckedPreTrainedModel
-) -> list[dict[str, object]]:
-    """Return predicted rows in the order in which they are worth a look.
-
-    The largest answer set is first, then the smallest lead of the best label; of several labels the
-    one that is nearest to applying, or to not applying, decides.
-    """
-    answers = answers_of(model.config)
-    if model.can_generate() or not answers.has_labels:
-        raise refusal(
-            f"--doubtful_first is for labels, and a {type(model).__name__} of this kind has none",
-            "leave it out",
-        )
-
-    def sureness(row: dict[str, Any]) -> Any:
-        return answers.sureness(list(row["scores"].values()))
-
-    return sorted(tqdm(rows, desc="Predicting", unit="line"), key=sureness)
 
 
 class _Warnings:

@@ -6,9 +6,7 @@
 not 2, and speaks against the sentence if its polarity is the opposite. Neutral sentences are left
 out. `yelp_hat` are reviews with the number of people, of three, who marked each word: two mark it.
 In files of training rows, a number of the rows that could have marks have them: up to all of sst2,
-and none to all of the 500 reviews, alone or added to yelp5. These rows are drawn at random. With
-`--chosen_by runs/study` further files have marks where the models `sst2-seed1` and `reviews-seed1`
-of this folder are least sure.
+and none to all of the 500 reviews, alone or added to yelp5. These rows are drawn at random.
 """
 
 import random
@@ -17,10 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from records import Record, write_rows
-from transformers import pipeline
 
 from sase_hf.data.rows import read_rows, wrap_read_errors
-from sase_hf.models.answers import answers_of
 from sase_hf.utils.cli import errors_in_one_line, make_parser
 
 # The labels of each set for reviews of `yelp_hat`, 0 and 1, and for sentences of `sst_words`.
@@ -34,8 +30,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = make_parser(__doc__)
     parser.add_argument("data", type=Path, help="folder of sst_words, yelp_hat, sst2 and yelp5")
     parser.add_argument("output", type=Path, help="folder of the new files")
-    chosen_by = "folder of the models that choose the rows that are marked in further files"
-    parser.add_argument("--chosen_by", type=Path, metavar="RUNS", help=chosen_by)
     flags = parser.parse_args(argv)
 
     def read(name: str) -> list[Record]:
@@ -56,11 +50,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         reviews = list(marked_rows(read("yelp_hat.train"), REVIEWS["yelp5"]))
         write_training_rows(flags.output, "yelp5", yelp5 + reviews, (0,))
         write_training_rows(flags.output, "reviews", reviews, (0, *NUM_MARKED))
-        if flags.chosen_by:
-            sentence_model = str(flags.chosen_by / "sst2-seed1")
-            review_model = str(flags.chosen_by / "reviews-seed1")
-            write_doubtful_rows(flags.output, "sst2", sst2, NUM_MARKED, sentence_model)
-            write_doubtful_rows(flags.output, "reviews", reviews, NUM_MARKED, review_model)
 
 
 def write_training_rows(
@@ -73,24 +62,6 @@ def write_training_rows(
     for count in counts:
         few = _marked_only_at(marked[:count], rows)
         write_rows(folder / f"{name}.{count}.train.jsonl", few)
-
-
-def write_doubtful_rows(
-    folder: Path, name: str, rows: Sequence[Record], counts: Sequence[int], checkpoint: str
-) -> None:
-    """Write the rows for each number of marked ones, those of which a model is least sure."""
-    numbers = [number for number, row in enumerate(rows) if row.get("rationale")]
-    classify: Any = pipeline("text-classification", model=checkpoint, top_k=None)
-    answers = answers_of(classify.model.config)
-    found = classify([rows[number]["text"] for number in numbers], batch_size=32)
-    keys = []
-    for scores in found:
-        score_of = {score["label"]: score["score"] for score in scores}
-        keys.append(answers.sureness([score_of[label] for label in answers.names]))
-    least_sure_first = [number for _, number in sorted(zip(keys, numbers, strict=True))]
-    for count in counts:
-        marked = _marked_only_at(least_sure_first[:count], rows)
-        write_rows(folder / f"{name}.doubtful_{count}.train.jsonl", marked)
 
 
 def _marked_only_at(numbers: Sequence[int], rows: Sequence[Record]) -> Iterator[Record]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checkpoints import save_checkpoint, save_kinds
+from checkpoints import save_kinds
 from script_files import load_command
 from transformers import pipeline
 
@@ -49,54 +49,13 @@ def test_predict_prints_what_the_pipeline_finds(
     assert all(row[f"scores_{row['predicted_label']}"] == row["confidence"] for row in rows)
 
 
-def test_predict_answers_the_lines_that_have_come_when_the_input_pauses(
-    checkpoints: Path, capfd: Any
-) -> None:
-    """The pipe stays open. Lines that come at once are read together."""
-    read, write = os.pipe()
-    usual = os.dup(0)
-    os.dup2(read, 0)
+def test_predict_reads_lines_in_batches(checkpoints: Path) -> None:
     script, model = load_command("predict"), load_checkpoint(str(checkpoints / "classifier"))
-    os.write(write, b"good\nbread\nsoup\n")
-    parts = script.arriving(script.read_lines("-"), 32)
-    rows = script.predict(*model, parts)
-    assert [next(rows)["text"] for _ in range(3)] == ["good", "bread", "soup"]
-    os.write(write, b"cold\nwarm\n")
-    assert next(rows)["text"] == "cold"
-    os.write(write, b"\n" * 70)
-    os.close(write)
-    assert list(map(len, parts)) == [32, 32, 6]
-    os.dup2(usual, 0)
-
-
-def test_predict_prints_the_least_sure_first(
-    checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = tmp_path / "new.txt"
-    lines.write_text("\n".join(TEXTS), "utf-8")
-    words = [str(checkpoints / "classifier"), str(lines)]
-    printed = []
-    for flags in ([], ["--doubtful_first"]):
-        load_command("predict").main([*words, *flags])
-        printed.append(list(csv.DictReader(io.StringIO(capsys.readouterr().out))))
-    as_read, doubtful_first = printed
-
-    def lead(row: dict[str, str]) -> float:
-        scores = sorted(float(value) for name, value in row.items() if name.startswith("scores_"))
-        return scores[-1] - scores[-2]
-
-    assert doubtful_first == sorted(as_read, key=lead) != as_read
-
-
-def test_predict_refuses_doubts_of_numbers(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    model = save_checkpoint(tmp_path / "numbers", problem_type="regression")
-    lines = tmp_path / "new.txt"
-    lines.write_text("good", "utf-8")
-    with pytest.raises(SystemExit, match="--doubtful_first is for labels"):
-        load_command("predict").main([model, str(lines), "--doubtful_first"])
-    assert not capsys.readouterr().out
+    lines = iter(["good", "bread", "soup", "cold", "warm"])
+    rows = script.predict(*model, script.batches(lines, 2))
+    assert [next(rows)["text"] for _ in range(2)] == ["good", "bread"]
+    assert next(lines) == "soup", "no line of the next batch is read before it is asked for"
+    assert [row["text"] for row in rows] == ["cold", "warm"]
 
 
 def test_predict_counts_the_tokens_that_it_does_not_read(
