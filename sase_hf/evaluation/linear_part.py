@@ -225,14 +225,15 @@ def clear(linear_part: LinearPart) -> None:
 
 def thinned_out(train: Dataset, model: Any) -> Dataset:
     """Return as many training rows as `MAX_ENTRIES` allows, evenly spaced; fewer are logged."""
-    numbers = enough_row_numbers(train, len(answers_of(model.config).names))
-    if len(numbers) == train.num_rows:
+    num_entries = 2 * sum(token_counts(train)) * len(answers_of(model.config).names)
+    if num_entries <= MAX_ENTRIES:
         return train
+    num_rows = max(train.num_rows * MAX_ENTRIES // num_entries, 1)
     logger.info(
-        f"linear part: learns from {len(numbers):,} of {train.num_rows:,} training rows, "
+        f"linear part: learns from {num_rows:,} of {train.num_rows:,} training rows, "
         "evenly spaced, as all would take long"
     )
-    return train.select(numbers)
+    return train.select(np.linspace(0, train.num_rows - 1, num_rows).astype(int))
 
 
 def words_of(rows: Dataset, model: Any) -> LearnedWords:
@@ -509,15 +510,6 @@ def _logistic(features: csr_array, labels: Array, weights: Array, strength: floa
 
 
 # ---- features, and the model ---------------------------------------------------------------------
-
-
-def enough_row_numbers(rows: Dataset, num_labels: int) -> np.ndarray:
-    """Return the numbers of as many rows as `MAX_ENTRIES` allows, evenly spaced."""
-    num_rows = rows.num_rows
-    num_entries = 2 * sum(token_counts(rows)) * num_labels
-    if num_entries > MAX_ENTRIES:
-        num_rows = max(rows.num_rows * MAX_ENTRIES // num_entries, 1)
-    return np.linspace(0, rows.num_rows - 1, num_rows).astype(int)
 
 
 def features_of(rows: Dataset, linear_part: LinearPart) -> csr_array:

@@ -7,25 +7,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 from rows import write_csv, write_jsonl
-from runs import QUIET, TINY_MODEL, flags, review_rows
-from tiny import tiny_model
-from transformers import AutoModelForSequenceClassification, TrainerState
 
-from sase_hf import SelfAttentiveForSequenceClassification, build_tokenizer
+from sase_hf import build_tokenizer
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.splits import encode_rows, load_rows
-from sase_hf.evaluation.linear_part import logits_of
-from sase_hf.tasks import LabelTask
-from sase_hf.tasks.labels import doubtful
 from sase_hf.tasks.labels.doubtful import (
-    ReadsTrainingRows,
-    reader_of_training_rows,
     write_doubtful,
 )
-from sase_hf.training import run
-from sase_hf.training.command_line import parse_arguments
 from sase_hf.utils.text import Table
 from sase_hf.visualization.page import tables_html
 
@@ -75,18 +64,8 @@ def test_doubtful_csv_names_the_row_the_suggestion_and_the_words(tmp_path: Path)
     assert lines[31]["text"] == rows[31]["text"]
     assert (lines[31]["label"], lines[31]["suggested_label"]) == ("good", "bad")
     assert float(lines[31]["probability"]) > 0.5 > float(lines[31]["label_probability"])
-    assert lines[31]["why"].split(", ")[0] == "awful"
-    assert lines[80]["why"].split(", ")[0] == "lovely"
-
-
-def test_doubtful_csv_names_no_weak_words_and_no_marks(tmp_path: Path) -> None:
-    rows = reviews()
-    rows[31] = {"text": "An awful , awful soup !", "label": "good"}
-    for row in rows[1::2]:
-        row["text"] += " !"
-    written(tmp_path, rows)
-    [line] = lines_of(tmp_path)
-    assert line["why"] == "awful"
+    assert "awful" in lines[31]["why"].split(", ")
+    assert "lovely" in lines[80]["why"].split(", ")
 
 
 def test_doubtful_csv_counts_rows_as_the_file_does(tmp_path: Path) -> None:
@@ -161,44 +140,6 @@ def test_doubtful_table_has_the_first_ten(tmp_path: Path) -> None:
     assert [row[0] for row in table.rows] == numbers[:10]
 
 
-def test_doubtful_csv_of_pairs_has_both_texts(tmp_path: Path) -> None:
-    rows = []
-    for number in range(160):
-        first = f"word{number % 8}"
-        second = first if number % 2 else f"word{(number + 3) % 8}"
-        rows.append({"a": first, "b": second, "label": "same" if number % 2 else "other"})
-    rows[51]["label"] = "other"
-    for row in rows:
-        row["a"] += f" {rows.index(row)}"  # no two pairs are equal
-    written(tmp_path, rows, text_column_names=["a", "b"])
-    line = lines_of(tmp_path)[0]
-    assert (line["row"], line["text"], line["text_pair"]) == ("51", rows[51]["a"], rows[51]["b"])
-    assert line["suggested_label"] == "same"
-
-
-def test_doubtful_csv_of_several_labels_suggests_a_set(tmp_path: Path) -> None:
-    rows = [{**row, "label": [row["label"], "soup"]} for row in reviews()]
-    rows[:3] = [{**row, "label": row["label"][:1]} for row in rows[:3]]
-    rows[31]["label"] = ["good", "bad", "soup"]
-    written(tmp_path, rows)
-    lines = {int(line["row"]): line for line in lines_of(tmp_path)}
-    assert lines[31]["label"] == "bad, good, soup"
-    assert lines[31]["suggested_label"] == "bad, soup"
-
-
-def test_doubtful_csv_of_numbers_has_deviations(tmp_path: Path) -> None:
-    rows = [{**row, "label": 1.5 if row["label"] == "bad" else 4.25} for row in reviews()]
-    rows[31]["label"] = 9.5
-    table = written(tmp_path, rows)
-    [line] = lines_of(tmp_path)
-    columns = ["row", "text", "label", "suggested_label", "deviations", "why"]
-    assert (list(line), line["label"]) == (columns, "9.5")
-    assert float(line["suggested_label"]) == pytest.approx(1.5, abs=0.5)
-    assert float(line["deviations"]) > 2
-    assert table is not None
-    assert table.heads[4] == "deviations"
-
-
 def test_doubtful_csv_of_no_doubts_is_deleted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -207,65 +148,24 @@ def test_doubtful_csv_of_no_doubts_is_deleted(
     rows = reviews()
     rows[31]["label"] = "good"
     written(tmp_path, rows)
-    assert f"doubtful labels: 1 training row in {tmp_path / 'doubtful.csv'}" in caplog.messages
+    path = tmp_path / "doubtful.csv"
+    assert f"doubtful labels: 1 training rows in {path}" in caplog.messages
     assert written(tmp_path, reviews()) is None
+    assert not path.exists()
+    assert f"doubtful labels: 0 training rows in {path}" in caplog.messages
+
+
+@pytest.mark.parametrize("kind", ["pairs", "several labels", "numbers"])
+def test_doubtful_csv_is_of_single_texts_with_one_label(kind: str, tmp_path: Path) -> None:
+    rows = reviews()
+    rows[31]["label"] = "good"
+    options: dict[str, Any] = {}
+    if kind == "pairs":
+        rows = [{**row, "other": "a day"} for row in rows]
+        options["text_column_names"] = ["text", "other"]
+    elif kind == "several labels":
+        rows = [{**row, "label": [row["label"]]} for row in rows]
+    else:
+        rows = [{**row, "label": len(row["label"]) + 0.25} for row in rows]
+    assert written(tmp_path, rows, **options) is None
     assert not (tmp_path / "doubtful.csv").exists()
-    assert "doubtful labels: none among the training rows" in caplog.messages
-
-
-def test_reader_asks_after_the_second_and_third_epoch(tmp_path: Path) -> None:
-    """Without dropout, and the training goes on."""
-    setup = setup_of(DataArguments(train_file=str(write_jsonl(tmp_path / "a.jsonl", reviews(9)))))
-    rows = setup.tokens["train"]
-    sizes = {"vocab_size": len(setup.tokenizer), "num_labels": 2, "classifier_dropout": 0.5}
-    models = [tiny_model(SelfAttentiveForSequenceClassification, **sizes) for _ in range(4)]
-    reader = ReadsTrainingRows(rows)
-    for epoch, model in enumerate(models, start=1):
-        model.train()
-        untouched: Any = None
-        reader.on_epoch_end(untouched, TrainerState(epoch=epoch), untouched, model=model)
-        assert model.training
-    said = [logits_of(model, rows).log_softmax(-1) for model in models[1:3]]
-    assert reader.opinions is not None
-    torch.testing.assert_close(reader.opinions, (said[0] + said[1]) / 2)
-
-
-def test_reader_is_for_one_label_per_row_in_one_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = str(write_jsonl(tmp_path / "a.jsonl", reviews(20)))
-    setup = setup_of(DataArguments(train_file=path))
-    sets = setup_of(DataArguments(train_file=path, problem_type="multi_label_classification"))
-    assert reader_of_training_rows(setup, 1) is not None
-    assert reader_of_training_rows(setup, 2) is None
-    assert reader_of_training_rows(sets, 1) is None
-    monkeypatch.setattr(doubtful, "MAX_OPINIONS", 39)
-    assert reader_of_training_rows(setup, 1) is None, "20 rows times 2 labels"
-
-
-@pytest.mark.slow
-def test_run_writes_doubtful_rows_and_learns_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The model is asked in its training, which changes nothing in it."""
-    rows = review_rows(90)
-    rows[40]["label"] = "poor" if rows[40]["label"] == "great" else "great"
-    file = write_jsonl(tmp_path / "rows.jsonl", rows)
-    options = {**TINY_MODEL, **QUIET, "train_file": file, "do_train": True, "do_eval": True}
-    options |= {"validation_fraction": 0.2, "num_train_epochs": 3}
-    asked = []
-    write = doubtful.doubtful_rows
-
-    def listening(*arguments: Any, **found: Any) -> Any:
-        asked.append(found["opinions"])
-        return write(*arguments, **found)
-
-    monkeypatch.setattr(doubtful, "doubtful_rows", listening)
-    for name, own in (("with", {"report": True}), ("without", {})):
-        run(parse_arguments(LabelTask, flags(**options, **own, output_dir=tmp_path / name)))
-    with_report, without = (
-        AutoModelForSequenceClassification.from_pretrained(tmp_path / name).state_dict()
-        for name in ("with", "without")
-    )
-    torch.testing.assert_close(with_report, without, rtol=0, atol=0)
-    assert [tuple(opinions.shape) for opinions in asked] == [(72, 3)]

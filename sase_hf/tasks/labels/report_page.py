@@ -23,7 +23,7 @@ from ...visualization.attended_text import label_text
 from ...visualization.learned_words import LearnedWords, read_learned_words
 from ...visualization.page import tables_html
 from .calibration import LEAST, MOST, UNCHANGED
-from .doubtful import opinions_of, write_doubtful
+from .doubtful import write_doubtful
 from .report import (
     Report,
     headline,
@@ -75,7 +75,7 @@ def write_report(
     folder = Path(str(trainer.args.output_dir))
     doubtful = None
     if trainer.args.do_train and "train" in setup.tokens:
-        doubtful = write_doubtful(folder, setup, opinions_of(trainer))
+        doubtful = write_doubtful(folder, setup)
     lines = notes if in_short is None else [in_short, *notes]
     _write_page(folder, setup, report, logits, lines, doubtful)
     if in_short is not None:

@@ -30,7 +30,6 @@ from ...utils.errors import refusal
 from ...utils.text import Table
 from ..encoder import EncoderTask
 from .calibration import calibrate, leave_to_fit, weigh_words
-from .doubtful import reader_of_training_rows
 from .predictions import predicted_labels
 from .report_page import write_report
 
@@ -289,16 +288,6 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
             "compute_metrics": metrics_function(metrics, setup.rows.answers),
             "data_collator": collator,
         }
-
-    def make_trainer(self, setup: TrainingSetup) -> SelfAttentiveTrainer:
-        """Return a trainer that, for a report, asks the model about its training rows."""
-        trainer = super().make_trainer(setup)
-        run = self.arguments.run
-        if run.do_train and run.report:
-            reader = reader_of_training_rows(setup, run.world_size)
-            if reader is not None:
-                trainer.add_callback(reader)
-        return trainer
 
     def after_training(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup
