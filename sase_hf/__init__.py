@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from .models.pipeline_rnnsearch import AlignedTranslationPipeline
     from .models.pipeline_self_attentive import SelfAttentionPipeline
+    from .retrieval.embed import Embedder
     from .tasks.labels.estimators import TextClassifier, TextRegressor
     from .utils.loading import build_on_encoder
 
@@ -41,6 +42,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AlignedTranslationPipeline",
+    "Embedder",
     "RNNSearchConfig",
     "RNNSearchForConditionalGeneration",
     "RNNSearchModel",
@@ -64,6 +66,7 @@ __all__ = [
 # The module of each public name; type checkers read the imports above.
 _MODULES = {
     "AlignedTranslationPipeline": ".models.pipeline_rnnsearch",
+    "Embedder": ".retrieval.embed",
     "RNNSearchConfig": ".models.configuration_rnnsearch",
     "RNNSearchForConditionalGeneration": ".models.modeling_rnnsearch",
     "RNNSearchModel": ".models.modeling_rnnsearch",
@@ -86,7 +89,6 @@ _MODULES = {
 
 _FOLDERS = (
     "data",
-    "embedding",
     "evaluation",
     "hub",
     "models",

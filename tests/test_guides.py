@@ -19,7 +19,6 @@ import torch.distributed.run
 from accelerate.commands.launch import launch_command_parser
 from checkpoints import TEXTS as SENTENCES
 from checkpoints import assert_same_answers, save_publishable
-from datasets import Dataset
 from guides import ROOT, TEXTS, code_blocks, commands, read
 from isolated import run_isolated
 from loopback_hub import OWNER
@@ -43,7 +42,6 @@ PLACEHOLDERS = {
 THIS_SUITE = "it would run this test again"
 LAB = "tests/lab runs its parts; the whole takes many minutes"
 MACHINES = "it needs several machines; tests/training/test_distributed.py runs two processes"
-RAY = "it starts a Ray cluster; tests/embedding/test_embedding_runs.py has one"
 NOT_RUN = {
     "make quickstart": "it installs packages; tests/scripts/test_quickstart.py runs its script",
     "make test": THIS_SUITE,
@@ -54,10 +52,6 @@ NOT_RUN = {
     "make lint": "it installs packages; it is a check of its own",
     ".ci/run": THIS_SUITE,
     "hf auth login": "it asks for the token of an account",
-    "python scripts/embed.py OWNER/NAME --dataset_name stanfordnlp/imdb --split test "
-    "--output runs/imdb --ray": RAY,
-    "torchrun --nproc_per_node 8 scripts/embed.py OWNER/NAME --dataset_name stanfordnlp/imdb "
-    "--split test --output runs/imdb": "tests/embedding/test_embedding_runs.py runs processes",
     "torchrun --standalone --nproc_per_node 2 scripts/train.py RECIPE": (
         "tests/training/test_distributed.py runs two processes"
     ),
@@ -87,6 +81,7 @@ SHORTER = {
 EXAMPLES_NOT_RUN = {
     "trainer = Trainer(": "tests/training/test_trainer.py trains with its loss",
     "search = Trainer(": "it needs Optuna, which no extra installs",
+    "import ray": "tests/retrieval/test_embed.py runs it on two workers",
     'folder = snapshot_download("OWNER/NAME", local_dir="renewed")': "it needs the Hub",
 }
 
@@ -282,10 +277,8 @@ FILES = {
 
 @pytest.fixture
 def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Go into a folder with the models that a reader has by now; a dataset of the Hub is ours."""
+    """Go into a folder with the models that a reader has by now."""
     monkeypatch.chdir(tmp_path)
-    rows = Dataset.from_list(review_rows(40))
-    monkeypatch.setattr("sase_hf.embedding.corpus.load_dataset", lambda *_, **__: rows)
     save_publishable(tmp_path / "runs/quickstart/model")
     for copy in ("runs/mine", PLACEHOLDERS["OWNER/NAME"]):
         shutil.copytree("runs/quickstart/model", copy)

@@ -25,7 +25,7 @@ ORDER = (
     {"models"},
     {"utils"},
     {"data"},
-    {"evaluation", "visualization", "embedding"},
+    {"evaluation", "visualization"},
     {"retrieval", "hub"},
     {"training", "serving"},
     {"tasks"},
@@ -43,7 +43,6 @@ OPTIONAL = {
     "captum",
     "onnx",
     "onnxruntime",
-    "ray",
     "sentence_transformers",
 }
 

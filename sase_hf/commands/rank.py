@@ -1,7 +1,7 @@
 """Rank embedded documents for short queries, and show which words of both match.
 
-    sase_hf embed runs/retrieval/yelp5 reviews.jsonl.gz --output runs/reviews
-    sase_hf rank runs/retrieval/yelp5 --queries queries.csv --documents runs/reviews
+    sase_hf embed runs/retrieval/yelp5 reviews.jsonl.gz --output reviews.parquet
+    sase_hf rank runs/retrieval/yelp5 --queries queries.csv --documents reviews.parquet
 
 Any checkpoint with a sentence matrix can rank; sase_hf train_retrieval trains one to rank. The
 terminal shows the best documents of each query with the words that match most. --output page.html
@@ -19,8 +19,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from textwrap import indent
 
-from ..embedding.corpus import read_texts
 from ..retrieval.documents import DocumentRanker, Ranking
+from ..retrieval.embed import open_rows
 from ..utils.cli import errors_in_one_line, make_parser, positive_int
 from ..utils.errors import refusal
 from ..utils.files import check_output, write_text
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("checkpoint", help="a folder or a name on the Hub")
     add("--queries", required=True, help="CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
     add("--text_column_names", default="text", metavar="NAME", help="of queries (default: text)")
-    add("--documents", type=Path, required=True, metavar="FOLDER", help="what embed.py wrote")
+    add("--documents", type=Path, required=True, metavar="FILE", help="what embed.py wrote")
     add("--top_k", type=positive_int, default=10, help="documents of a query (default: 10)")
     add("--score_mode", choices=("rows", "flat"), help="(default: that of the checkpoint)")
     add("--translate_with", metavar="CHECKPOINT", help="the translation checkpoint for the queries")
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         inputs = [flags.queries, flags.checkpoint, flags.translate_with]
         check_output(flags.output, inputs)
         ranker = DocumentRanker(flags.checkpoint, flags.documents, flags.score_mode)
-        queries = read_texts(flags.queries, flags.text_column_names)
+        queries = open_rows(flags.queries, flags.text_column_names)[flags.text_column_names][:]
         originals: list[str | None] = [None for _ in queries]
         if flags.translate_with is not None:
             originals = list(queries)
@@ -85,14 +85,12 @@ def terminal_lines(ranker: DocumentRanker, ranking: Ranking, original: str | Non
         yield f'"{visible(original)}"'
     yield f'"{visible(ranking.query)}"'
     explanations: Iterator[Result] = iter(())
-    if ranking.texts is not None and ranker.model.config.has_attention:
+    if ranker.model.config.has_attention:
         explanations = ranker.explain(ranking)
     scored = zip(ranking.documents, ranking.scores, strict=True)
     for index, (document, score) in enumerate(scored):
         line = f"{index + 1:>3}  {score:.3f}  document {document}"
-        if ranking.texts is not None:
-            line += f"  {shortened(ranking.texts[index])}"
-        yield visible(line)
+        yield visible(f"{line}  {shortened(ranking.texts[index])}")
         explanation = next(explanations, None)
         if explanation is not None:
             yield indent(attention_text(explanation), " " * 5)

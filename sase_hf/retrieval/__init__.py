@@ -1,1 +1,1 @@
-"""Ranking: embedded documents for queries."""
+"""Embeddings of texts, and embedded documents ranked for queries."""

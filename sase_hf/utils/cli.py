@@ -23,7 +23,7 @@ SMALLER = "give smaller batches or shorter texts, or take a machine with more me
 # The arguments of the scripts that are files or folders, or can be.
 PATHS = {
     *("checkpoint", "checkpoints", "compare", "translate_with", "dataset_name"),
-    *("file", "inputs", "queries", "documents", "texts", "data", "examples", "word_list", "pairs"),
+    *("file", "queries", "documents", "texts", "data", "examples", "word_list", "pairs"),
     *("output", "output_dir", "record", "plot"),
 }
 

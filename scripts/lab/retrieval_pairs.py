@@ -29,7 +29,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
-from sase_hf.embedding.corpus import read_texts
+from sase_hf.retrieval.embed import open_rows
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.errors import refusal
 from sase_hf.utils.files import atomic_write, check_output
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         check_output(flags.output, [flags.texts])
-        texts = read_texts(flags.texts, flags.text_column_names)
+        texts = open_rows(flags.texts, flags.text_column_names)[flags.text_column_names][:]
         seeds = range(flags.seed, flags.seed + flags.draws)
         draws = {seed: list(islice(draw_pairs(texts, seed), flags.max_rows)) for seed in seeds}
         first = draws[flags.seed]

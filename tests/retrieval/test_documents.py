@@ -3,26 +3,36 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 import torch
-from checkpoints import TEXTS, save_checkpoint
+from checkpoints import TEXTS, change_weights, save_checkpoint
 from rows import write_jsonl
 from tiny import BERT, ON_BERT, tiny_model
 from tokenizers.processors import TemplateProcessing
 from transformers import pipeline
 
 from sase_hf import SelfAttentiveForRetrieval, build_tokenizer
+from sase_hf.commands import embed
 from sase_hf.commands.predict import predict
-from sase_hf.embedding import EmbeddingJob, embed_corpus
 from sase_hf.retrieval.documents import DocumentRanker
 
 
-def test_document_ranker_refuses_missing_shards_and_another_model(tmp_path: Path) -> None:
-    """A ranking of incomplete documents, or by other vectors, would be wrong in silence."""
-    own, other = (save_checkpoint(tmp_path / f"{hops}", num_hops=hops) for hops in (3, 2))
-    rows, folder = write_jsonl(tmp_path / "r.jsonl", [{"text": t} for t in TEXTS]), tmp_path / "out"
-    embed_corpus(EmbeddingJob(own, folder, (str(rows),), rows_per_shard=4))
-    ranker = DocumentRanker(own, folder)
+def embed_texts(checkpoint: str, folder: Path) -> Path:
+    rows, output = (
+        write_jsonl(folder / "r.jsonl", [{"text": t} for t in TEXTS]),
+        folder / "e.parquet",
+    )
+    embed.main([checkpoint, str(rows), "--output", str(output), "--precision", "float32"])
+    return output
+
+
+def test_document_ranker_refuses_another_model(tmp_path: Path) -> None:
+    """A ranking by other vectors would be wrong in silence."""
+    own, other = save_checkpoint(tmp_path / "own"), save_checkpoint(tmp_path / "other")
+    change_weights(Path(other), lambda weights: weights["encoder.embeddings.weight"].mul_(2))
+    documents = embed_texts(own, tmp_path)
+    ranker = DocumentRanker(own, documents)
     [best] = ranker.rank([TEXTS[4]], top_k=1)
     assert (best.documents, best.texts) == ([4], [TEXTS[4]])
     [best] = ranker.rank([TEXTS[0]], top_k=9)
@@ -33,12 +43,13 @@ def test_document_ranker_refuses_missing_shards_and_another_model(tmp_path: Path
     assert shown != [result["attention"] for result in hops], "but the rows that met"
     ranker.tokenizer.model_max_length = int(1e30)  # of a tokenizer without a limit
     assert len([*ranker.explain(best)]) == len(TEXTS)
-    message = r"with other settings: model\.config_sha256 was .*\. Name the checkpoint that embed"
-    with pytest.raises(ValueError, match=message):
-        DocumentRanker(other, folder)
-    (folder / "embeddings-00001-of-00002.parquet").unlink()
-    with pytest.raises(ValueError, match=r"lacks embeddings-00001-of-00002\.parquet; give the c"):
-        DocumentRanker(own, folder)
+    plain = tmp_path / "plain.parquet"
+    pq.write_table(pq.read_table(documents).replace_schema_metadata(None), plain)
+    for checkpoint, file in ((other, documents), (own, plain)):
+        with pytest.raises(
+            ValueError, match=r"not hold embeddings by the weights .*; name the che"
+        ):
+            DocumentRanker(checkpoint, file)
 
 
 # What tokenizers put around a pair of texts: with token types as BERT, without as RoBERTa.
@@ -70,9 +81,7 @@ def test_document_ranker_with_special_tokens_scores_as_the_pipelines(
 ) -> None:
     """A document is embedded alone: a pair that is cut and marked as one has another score."""
     checkpoint = save_ranker_with_marks(tmp_path / "ranker", pair)
-    rows, folder = write_jsonl(tmp_path / "r.jsonl", [{"text": t} for t in TEXTS]), tmp_path / "out"
-    embed_corpus(EmbeddingJob(checkpoint, folder, (str(rows),), precision="float32"))
-    ranker = DocumentRanker(checkpoint, folder)
+    ranker = DocumentRanker(checkpoint, embed_texts(checkpoint, tmp_path))
     [best] = ranker.rank([TEXTS[0]], top_k=9)
     assert max(best.scores) - min(best.scores) > 0.1, "the premise: they differ"
     given = [{"text": TEXTS[0], "text_pair": text} for text in best.texts or ()]

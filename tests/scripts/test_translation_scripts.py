@@ -48,10 +48,9 @@ def test_visualize_and_the_demo_show_the_alignment(
 
 def test_embed_takes_the_encoder_of_a_translation_model(checkpoint: str, tmp_path: Path) -> None:
     rows = write_jsonl(tmp_path / "rows.jsonl", [{"text": text} for text in TEXTS])
-    output = ["--output", str(tmp_path / "embedded"), "--precision", "float32"]
-    script_main("embed")([checkpoint, str(rows), *output])
-    [shard] = (tmp_path / "embedded").glob("*.parquet")
-    found = torch.tensor(pq.read_table(shard)["embedding"].to_pylist())
+    output = str(tmp_path / "embedded.parquet")
+    script_main("embed")([checkpoint, str(rows), "--output", output, "--precision", "float32"])
+    found = torch.tensor(pq.read_table(output)["embedding"].to_pylist())
     translate: Any = pipeline("aligned-translation", model=checkpoint)
     inputs = translate.tokenizer(TEXTS, padding=True, return_tensors="pt")
     with torch.no_grad():

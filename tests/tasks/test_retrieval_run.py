@@ -78,8 +78,8 @@ def test_rank_finds_the_documents_that_embed_wrote(
     """By rows and flat, in the terminal, as a ranking, as a page; SentenceTransformer agrees."""
     folder, model = trained["folder"], str(trained["folder"] / "run")
     queries = str(write_jsonl(folder / "queries.jsonl", [{"text": "the owl"}, {"text": ""}]))
-    documents = str(folder / "embedded")
-    options = ["--text_column_names", "document", "--rows_per_shard", "5", "--output", documents]
+    documents = str(folder / "embedded.parquet")
+    options = ["--text_column_names", "document", "--output", documents]
     options += ["--precision", "float32"]  # that of SentenceTransformer
     script_main("embed")([model, str(folder / "pairs.jsonl"), *options])
     words = [model, "--queries", queries, "--documents", documents, "--top_k", "3"]
@@ -112,13 +112,14 @@ def test_rank_translates_the_queries(trained: dict[str, Any], tmp_path: Path) ->
     translator.save_pretrained(folder)
     words.save_pretrained(folder)
     (translation,) = translate(translator, words, ["owl the"], batch_size=1, num_beams=5)
-    options = ["--text_column_names", "document", "--output", str(tmp_path / "embedded")]
+    options = ["--text_column_names", "document", "--output", str(tmp_path / "embedded.parquet")]
     script_main("embed")([model, str(trained["folder"] / "pairs.jsonl"), *options])
 
     def ranking(query: str, *flags: str) -> Any:
         queries = write_jsonl(tmp_path / "queries.jsonl", [{"text": query}])
         output = tmp_path / "ranking.jsonl"
-        command = [model, "--queries", str(queries), "--documents", str(tmp_path / "embedded")]
+        documents = str(tmp_path / "embedded.parquet")
+        command = [model, "--queries", str(queries), "--documents", documents]
         script_main("rank")([*command, *flags, "--output", str(output)])
         return json.loads(output.read_text())
 
@@ -131,7 +132,7 @@ def test_rank_translates_the_queries(trained: dict[str, Any], tmp_path: Path) ->
 def test_scripts_refuse_what_a_ranker_cannot_do(trained: dict[str, Any], tmp_path: Path) -> None:
     model, queries = str(trained["folder"] / "run"), str(trained["folder"] / "pairs.jsonl")
     for flags, message in (
-        (["--documents", str(tmp_path)], "no embeddings in"),
+        (["--documents", str(tmp_path)], "is a folder; name a file in it"),
         (["--documents", str(tmp_path), "--output", "page.pdf"], "must end in .html or .jsonl"),
     ):
         with pytest.raises(SystemExit, match=message):

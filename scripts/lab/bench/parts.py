@@ -18,8 +18,8 @@ from torch import Tensor
 from transformers import pipeline
 
 from sase_hf import SelfAttentiveConfig, SelfAttentiveForSequenceClassification, build_tokenizer
-from sase_hf.embedding import Embedder
 from sase_hf.models.contributions_self_attentive import explain
+from sase_hf.retrieval.embed import Embedder
 from sase_hf.serving.onnx_export import export
 from sase_hf.serving.onnx_predictor import Predictor
 from sase_hf.training.command_line import flag_words
@@ -102,7 +102,7 @@ def embedding(flags: Namespace, batch_size: int = 64) -> Iterator[Result]:
         encoder, tokenizer = load_encoder(folder)
         ids = [(torch.tensor(tokenizer(text)["input_ids"]), 0) for text in texts]
         batches = batches_of(ids, batch_size, grouped=True, device=flags.device)
-        ours = partial(Embedder(folder, device=flags.device), texts)
+        ours = partial(Embedder(folder, device=flags.device).embed, texts)
         encode = SentenceTransformer(folder, device=flags.device).encode
         theirs = partial(encode, texts, batch_size=batch_size, show_progress_bar=False)
     our_vectors = np.asarray(ours())

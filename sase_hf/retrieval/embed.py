@@ -1,0 +1,117 @@
+"""Texts to embeddings: a function of batches of columns, and the rows of a file for it."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from datasets import Dataset
+from datasets.exceptions import DatasetGenerationError
+from torch.nn.functional import normalize as of_length_1
+from torch.nn.utils.rnn import pad_sequence
+
+from ..data.batching import batches_by_length
+from ..data.rows import place_of, read_rows, wrap_read_errors
+from ..data.tokenizer import cut_texts, truncation
+from ..utils.errors import refusal
+from ..utils.loading import load_encoder
+
+COLUMN = "embedding"
+# What the schema of an embedded file says: the weights of the model, and the column of the texts.
+MODEL_KEY, TEXT_KEY = b"sase_hf.model_sha256", b"sase_hf.text_column"
+# On a CPU larger batches do not fit the caches, smaller ones call the LSTM more often. A GPU is
+# faster with more.
+DEFAULT_BATCH_TOKENS = 4_096
+PRECISIONS = {"float32": torch.float32, "bf16": torch.bfloat16}
+
+
+class Embedder:
+    """The base model of a checkpoint, which adds the column `embedding` to batches of columns.
+
+    `Dataset.map(Embedder(checkpoint), batched=True)` of `datasets` calls it, and `map_batches` of
+    Ray Data, which makes one in each worker.
+
+    `normalize` scales embeddings to length 1; the embedding of a text without tokens stays zero.
+    The model computes in the `precision` "float32" or "bf16", by default on an accelerator if there
+    is one, and reads at most `batch_tokens` tokens at once, padding included. ValueError: the
+    checkpoint or the device cannot be used.
+    """
+
+    def __init__(
+        self,
+        checkpoint: str,
+        revision: str | None = None,
+        *,
+        text_column_names: str = "text",
+        normalize: bool = False,
+        precision: str = "float32",
+        batch_tokens: int = DEFAULT_BATCH_TOKENS,
+        device: str | None = None,
+    ) -> None:
+        self.model, self.tokenizer = load_encoder(checkpoint, revision)
+        self.size = int(self.model.config.projection_dim)
+        self.text_column_names, self.normalize = text_column_names, normalize
+        self.batch_tokens = batch_tokens
+        weights = hashlib.sha256()
+        for _, weight in sorted(self.model.state_dict().items()):
+            weights.update(weight.contiguous().numpy())
+        self.model_sha256 = weights.hexdigest()
+        try:
+            place = device or torch.accelerator.current_accelerator(check_available=True) or "cpu"
+            torch.nn.Module.to(self.model, place, PRECISIONS[precision])
+        except (RuntimeError, AssertionError) as reason:
+            raise ValueError(f"cannot compute on device {device!r}: {reason}") from reason
+
+    def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the columns of a batch, and the embeddings of its texts."""
+        return {**batch, COLUMN: self.embed(list(batch[self.text_column_names]))}
+
+    @torch.inference_mode()
+    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Return the embeddings of texts, in their order, shape (len(texts), size)."""
+        ids = self._tokenize(texts)
+        embeddings = torch.empty(len(ids), self.size)
+        for rows in batches_by_length(list(map(len, ids)), self.batch_tokens):
+            padded = pad_sequence([ids[row] for row in rows], batch_first=True, padding_value=-1)
+            padded = padded.to(self.model.device)
+            output = self.model(input_ids=padded.clamp(min=0), attention_mask=padded >= 0)
+            embeddings[rows] = output.sentence_embedding.float().cpu()
+        return (of_length_1(embeddings) if self.normalize else embeddings).numpy()
+
+    def _tokenize(self, texts: Sequence[str]) -> list[torch.Tensor]:
+        if not texts:
+            return []
+        [needed] = cut_texts(self.tokenizer, [texts])
+        encoded = self.tokenizer(needed, **truncation(self.tokenizer, None))
+        return [torch.tensor(row, dtype=torch.int32) for row in encoded["input_ids"]]
+
+
+def open_rows(file: str, text_column_names: str) -> Dataset:
+    """Return the rows of a file, mapped from the disk, with the columns of the first one.
+
+    Raises ValueError if a row has no text, or another kind of value; an empty text is one.
+    """
+    read = {"path": file}
+    with wrap_read_errors(file), TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
+        # The mapping outlives the file, so nothing is left when this process is killed.
+        try:
+            if file.lower().endswith(".parquet"):
+                rows = Dataset.from_parquet(file, cache_dir=scratch)
+            else:
+                rows = Dataset.from_generator(read_rows, cache_dir=scratch, gen_kwargs=read)
+        except DatasetGenerationError as error:
+            way_out = "give each row the columns of the first one, with values of one type"
+            raise refusal(str(error.__cause__), way_out) from error
+    kind = getattr(rows.features.get(text_column_names), "dtype", None)
+    if kind not in ("string", "large_string"):
+        raise refusal(
+            f"{file} has no column of texts {text_column_names!r}",
+            f"choose one of {', '.join(map(repr, rows.column_names))} with --text_column_names",
+        )
+    is_missing = rows.data.column(text_column_names).is_null()
+    if (row := is_missing.index(True).as_py()) >= 0:
+        raise ValueError(f"{place_of(file, row)}, column {text_column_names!r}: there is no text")
+    return rows

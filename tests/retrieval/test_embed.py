@@ -1,0 +1,238 @@
+"""Embeddings of batches of columns and of files: right values in the order of the rows."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from checkpoints import TEXTS, change_weights, save_checkpoint, script_main
+from datasets import ClassLabel, Dataset, Features, Value, load_dataset
+from guides import code_blocks
+from rows import write_csv, write_jsonl
+from safetensors.torch import load_file
+from transformers import AutoModel, AutoTokenizer
+
+from sase_hf import Embedder
+from sase_hf.commands import embed
+from sase_hf.retrieval.embed import open_rows
+
+ROOT = Path(__file__).parents[2]
+NUM_ROWS = 31
+
+
+def make_corpus() -> list[dict[str, Any]]:
+    """Return texts of very unequal lengths in no order; some are empty or have no known word."""
+    rng = random.Random(0)
+    words = " ".join(TEXTS).split()
+    texts = [" ".join(rng.choices(words, k=rng.choice([0, 1, 2, 9, 30]))) for _ in range(NUM_ROWS)]
+    texts[3], texts[4] = "", "zzz unheard of"
+    return [{"id": number, "text": text} for number, text in enumerate(texts)]
+
+
+CORPUS = make_corpus()
+ASKED = [row["text"] for row in CORPUS]
+
+
+def one_by_one(checkpoint: str) -> np.ndarray:
+    """Return the embeddings that a reader of the guide gets, one text at a time."""
+    tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint)
+    model: Any = AutoModel.from_pretrained(checkpoint).eval()
+    with torch.no_grad():
+        rows = [model(**tokenizer([text], return_tensors="pt")) for text in ASKED]
+    return torch.cat([row.sentence_embedding for row in rows]).numpy()
+
+
+def assert_right(found: Any, checkpoint: str) -> None:
+    expected = one_by_one(checkpoint)
+    assert np.abs(expected).max() > 0.1, "the premise: the embeddings are not all alike"
+    np.testing.assert_allclose(np.stack(found), expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return save_checkpoint(tmp_path_factory.mktemp("embed") / "tiny")
+
+
+@pytest.mark.parametrize(
+    ("batch_tokens", "fields"),
+    [(1, {}), (45, {"encoder": "cnn"}), (16_384, {"pooling": "max"}), (60, {"is_pair": True})],
+)
+def test_embedder_gives_each_text_the_embedding_that_it_has_alone(
+    batch_tokens: int, fields: dict[str, Any], tmp_path: Path
+) -> None:
+    """Neighbours in a batch, padding and sorting by length change nothing."""
+    checkpoint = save_checkpoint(tmp_path, **fields)
+    embedder = Embedder(checkpoint, batch_tokens=batch_tokens)
+    assert_right(embedder.embed(ASKED), checkpoint)
+    assert embedder.embed([]).shape == (0, embedder.size)
+
+
+def test_embedder_is_a_function_for_map_of_datasets(checkpoint: str) -> None:
+    """The class names of another column stay."""
+    rows = Dataset.from_list(CORPUS).add_column("label", [n % 2 for n in range(NUM_ROWS)])
+    rows = rows.cast_column("label", ClassLabel(names=["bad", "good"]))
+    mapped = rows.map(Embedder(checkpoint), batched=True, batch_size=9)
+    assert mapped.column_names == ["id", "text", "label", "embedding"]
+    assert mapped.features["label"].names == ["bad", "good"]
+    assert mapped["id"][:] == list(range(NUM_ROWS))
+    assert_right(mapped.with_format("numpy")["embedding"][:], checkpoint)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")  # Ray warns of its own settings
+def test_embedder_works_on_two_workers_of_ray_as_in_the_guide(
+    checkpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray = pytest.importorskip("ray")
+    [block] = [text for text in code_blocks("scripts/guide/embed.md", "python") if "ray" in text]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs/quickstart").mkdir(parents=True)
+    os.symlink(checkpoint, tmp_path / "runs/quickstart/model")
+    pq.write_table(pa.Table.from_pylist(CORPUS * 66), tmp_path / "reviews.parquet")
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    with ray.init(num_cpus=4, include_dashboard=False):
+        # Small blocks; with one block Ray would warn that a worker has nothing to do.
+        monkeypatch.setattr(ray.data.DataContext.get_current(), "target_max_block_size", 8_000)
+        exec(compile(block, "embed.md", "exec"), {})
+    found = pq.read_table(tmp_path / "runs/embedded").sort_by("id")
+    assert found["id"].to_pylist()[::66] == list(range(NUM_ROWS))
+    assert_right(found["embedding"].to_pylist()[::66], checkpoint)
+
+
+def test_embedder_normalizes_and_rounds(checkpoint: str) -> None:
+    lengths = np.linalg.norm(Embedder(checkpoint, normalize=True).embed(ASKED), axis=1)
+    assert set(lengths.round(5)) == {0.0, 1.0}, "an empty text has no direction and stays zero"
+    difference = np.abs(
+        Embedder(checkpoint, precision="bf16").embed(ASKED) - one_by_one(checkpoint)
+    )
+    assert 1e-5 < difference.max() < 0.05
+    with pytest.raises(ValueError, match="device 'abacus'"):
+        Embedder(checkpoint, device="abacus")
+
+
+def test_embedder_knows_its_model_by_every_weight_that_embeds(tmp_path: Path) -> None:
+    """So no ranking takes embeddings of a model that was trained further, in whatever layer."""
+    folder = Path(save_checkpoint(tmp_path))
+    before, unchanged = Embedder(str(folder)).model_sha256, set()
+    for name in load_file(folder / "model.safetensors"):
+        change_weights(folder, lambda weights, name=name: weights[name].add_(1))
+        after = Embedder(str(folder)).model_sha256
+        if after == before:
+            unchanged.add(name.partition(".")[0])
+        before = after
+    assert unchanged == {"classifier"}
+
+
+@pytest.mark.parametrize("ending", ["jsonl.gz", "csv", "parquet"])
+def test_embed_gives_the_same_for_every_format(
+    ending: str, checkpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are embedded in parts; the Parquet file stores texts as categories, as pandas does."""
+    monkeypatch.setattr(embed, "ROWS", 10)
+    given = tmp_path / f"corpus.{ending}"
+    if ending == "parquet":
+        texts = pa.array(ASKED).dictionary_encode()
+        pq.write_table(pa.table({"id": range(NUM_ROWS), "text": texts}), given)
+    else:
+        (write_csv if ending == "csv" else write_jsonl)(given, CORPUS)
+    output = tmp_path / "out.parquet"
+    embed.main([checkpoint, str(given), "--output", str(output), "--precision", "float32"])
+    assert {path.name for path in tmp_path.iterdir()} == {given.name, output.name}
+    table = pq.read_table(output)
+    assert list(map(int, table["id"].to_pylist())) == list(range(NUM_ROWS))
+    assert table["text"].to_pylist() == ASKED
+    assert_right(table["embedding"].to_pylist(), checkpoint)
+
+
+def test_embed_keeps_class_names_and_load_dataset_reads_the_output(
+    checkpoint: str, tmp_path: Path
+) -> None:
+    given, output = str(tmp_path / "given.parquet"), str(tmp_path / "out.parquet")
+    features = Features({"body": Value("string"), "label": ClassLabel(names=["bad", "good"])})
+    Dataset.from_dict({"body": ASKED, "label": [1] * NUM_ROWS}, features).to_parquet(given)
+    flags = ["--text_column_names=body", "--output", output, "--precision=float32"]
+    script_main("embed")([checkpoint, given, *flags])
+    read = load_dataset("parquet", data_files=output, split="train", cache_dir=str(tmp_path))
+    assert read.features["label"].names == ["bad", "good"]
+    assert_right(read.with_format("numpy")["embedding"][:], checkpoint)
+
+
+@pytest.mark.parametrize(("is_fast", "precision"), [(True, "bf16"), (False, "float32")])
+def test_embed_computes_in_bf16_where_the_processor_is_fast_in_it(
+    is_fast: bool,
+    precision: str,
+    checkpoint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(embed, "is_fast_in_bfloat16", lambda use_cpu: is_fast)
+    words = [checkpoint, str(write_jsonl(tmp_path / "rows.jsonl", CORPUS)), "--device=cpu"]
+    embed.main([*words, f"--output={tmp_path / 'open'}"])
+    embed.main([*words, f"--output={tmp_path / 'named'}", f"--precision={precision}"])
+    assert (tmp_path / "open").read_bytes() == (tmp_path / "named").read_bytes()
+
+
+@pytest.mark.slow
+def test_embed_that_is_killed_leaves_no_output(checkpoint: str, tmp_path: Path) -> None:
+    output = tmp_path / "out.parquet"
+    words = [checkpoint, str(write_jsonl(tmp_path / "rows.jsonl", CORPUS)), "--output", str(output)]
+    killed = (
+        "import os, signal, sys\n"
+        "from sase_hf.commands import embed\n"
+        "embed.Embedder.embed = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "embed.main(sys.argv[1:])\n"
+    )
+    command = [sys.executable, "-c", killed, *words]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("rows", "column", "message"),
+    [
+        (
+            [*CORPUS[:9], {"id": 9, "text": None}],
+            "text",
+            r"row 9 \(counted from 0\) of .*'text': there is",
+        ),
+        (CORPUS, "body", r"no column of texts 'body'; choose one of 'id', 'text' with --text_col"),
+        (CORPUS, "id", "no column of texts 'id'"),
+        ([{"text": "a"}] * 1_001 + [{"text": "a", "id": 1}], "id", "no column of texts 'id'"),
+        ([{"text": "a", "n": 1}] * 1_001 + [{"text": "a", "n": "x"}], "text", "of one type"),
+        ([{"text": "a", "n": 1}, {"text": "a"}], "text", r"'n'; give each row the columns of the"),
+        ([], "text", "at least one example"),
+    ],
+)
+def test_open_rows_refuses_rows_without_texts_and_columns_that_do_not_fit(
+    rows: list[dict[str, Any]], column: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        open_rows(str(write_jsonl(tmp_path / "rows.jsonl", rows)), column)
+
+
+def test_embed_refuses_an_input_that_is_torn_or_has_embeddings(
+    checkpoint: str, tmp_path: Path
+) -> None:
+    torn = tmp_path / "torn.parquet"
+    pq.write_table(pa.Table.from_pylist(CORPUS), torn)
+    torn.write_bytes(torn.read_bytes()[:-9])
+    embedded = write_jsonl(tmp_path / "rows.jsonl", [{"text": "a", "embedding": 1}])
+    for given, message in (
+        (torn, r"cannot read '.*torn"),
+        (embedded, r"column 'embedding'; renam"),
+    ):
+        with pytest.raises(SystemExit, match=message):
+            embed.main([checkpoint, str(given), f"--output={tmp_path / 'out.parquet'}"])
+    assert not (tmp_path / "out.parquet").exists()
