@@ -105,18 +105,15 @@ def parts_of_batch(batch: Mapping[str, Tensor], max_tokens: int | None) -> list[
     return parts
 
 
-def batches_by_length(
-    lengths: Sequence[int], max_tokens: int, least: int = 1
-) -> Iterator[list[int]]:
+def batches_by_length(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
     """Yield the indices of rows, the longest first, in batches of at most `max_tokens` tokens.
 
-    Padding counts; a longer row is alone. A row counts as at least `least` tokens, since its result
-    takes memory too.
+    Padding counts; a longer row is alone.
     """
     order = _falling_order(lengths)
     start = 0
     while start < len(order):
-        longest = max(lengths[order[start]], least)
+        longest = max(lengths[order[start]], 1)
         size = max(max_tokens // longest, 1)
         yield order[start : start + size]
         start += size

@@ -371,7 +371,6 @@ def described_features(schema: pa.Schema) -> Mapping[str, object]:
 def check_class_names(
     features_of: Mapping[str, Mapping[str, object]],
     columns: Collection[str],
-    other_way_out: str = "",
 ) -> None:
     """Raise ValueError if files read as one number the classes of a column differently.
 
@@ -380,7 +379,6 @@ def check_class_names(
     Args:
         features_of: The features of each file, by its name.
         columns: Those that are read. A file may lack one, or have missing values only.
-        other_way_out: What can be done beside storing strings, with a comma before it.
     """
     first: dict[str, tuple[str, tuple[str, ...] | None]] = {}
     for file, features in features_of.items():
@@ -394,7 +392,7 @@ def check_class_names(
                 raise refusal(
                     f"the classes of column {column!r} are {_shown(first_names)} in {first_file} "
                     f"and {_shown(names)} in {file}, so one number can mean two classes",
-                    f"store its labels as strings in all of these files{other_way_out}",
+                    "store its labels as strings in all of these files",
                 )
 
 

@@ -5,7 +5,7 @@ import os
 import re
 import socket
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from .errors import refusal
@@ -64,13 +64,12 @@ def check_readable(path: FilePath) -> None:
 
 
 @contextmanager
-def atomic_write(path: FilePath, *, is_first_kept: bool = False) -> Iterator[Path]:
+def atomic_write(path: FilePath) -> Iterator[Path]:
     """Write a file whole or not at all, even if the process is killed or the machine stops.
 
     The block writes the draft that is yielded, a file beside `path`. The draft takes the place of
-    `path` when the block ends, and is deleted when the block fails. Missing folders are made. With
-    `is_first_kept`, of several processes the first one decides; where the file system has no hard
-    links, the last one does. OSError names `path`; one that names another file passes.
+    `path` when the block ends, and is deleted when the block fails. Missing folders are made.
+    OSError names `path`; one that names another file passes.
     """
     path = Path(path)
     draft = path.with_name(f".{path.name}.{socket.gethostname()}-{os.getpid()}.tmp")
@@ -78,11 +77,7 @@ def atomic_write(path: FilePath, *, is_first_kept: bool = False) -> Iterator[Pat
         path.parent.mkdir(parents=True, exist_ok=True)
         yield draft
         flush_to_disk(draft)
-        if is_first_kept:
-            with suppress(OSError):
-                os.link(draft, path)
-        if not (is_first_kept and path.exists()):
-            os.replace(draft, path)
+        os.replace(draft, path)
     except OSError as reason:
         if reason.filename and Path(reason.filename) not in (draft, path, *path.parents):
             raise

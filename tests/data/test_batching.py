@@ -75,10 +75,9 @@ def test_parts_of_batch_hold_whole_rows(max_tokens: int | None, rows: list[int])
 def test_batches_by_length_stay_within_their_budget() -> None:
     """A longer row is read alone; short ones share a batch, but not without limit."""
     lengths = [0, 14, 5, 3, 6]
-    assert list(batches_by_length(lengths, 12, 1)) == [[1], [4, 2], [3, 0]]
-    assert list(batches_by_length(lengths, 1, 1)) == [[1], [4], [2], [3], [0]]
-    assert list(batches_by_length(lengths, 100, 50)) == [[1, 4], [2, 3], [0]]
-    assert list(batches_by_length([], 12, 1)) == []
+    assert list(batches_by_length(lengths, 12)) == [[1], [4, 2], [3, 0]]
+    assert list(batches_by_length(lengths, 1)) == [[1], [4], [2], [3], [0]]
+    assert list(batches_by_length([], 12)) == []
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sase_hf.utils.files import atomic_write, write_text
+from sase_hf.utils.files import write_text
 
 
 def test_write_text_keeps_the_file_where_the_disk_is_full(
@@ -48,12 +48,3 @@ def test_atomic_write_flushes_the_draft_before_it_takes_the_place(
     write_text(tmp_path / "a.txt", "whole")
     assert steps == ["flushed", "replaced"]
     assert (tmp_path / "a.txt").read_text(encoding="utf-8") == "whole"
-
-
-def test_atomic_write_keeps_the_file_of_the_first_process_if_asked_to(tmp_path: Path) -> None:
-    """So processes that begin together go by one manifest."""
-    path = tmp_path / "a.txt"
-    for text in ("first", "second"):
-        with atomic_write(path, is_first_kept=True) as draft:
-            draft.write_text(text)
-    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("a.txt", "first")]
