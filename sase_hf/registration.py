@@ -8,7 +8,6 @@ from transformers.pipelines import PIPELINE_REGISTRY
 
 from .data.tokenizer import LenientTokenizer
 from .models.families import FAMILIES, Family
-from .models.pipeline_self_attentive import LimitedTextClassificationPipeline
 
 STOCK_TASKS = ("text-classification", "sentiment-analysis")  # one task under two names
 
@@ -32,11 +31,10 @@ def register(family: Family) -> None:
         pt_model=family.auto_class,
         type="text",
     )
+    # Older checkpoints name a class of their own for the stock pipelines of labels.
     stock_tasks = STOCK_TASKS if family.hub_task in STOCK_TASKS else ()
     config.local_pipelines = (family.pipeline_task, *stock_tasks)
 
 
 for _family in FAMILIES.values():
     register(_family)
-# The stock pipeline of labels, which reads of a long text what the others read.
-PIPELINE_REGISTRY.supported_tasks["text-classification"]["impl"] = LimitedTextClassificationPipeline

@@ -112,7 +112,7 @@ def test_imported_packages_are_declared() -> None:
     """A package that only another one brings can leave the same way."""
     installed_by = importlib.metadata.packages_distributions()
     scripts, tests = (sorted((ROOT / name).rglob("*.py")) for name in ("scripts", "tests"))
-    own = {"sase_hf", "transformers_tests", "text_limit"}  # the latter beside an exported model
+    own = {"sase_hf", "transformers_tests"}
     own |= {path.stem for path in (*scripts, *tests)}
     own |= {path.parent.name for path in scripts}
     extras = [lines for name, lines in EXTRAS.items() if name not in ("test", "lint")]

@@ -17,14 +17,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import torch
-from transformers import BatchEncoding, TokenizersBackend
+from transformers import TokenizersBackend
 
 from ..data.rows import ENDINGS, CsvForm, text_lines, wrap_read_errors
 from ..data.sources import TEXT_COLUMNS
 from ..models.answers import answers_of
-from ..models.checked_model import CheckedPreTrainedModel
+from ..models.checked_model import CheckedPreTrainedModel, Encoded, encode_read
 from ..models.pipeline_self_attentive import warn_of_truncation
-from ..models.text_limit import encode_for
 from ..tasks.labels.predictions import batch_logits, predicted_labels
 from ..training.predictions import flat_row, json_line, write_csv
 from ..utils.cli import errors_in_one_line, make_parser, positive_int
@@ -100,7 +99,7 @@ def predict(
         encodings = []
         nums_cut = []
         for texts in rows:
-            encoding, counts = encode_for(model, tokenizer, texts, truncation=True)
+            encoding, counts = encode_read(model, tokenizer, texts)
             encodings.append(encoding)
             nums_cut.append(sum(counts))
             warnings.look_at(texts, encoding, nums_cut[-1])
@@ -125,7 +124,7 @@ class _Warnings:
         self._has_warned_of_truncation = False
         self._has_warned_of_nothing = False
 
-    def look_at(self, texts: Sequence[str], encoding: BatchEncoding, num_cut: int) -> None:
+    def look_at(self, texts: Sequence[str], encoding: Encoded, num_cut: int) -> None:
         """Warn of a row of one or two texts, of whose tokens so many were cut."""
         if num_cut and not self._has_warned_of_truncation:
             self._has_warned_of_truncation = True
@@ -147,7 +146,7 @@ def texts_of(line: str, model: CheckedPreTrainedModel) -> list[str]:
 
 
 def classify(
-    model: CheckedPreTrainedModel, tokenizer: TokenizersBackend, encodings: list[BatchEncoding]
+    model: CheckedPreTrainedModel, tokenizer: TokenizersBackend, encodings: list[Encoded]
 ) -> list[dict[str, object]]:
     """Return the columns of the prediction for each tokenized row."""
     return predicted_labels(batch_logits(model, tokenizer, encodings), answers_of(model.config))

@@ -39,7 +39,7 @@ The usual flags, beside those of transformers' TrainingArguments:
     --encoder_name_or_path NAME       a pretrained encoder under the attention, such as BERT
     --word_vectors FILE ...           GloVe, word2vec, fastText or a static embedding; own; none
     --level UNIT                      of tokens: auto, word, subword or character
-    --max_seq_length N                tokens after which a text or pair is cut
+    --max_tokens N                    tokens of a text that are read, the first ones
     --encoder NAME                    bilstm, cnn, dilated_cnn, relation_network or none
     --pooling NAME                    self_attention, max, mean or last
     --num_hops N                      rows of the attention

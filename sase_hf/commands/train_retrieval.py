@@ -29,7 +29,7 @@ The usual flags, beside those of transformers' TrainingArguments:
     --model_name_or_path NAME         a checkpoint to start from or to evaluate
     --encoder_name_or_path NAME       a pretrained encoder under the attention, such as BERT
     --word_vectors FILE ...           GloVe, word2vec, fastText or a static embedding; own; none
-    --max_seq_length N                tokens after which a text is cut
+    --max_tokens N                    tokens of a text that are read, the first ones
     --num_hops N                      rows of the attention
     --score_mode NAME                 rows or flat
     --output_dir FOLDER               the model and all results (default: runs/ and the file)

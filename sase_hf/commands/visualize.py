@@ -5,8 +5,8 @@
     sase_hf visualize runs/translation/bpe --text "A dog runs." --output alignment.html
 
 A pair is --text and --text_pair. --text_column_names and --label_column_name name columns of
---file; --per_label, --min_score and --seed change the choice of rows. --max_seq_length cuts texts,
---target explains another label than the predicted one, --title heads the page.
+--file; --per_label, --min_score and --seed change the choice of rows. --target explains another
+label than the predicted one, --title heads the page.
 
 With --file, it first says what the model learned, from all rows: the words that spoke for each
 label and against it, and what each hop reads. Then it shows five rows of each predicted label,
@@ -51,7 +51,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--per_label", type=positive_int, default=5, help="rows per label (default: %(default)s)")
     add("--min_score", type=float, help="lowest score of a row (default: 0.8 if confident, else 0)")
     add("--seed", type=int, default=0, help="seed of the selection (default: %(default)s)")
-    add("--max_seq_length", type=positive_int, help="tokens after which a text, or a pair, is cut")
     batch_size = "--per_device_eval_batch_size"
     add(batch_size, type=positive_int, default=32, help="rows in a batch (default: %(default)s)")
     add("--target", metavar="LABEL", help="the label to explain (default: the predicted one)")
@@ -99,11 +98,11 @@ def check(flags: Namespace) -> str:
 
 def show_alignment(readers: Readers, flags: Namespace, ending: str) -> str:
     """Translate the texts; return the alignments as a page, an SVG or text for the terminal."""
-    values = (flags.text_pair, flags.max_seq_length, flags.target)
-    if len(readers) > 1 or flags.text is None or any(value is not None for value in values):
+    is_other = flags.text_pair is not None or flags.target is not None
+    if len(readers) > 1 or flags.text is None or is_other:
         raise ValueError(
             "alignments are shown for one checkpoint and --text, once or several times, "
-            "without --text_pair, --max_seq_length and --target"
+            "without --text_pair and --target"
         )
     [translate] = readers.values()
     results = translate(flags.text, batch_size=flags.per_device_eval_batch_size)
@@ -118,7 +117,6 @@ def show_attention(readers: Readers, flags: Namespace, ending: str) -> str:
     """Read the texts with each checkpoint; return the attention as `show_alignment` does."""
     check_labels(readers)
     batch_size = flags.per_device_eval_batch_size
-    limit = flags.max_seq_length
     learned = None
     if flags.file is None:
         rows = given_rows(flags)
@@ -127,11 +125,11 @@ def show_attention(readers: Readers, flags: Namespace, ending: str) -> str:
         all_rows = file_rows(reader.model, flags)
         rows = drawn_rows(reader, all_rows, flags)
         if len(readers) == 1:
-            learned = learned_words(reader, all_rows, limit)
+            learned = learned_words(reader, all_rows)
     results = {}
     for name, reader in readers.items():
         shown_name = name if len(readers) > 1 else ""
-        results[shown_name] = read_rows(reader, rows, batch_size, limit, flags.target)
+        results[shown_name] = read_rows(reader, rows, batch_size, flags.target)
     if ending == ".svg":
         return visualization.attention_svg(results[""][0], flags.title or "")
     if ending and len(readers) == 1:
@@ -144,21 +142,17 @@ def show_attention(readers: Readers, flags: Namespace, ending: str) -> str:
     return f"{visualization.learned_text(learned)}\n\n{shown}"
 
 
-def learned_words(reader: Pipeline, rows: Sequence[Row], limit: int | None) -> LearnedWords | None:
-    """Return what a classifier learned, from all rows; None for a ranker, which has no labels.
-
-    A text or a pair is cut after `limit` tokens, by default at the limit of the tokenizer.
-    """
+def learned_words(reader: Pipeline, rows: Sequence[Row]) -> LearnedWords | None:
+    """Return what a classifier learned, from all rows; None for a ranker, which has no labels."""
     if not hasattr(reader.model, "classify"):
         return None
-    options = {} if limit is None else {"max_length": limit}
-    return read_learned_words(reader, [text for text, _ in rows], **options)
+    return read_learned_words(reader, [text for text, _ in rows])
 
 
 def drawn_rows(reader: Pipeline, rows: Sequence[Row], flags: Namespace) -> list[Row]:
     """Return the rows that `--select` draws, by what the reader predicts for them."""
     check_select(flags.select, reader.model, rows, flags.file)
-    results = read_answers(reader, rows, flags.per_device_eval_batch_size, flags.max_seq_length)
+    results = read_answers(reader, rows, flags.per_device_eval_batch_size)
     drawn = visualization.select_predictions(
         results, flags.select, flags.per_label, flags.min_score, flags.seed
     )

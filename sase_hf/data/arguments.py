@@ -32,10 +32,6 @@ class SourceArguments:
         'One text column, or two for pairs: "premise,hypothesis". By default found by '
         "their usual names, or by their values."
     )
-    max_seq_length: int | None = flag(
-        "Tokens after which a text or pair is cut; by default the limit of the tokenizer: 512 for "
-        "a new one, 1,024 in translation."
-    )
     max_train_samples: int | None = flag("Train only on this number of rows, the first ones.")
     max_eval_samples: int | None = flag(
         "Evaluate only on this number of validation rows, the first ones."
@@ -49,7 +45,7 @@ class SourceArguments:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        for name in ("max_seq_length", "max_train_words", *MAX_SAMPLES.values()):
+        for name in ("max_train_words", *MAX_SAMPLES.values()):
             value = getattr(self, name, None)
             if value is not None and value < 1:
                 raise ValueError(f"--{name} is {value}; it must be 1 or more, or left out")

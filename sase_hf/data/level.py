@@ -18,8 +18,7 @@ from collections.abc import Iterable, Sequence
 
 from tokenizers import Tokenizer
 
-from ..models.text_limit import cut_place
-from .tokenizer import Level, build_tokenizer
+from .tokenizer import Level, build_tokenizer, cut_place
 
 logger = logging.getLogger(__name__)
 

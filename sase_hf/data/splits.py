@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from itertools import chain, compress
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from datasets import (
@@ -22,6 +23,7 @@ from datasets import (
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from ..models.answers import MULTI_LABEL, REGRESSION, Answers
+from ..models.checked_model import first_places
 from ..utils.errors import refusal
 from ..utils.text import one_line
 from .arguments import MAX_SAMPLES, DataArguments, PairArguments, SourceArguments
@@ -48,13 +50,13 @@ from .sources import (
     with_column,
     writing_rows,
 )
-from .tokenizer import cut_texts, truncation
 from .trained_columns import with_trained_columns
 from .unlabelled import load_unlabelled
 
 logger = logging.getLogger(__name__)
 
 TRANSLATION = "translation"
+MAX_CHARACTERS = 2**20  # of a text that are read
 NO_DIGESTS = np.empty(0, dtype=np.uint64)
 
 
@@ -506,20 +508,17 @@ def _flag_of_marks(kind: str) -> str:
 def encode_rows(
     rows: Rows,
     tokenizer: PreTrainedTokenizerBase,
-    max_seq_length: int | None = None,
-    *,
-    apart: bool = False,
+    max_tokens: int | None = None,
 ) -> DatasetDict:
     """Tokenize every split; rows keep their order, labels are `labels`, and marks `rationale`.
 
-    A row, or both texts of a pair together, is cut after `max_seq_length` tokens, by default the
-    tokenizer's own limit. Marks are 1 on each token that a span touches, else 0. ValueError if the
-    tokenizer does not tell the texts of a pair apart. With `apart`, each text of a pair is
-    tokenized and cut as if it were alone.
+    Of each text the first `max_tokens` tokens are kept, by default all: a model reads no others
+    than `config.max_tokens`. Marks are 1 on each token that a span touches, else 0. ValueError if
+    the tokenizer does not tell the texts of a pair apart.
     """
     is_pair = any("text_pair" in split.column_names for split in rows.splits.values())
     types_of_pair = tokenizer("a", "b", return_token_type_ids=True)["token_type_ids"]
-    if is_pair and not apart and 1 not in types_of_pair:
+    if is_pair and 1 not in types_of_pair:
         raise refusal(
             f"the {type(tokenizer).__name__} gives both texts of a pair the same token type",
             "take one of sase_hf.build_tokenizer",
@@ -529,32 +528,39 @@ def encode_rows(
         # smaller.
         "return_attention_mask": False,
         "return_token_type_ids": is_pair,
-        **truncation(tokenizer, max_seq_length),
+        "verbose": False,  # no warning of a limit of the tokenizer
     }
 
-    def encode_together(batch: Batch) -> BatchEncoding:
+    def encode(batch: Batch) -> dict[str, Any]:
         names = TEXT_COLUMNS if is_pair else TEXT_COLUMNS[:1]
-        texts = cut_texts(tokenizer, [batch[name] for name in names], max_seq_length)
         is_marked = any(name in batch for name in SPAN_COLUMNS)
+        texts = [_readable(batch[name]) for name in names]
         encoded = tokenizer(*texts, return_offsets_mapping=is_marked, **options)
         if is_marked:
             encoded["rationale"] = list(_marks(encoded, batch))
             del encoded["offset_mapping"]
-        return encoded
+        return _first_tokens(encoded, max_tokens)
 
-    def encode_apart(batch: Batch) -> BatchEncoding:
-        ids = []
-        types = []
-        first_ids, second_ids = (
-            tokenizer(*cut_texts(tokenizer, [batch[name]], max_seq_length), **options)["input_ids"]
-            for name in TEXT_COLUMNS
-        )
-        for first, second in zip(first_ids, second_ids, strict=True):
-            ids.append(first + second)
-            types.append([0] * len(first) + [1] * len(second))
-        return BatchEncoding({"input_ids": ids, "token_type_ids": types})
+    return _tokenized(rows, encode)
 
-    return _tokenized(rows, encode_apart if apart else encode_together)
+
+def _readable(texts: Sequence[str]) -> list[str]:
+    """Return texts up to `MAX_CHARACTERS`: a tokenizer takes 150 bytes for each of a text."""
+    return [text[:MAX_CHARACTERS] for text in texts]
+
+
+def _first_tokens(encoded: BatchEncoding, max_tokens: int | None) -> dict[str, Any]:
+    """Keep the first tokens of each text of the rows, as `encode_rows` does."""
+    columns = dict(encoded)
+    for row, ids in enumerate(columns["input_ids"]):
+        if max_tokens is None or len(ids) <= max_tokens:
+            continue
+        one_text = [0] * len(ids)
+        sides = columns["token_type_ids"][row] if "token_type_ids" in columns else one_text
+        kept = first_places(sides, max_tokens)
+        for column in columns.values():
+            column[row] = [column[row][place] for place in kept]
+    return columns
 
 
 def _marks(encoded: BatchEncoding, batch: Batch) -> Iterator[list[int]]:
@@ -573,21 +579,18 @@ def _marks(encoded: BatchEncoding, batch: Batch) -> Iterator[list[int]]:
         yield marks
 
 
-def encode_pairs(rows: Rows, tokenizer: PreTrainedTokenizerBase) -> DatasetDict:
-    """Tokenize every split; each text is cut at the tokenizer's limit, and targets are `labels`."""
-    options = truncation(tokenizer, None)
+def encode_pairs(rows: Rows, tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> DatasetDict:
+    """Tokenize every split; of each text the first tokens are kept, and targets are `labels`."""
 
-    def encode(batch: Batch) -> BatchEncoding:
-        [sources] = cut_texts(tokenizer, [batch["text"]])
-        targets = None
-        if "text_pair" in batch:
-            [targets] = cut_texts(tokenizer, [batch["text_pair"]])
-        return tokenizer(sources, text_target=targets, **options)
+    def encode(batch: Batch) -> dict[str, Any]:
+        targets = _readable(batch["text_pair"]) if "text_pair" in batch else None
+        encoded = tokenizer(_readable(batch["text"]), text_target=targets, verbose=False)
+        return {name: [row[:max_tokens] for row in rows] for name, rows in encoded.items()}
 
     return _tokenized(rows, encode)
 
 
-def _tokenized(rows: Rows, encode: Callable[..., BatchEncoding]) -> DatasetDict:
+def _tokenized(rows: Rows, encode: Callable[..., dict[str, Any]]) -> DatasetDict:
     """Encode every split, on disk if it is there; of the old columns keep only what is learnt."""
     splits = {}
     for name, split in rows.splits.items():

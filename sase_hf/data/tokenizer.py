@@ -22,11 +22,9 @@ from tokenizers import (
     trainers,
 )
 from transformers import BatchEncoding, PreTrainedTokenizerBase, TokenizersBackend
-from transformers.tokenization_utils_base import LARGE_INTEGER
 from transformers.utils import logging
 
 from ..models.checked_files import record_tokenizer
-from ..models.text_limit import PIECE_SIZE, cut_place, needed_texts
 from ..utils.errors import refusal
 
 Level = Literal["word", "subword", "character"]
@@ -38,6 +36,8 @@ NUM_PIECES = 8_000
 MIN_MERGED = 20
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_PIECE_SIZE = 2**16  # characters of a text that are counted at a time
+_SPACES = " \t\r\n"  # white space for every tokenizer
 
 PAD_TOKEN = "[PAD]"
 UNK_TOKEN = "[UNK]"
@@ -114,7 +114,6 @@ def build_tokenizer(
     *,
     level: Level = "word",
     extra_words: Iterable[str] = (),
-    model_max_length: int = 512,
 ) -> TokenizersBackend:
     """Build a tokenizer of the words, of their pieces or of the characters that some texts hold.
 
@@ -147,7 +146,6 @@ def build_tokenizer(
         extra_words: Words to keep although the texts lack them, the important ones first, such as
             those of a vector file (`word_vectors.read_words`). They fill the room that the words of
             the texts leave. A word that this tokenizer would cut in two is passed over.
-        model_max_length: Tokens that `truncation=True` cuts a text or a pair to.
 
     Raises ValueError if `texts` is a single text or a mapping, a text is not a string or holds a
     lone surrogate, the level is another one, extra words are given for pieces, or no word is left.
@@ -187,7 +185,7 @@ def build_tokenizer(
         )
     if level != "subword":
         tokenizer.model = models.WordLevel(vocabulary, unk_token=UNK_TOKEN)
-    return _fast(tokenizer, model_max_length, ["input_ids", "token_type_ids", "attention_mask"])
+    return _fast(tokenizer, ["input_ids", "token_type_ids", "attention_mask"])
 
 
 def built_settings(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any] | None:
@@ -226,7 +224,6 @@ def build_translation_tokenizer(
     min_frequency: int = 1,
     *,
     subwords: bool = False,
-    model_max_length: int = 1024,
 ) -> TokenizersBackend:
     """Build one tokenizer for both languages of a translation model; decoding restores the text.
 
@@ -256,8 +253,7 @@ def build_translation_tokenizer(
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"$A {EOS_TOKEN}", special_tokens=[(EOS_TOKEN, len(SPECIAL_TOKENS))]
     )
-    names = ["input_ids", "attention_mask"]
-    return _fast(tokenizer, model_max_length, names, eos_token=EOS_TOKEN)
+    return _fast(tokenizer, ["input_ids", "attention_mask"], eos_token=EOS_TOKEN)
 
 
 def text_fault(value: object) -> str | None:
@@ -274,28 +270,25 @@ def text_fault(value: object) -> str | None:
     return None
 
 
-def truncation(tokenizer: PreTrainedTokenizerBase, max_seq_length: int | None) -> dict[str, Any]:
-    """Return the options that cut after `max_seq_length` tokens, by default the tokenizer's own."""
-    limit = max_seq_length or tokenizer.model_max_length
-    if limit >= LARGE_INTEGER:
-        return {}
-    return {"truncation": True, "max_length": limit}
-
-
-def cut_texts(
-    tokenizer: PreTrainedTokenizerBase,
-    columns: Sequence[Sequence[str]],
-    max_seq_length: int | None = None,
-) -> list[list[str]]:
-    """Return one or two columns of texts, each cut behind what `truncation` lets through.
-
-    The tokens stay the same; a long text would be tokenized whole, in 150 times its memory.
-    """
-    cut: list[list[str]] = [[] for _ in columns]
-    for row in zip(*columns, strict=True):
-        for column, text in zip(cut, needed_texts(tokenizer, row, max_seq_length), strict=True):
-            column.append(text)
-    return cut
+def keep_texts_apart(tokenizer: PreTrainedTokenizerBase) -> None:
+    """Let a tokenizer put its special tokens around each text of a pair as around one alone."""
+    alone = tokenizer("a", return_special_tokens_mask=True)
+    tokens = tokenizer.convert_ids_to_tokens(alone["input_ids"])
+    start = alone["special_tokens_mask"].index(0)
+    end = len(tokens) - alone["special_tokens_mask"][::-1].index(0)
+    first, second = (
+        [f"{token}:{side}" for token in (*tokens[:start], "$" + name, *tokens[end:])]
+        for side, name in enumerate("AB")
+    )
+    special = {*tokens[:start], *tokens[end:]}
+    template = processors.TemplateProcessing(
+        single=first,
+        pair=first + second,
+        special_tokens=[(token, tokenizer.convert_tokens_to_ids(token)) for token in special],
+    )
+    # Byte-level tokens may begin with the space before a word; others are not changed.
+    backend = tokenizer.backend_tokenizer
+    backend.post_processor = processors.Sequence([processors.ByteLevel(), template])
 
 
 def _characters_of_words(texts: Iterable[str]) -> tuple[Iterable[str], str]:
@@ -400,9 +393,27 @@ def _pieces(text: str) -> Iterator[str]:
     """Yield a text in pieces that hold its words, because a long one takes much memory."""
     start = 0
     while start < len(text):
-        end = cut_place(text, start, PIECE_SIZE)
+        end = cut_place(text, start, _PIECE_SIZE)
         yield text[start:end]
         start = end
+
+
+def cut_place(text: str, start: int, size: int) -> int:
+    """Return where a piece from `start` of at most `size` characters ends.
+
+    That is before the last white space in its second half or, if there is none, between any two
+    characters.
+    """
+    end = start + size
+    if end >= len(text):
+        return len(text)
+    middle = start + size // 2
+    last_space = max(text.rfind(space, middle, end) for space in _SPACES)
+    if last_space < 0:
+        return end
+    while last_space > middle and text[last_space - 1] in _SPACES:
+        last_space -= 1
+    return last_space
 
 
 def _extended(tokenizer: Tokenizer, extra_words: Iterable[str], vocab_size: int) -> dict[str, int]:
@@ -419,7 +430,7 @@ def _extended(tokenizer: Tokenizer, extra_words: Iterable[str], vocab_size: int)
 
 
 def _fast(
-    tokenizer: Tokenizer, model_max_length: int, model_input_names: list[str], **special_tokens: str
+    tokenizer: Tokenizer, model_input_names: list[str], **special_tokens: str
 ) -> LenientTokenizer:
     """Wrap a trained tokenizer, which `AutoTokenizer` loads from the `tokenizer.json` it saves."""
     return LenientTokenizer(
@@ -428,7 +439,6 @@ def _fast(
         unk_token=UNK_TOKEN,
         **special_tokens,
         split_special_tokens=True,
-        model_max_length=model_max_length,
         model_input_names=model_input_names,
         padding_side="right",
         clean_up_tokenization_spaces=False,

@@ -44,7 +44,7 @@ PUBLIC_NAMES = (
 
 # Beside the graphs of an ONNX export.
 EXPORTED_NAMES = (
-    *("config.json", "export.json", "predictor.py", "text_limit.py"),
+    *("config.json", "export.json", "predictor.py"),
     *("tokenizer.json", "tokenizer_config.json"),
 )
 

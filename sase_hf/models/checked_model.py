@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from inspect import signature
 from itertools import chain
@@ -12,11 +14,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
 from transformers import __version__ as transformers_version
 from transformers.modeling_utils import load_state_dict
 from transformers.utils import CONFIG_NAME, logging
 from transformers.utils.hub import cached_file
+from transformers.utils.import_utils import is_tracing
 
 from .checked_config import CheckedConfig
 from .checked_files import (
@@ -34,6 +37,10 @@ if TYPE_CHECKING:
     from transformers.utils.loading_report import LoadStateDictInfo
 
 logger = logging.get_logger(__name__)
+
+Encoded = dict[str, list[Any]]  # the columns of a tokenizer for one text or pair
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class CheckedPreTrainedModel(PreTrainedModel):
@@ -269,6 +276,46 @@ class CheckedPreTrainedModel(PreTrainedModel):
         if input_ids is not None and input_ids.numel() > 0:
             self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         return None
+
+
+def first_tokens(real: Tensor, limit: int) -> Tensor:
+    """Return which of the real tokens are read: the first `limit` of each row, shape (..., T)."""
+    if real.shape[-1] <= limit and not is_tracing(real):
+        return real
+    return real & (real.cumsum(-1) <= limit)
+
+
+def encode_read(
+    model: Any, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], **options: Any
+) -> tuple[Encoded, list[int]]:
+    """Return the tokens of a text or a pair that a model reads, and how many of each it does not.
+
+    The former are the columns of the tokenizer, with `options`, and `word_ids`; padding is left
+    out. A lone surrogate counts as U+FFFD.
+    """
+    readable = [_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text) for text in texts]
+    options = {"return_token_type_ids": True, "verbose": False, **options}
+    encoded: BatchEncoding = tokenizer(*readable, **options)
+    types = encoded["token_type_ids"]
+    real = [place for place, is_real in enumerate(encoded["attention_mask"]) if is_real]
+    sides = [types[place] if model.reads_pairs else 0 for place in real]
+    read = [real[place] for place in first_places(sides, model.config.max_tokens)]
+    columns = {**encoded, "word_ids": encoded.word_ids()}
+    not_read = Counter(types[place] for place in real)
+    not_read.subtract(types[place] for place in read)
+    kept = {name: [column[place] for place in read] for name, column in columns.items()}
+    return kept, [not_read[side] for side in range(len(texts))]
+
+
+def first_places(sides: Sequence[int], limit: int) -> list[int]:
+    """Return the places of the first `limit` tokens of each text, given the text of each token."""
+    counts = Counter[int]()
+    places = []
+    for place, side in enumerate(sides):
+        counts[side] += 1
+        if counts[side] <= limit:
+            places.append(place)
+    return places
 
 
 def check_two_dimensions(name: str, ids: Tensor) -> None:

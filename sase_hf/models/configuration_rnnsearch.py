@@ -32,6 +32,7 @@ class RNNSearchConfig(CheckedConfig):
     # K_x and K_y, the rows of each of the two embedding matrices: one tokenizer serves both
     # languages.
     vocab_size: int = 30000
+    max_tokens: int = flag("Tokens of a source that are read, the first ones.", 1024)
     embedding_size: int = flag("m, the width of a word vector.", 620)
     hidden_size: int = flag("n, the units of the encoder per direction and of the decoder.", 1000)
     attention_size: int = flag("n', the hidden units of the alignment model.", 1000)
@@ -66,8 +67,8 @@ class RNNSearchConfig(CheckedConfig):
 
     def validate_fields(self) -> None:
         """Refuse sizes, rates and tokens that no model can have; `strict` calls this."""
-        sizes = ("vocab_size", "embedding_size", "hidden_size", "attention_size", "maxout_size")
-        self.check_sizes(sizes, {"vocab_size": MAX_VOCAB_SIZE})
+        sizes = ("vocab_size", "max_tokens", "embedding_size", "hidden_size", "attention_size")
+        self.check_sizes((*sizes, "maxout_size"), {"vocab_size": MAX_VOCAB_SIZE})
         self.check_rates("dropout")
         self.check_label_smoothing()
         self.check_weights("initializer_range")

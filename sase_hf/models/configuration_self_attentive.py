@@ -47,6 +47,7 @@ UNDECLARED_FIELDS: dict[str, dict[str, type]] = {
 }
 MAX_SIZES = {
     "vocab_size": MAX_VOCAB_SIZE,
+    "max_tokens": MAX_VOCAB_SIZE,
     "num_lstm_layers": 100,
     "cnn_num_layers": 100,
     "dilated_cnn_kernel_size": MAX_KERNEL_SIZE,
@@ -126,6 +127,7 @@ class SelfAttentiveConfig(CheckedConfig):
     # A copy of `label2id` as it was set, to know edits of either map in place; not written.
     _label2id_as_set = None
     vocab_size: int = 30000  # rows of the embedding matrix
+    max_tokens: int = flag("Tokens of a text that are read, the first ones; in pairs of each.", 512)
     embedding_size: int = flag("d, the width of a word vector.", 100)
     encoder: Encoder = flag(
         "Encoder from T word vectors to T states H; none uses the word vectors as states, "

@@ -28,6 +28,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from .answers import answers_of
+from .checked_model import first_tokens
 from .packing_self_attentive import packing_of, real_tokens, tokens_of_sides
 from .words_self_attentive import added_by_words
 
@@ -162,10 +163,10 @@ def _read_tokens(model: Any, inputs: Inputs) -> Tensor:
     """Return True on the real tokens of each text that the encoder reads, (B, T) or (2 B, T)."""
     input_ids, attention_mask, token_type_ids = inputs
     real = real_tokens(input_ids, attention_mask)
-    if not model.reads_pairs:
-        return real
-    assert token_type_ids is not None  # checked where pairs are encoded
-    return tokens_of_sides(real, token_type_ids).flatten(0, 1)
+    if model.reads_pairs:
+        assert token_type_ids is not None  # checked where pairs are encoded
+        real = tokens_of_sides(real, token_type_ids).flatten(0, 1)
+    return first_tokens(real, model.config.max_tokens)
 
 
 def _bounded(words: Tensor, contributions: Tensor) -> Tensor:

@@ -236,7 +236,7 @@ class AutoModelEncoder(nn.Module):
         if self.longest and not is_tracing(rows) and rows.shape[1] > self.longest:
             raise ValueError(
                 f"a text has {rows.shape[1]} tokens, but this encoder reads {self.longest}; "
-                f"cut it: truncation=True, max_length={self.longest}"
+                f"set config.max_tokens to {self.longest}"
             )
         if rows.shape[0] == 0:  # which not every model can reshape
             return [x.new_zeros(x.shape[0], self.width)]

@@ -89,6 +89,7 @@ FAMILIES = {
         logged_outputs=("penalty",),
         loss=penalised_loss,
         changeable_fields=(
+            "max_tokens",
             "penalty_coef",
             "rationale_coef",
             "score_mode",
@@ -112,7 +113,7 @@ FAMILIES = {
         auto_class=AutoModelForSeq2SeqLM,
         logged_outputs=("nll",),
         loss=None,
-        changeable_fields=("dropout", "label_smoothing"),
+        changeable_fields=("max_tokens", "dropout", "label_smoothing"),
         pipeline_task=TRANSLATION_TASK,
         pipeline_class=AlignedTranslationPipeline,
         hub_task="translation",

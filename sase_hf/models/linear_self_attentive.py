@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .checked_model import first_tokens
 from .configuration_self_attentive import SelfAttentiveConfig
 from .packing_self_attentive import (
     columns_of_tokens,
@@ -49,6 +50,7 @@ class LinearPart(nn.Module):
     def __init__(self, config: SelfAttentiveConfig, *, reads_pairs: bool) -> None:
         super().__init__()
         num_labels = len(config.id2label or {})
+        self.config = config
         self.reads_pairs = reads_pairs
         self.num_parts = NUM_PARTS_OF_PAIR if reads_pairs else 1
         shape = (self.num_parts, config.vocab_size, num_labels)
@@ -75,7 +77,7 @@ class LinearPart(nn.Module):
         self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
     ) -> Tensor:
         """Return what the words of each text of a pair add: (B, 2, L), or (B, 1, L) of a text."""
-        real = real_tokens(input_ids, attention_mask)
+        real = self._tokens_read(input_ids, attention_mask, token_type_ids)
         parts = self._parts(input_ids, real, token_type_ids)  # (B, n, T)
         texts = self._aligned(input_ids, parts)
         total = _sum_of(self.word_weight, texts.word_rows, texts.is_word)
@@ -100,7 +102,7 @@ class LinearPart(nn.Module):
         The weights of the labels are (B, L), such as 1 for one label and 0 for all others. Half of
         what a pair of neighbours adds is of each of the two.
         """
-        real = real_tokens(input_ids, attention_mask)
+        real = self._tokens_read(input_ids, attention_mask, token_type_ids)
         parts = self._parts(input_ids, real, token_type_ids)  # (B, n, T)
         texts = self._aligned(input_ids, parts)
         weigh_labels = weigh_labels.repeat_interleave(self.num_parts, 0)
@@ -124,6 +126,17 @@ class LinearPart(nn.Module):
         kept = old.detach()[:, :num_words]
         resized = F.pad(kept, (0, 0, 0, num_words - kept.shape[1]))
         self.word_weight = nn.Parameter(resized, requires_grad=old.requires_grad)
+
+    def _tokens_read(
+        self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
+    ) -> Tensor:
+        """Return True on the real tokens up to the limit of the model, (B, T)."""
+        real = real_tokens(input_ids, attention_mask)
+        if not self.reads_pairs:
+            return first_tokens(real, self.config.max_tokens)
+        assert token_type_ids is not None  # checked where pairs are encoded
+        sides = tokens_of_sides(real, token_type_ids)
+        return first_tokens(sides, self.config.max_tokens).any(1)
 
     def _parts(self, input_ids: Tensor, real: Tensor, token_type_ids: Tensor | None) -> Tensor:
         """Return which tokens each part of a text has, (B, n, T)."""

@@ -33,7 +33,12 @@ from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from .checked_config import MAX_VOCAB_SIZE
-from .checked_model import CheckedPreTrainedModel, check_one_per_token, check_two_dimensions
+from .checked_model import (
+    CheckedPreTrainedModel,
+    check_one_per_token,
+    check_two_dimensions,
+    first_tokens,
+)
 from .configuration_rnnsearch import RNNSearchConfig
 
 if TYPE_CHECKING:  # transformers copies every file that an import names; only `pipeline` runs it
@@ -490,7 +495,8 @@ class RNNSearchModel(RNNSearchPreTrainedModel):
         words = self.dropout(self.embed(input_ids, inputs_embeds))
         x = words
         num_tokens = words.shape[1]
-        mask = self.given_mask(words, input_ids, attention_mask)
+        given = self.given_mask(words, input_ids, attention_mask)
+        mask = _tokens_read(given, words, self.config)
         if num_tokens == 0:  # read one token of padding, so that there is a last state
             x = F.pad(x, (0, 0, 0, 1))
             mask = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
@@ -514,6 +520,14 @@ class RNNSearchModel(RNNSearchPreTrainedModel):
             sentence_embedding=state.transpose(0, 1).flatten(1),
             hidden_states=(words, annotations) if shows_states else None,
         )
+
+
+def _tokens_read(mask: Tensor | None, tokens: Tensor, config: RNNSearchConfig) -> Tensor | None:
+    """Return True on the tokens (B, T, ...) that are read, (B, T); None where all are."""
+    if mask is None and tokens.shape[1] <= config.max_tokens:
+        return None
+    real = torch.ones_like(tokens[..., 0]) if mask is None else mask
+    return first_tokens(real != 0, config.max_tokens)
 
 
 class SourceReader(nn.Module):
@@ -648,7 +662,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
             self._check_start(words, mask, decoder_attention_mask)
             decoded = RNNSearchCache()
         decoded.check_batch(words)
-        source_mask = None if attention_mask is None else attention_mask != 0
+        source_mask = _tokens_read(attention_mask, source.last_hidden_state, self.config)
         hidden, state, alignment = self.decoder(words, source, source_mask, mask, decoded.state)
         logits = self.lm_head(hidden)
         loss = nll = None

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from transformers import initialization as init
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
-from .checked_model import CheckedPreTrainedModel, check_one_per_token
+from .checked_model import CheckedPreTrainedModel, check_one_per_token, first_tokens
 from .configuration_self_attentive import SelfAttentiveConfig
 from .encoders_self_attentive import ENCODERS
 from .linear_self_attentive import LinearPart
@@ -403,10 +403,7 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
     auto_class_of_heads = "AutoModelForSequenceClassification"
     usual_head = "modeling_self_attentive.SelfAttentiveForSequenceClassification"
     pipelines: ClassVar[dict[str, str]] = {
-        "self-attention": "pipeline_self_attentive.SelfAttentionPipeline",
-        # The stock pipelines of labels would read a long text whole.
-        "text-classification": "pipeline_self_attentive.LimitedTextClassificationPipeline",
-        "sentiment-analysis": "pipeline_self_attentive.LimitedTextClassificationPipeline",
+        "self-attention": "pipeline_self_attentive.SelfAttentionPipeline"
     }
     json_files = SENTENCE_TRANSFORMER_FILES
     supports_gradient_checkpointing = True
@@ -478,7 +475,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         rationale: Tensor | None = None,
         **kwargs: object,
     ) -> SelfAttentiveModelOutput:
-        """Encode sentences.
+        """Encode sentences, each up to `config.max_tokens` real tokens; the rest counts as padding.
 
         Args:
             input_ids: Shape (B, T); T may be 0.
@@ -498,7 +495,8 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         """
         word_vectors = self.embed(input_ids, inputs_embeds)
         embeds = word_vectors
-        mask = self.real_tokens(embeds, input_ids, attention_mask)
+        real = self.real_tokens(embeds, input_ids, attention_mask)
+        mask = first_tokens(real, self.config.max_tokens)
         num_tokens = embeds.shape[1]
         if rationale is not None:
             check_one_per_token("rationale", rationale, embeds)

@@ -10,7 +10,7 @@ from transformers import GenerationConfig, Pipeline
 from transformers.utils import logging
 
 from .checked_files import check_tokenizer_of
-from .text_limit import encode_within_limit
+from .checked_model import encode_read
 
 logger = logging.get_logger(__name__)
 
@@ -26,9 +26,8 @@ ONE_TRANSLATION = {"num_return_sequences": 1, "return_dict_in_generate": False}
 class AlignedTranslationPipeline(Pipeline):
     """Translate texts and show the alignment behind each.
 
-    Takes a text, or several (with `batch_size` in batches). A text is cut after `max_source_length`
-    tokens, by default the limit of the tokenizer, which is that of the training; the first cut is
-    logged as a warning. `truncation=False` reads a text of any length whole. Keywords of
+    Takes a text, or several (with `batch_size` in batches). Of a text the model reads the first
+    `config.max_tokens` tokens; the first longer text is logged as a warning. Keywords of
     `generate`, such as `num_beams` or `generation_config`, are passed on; if they say no length, a
     translation has at most `2 * source tokens + 20` tokens, and never more than 2,000. Each result
     is a plain dict:
@@ -62,10 +61,7 @@ class AlignedTranslationPipeline(Pipeline):
         return super().__call__(list(inputs), *args, **kwargs)
 
     def _sanitize_parameters(
-        self,
-        truncation: bool | str | None = None,
-        max_source_length: int | None = None,
-        **generate_kwargs: Any,
+        self, **generate_kwargs: Any
     ) -> tuple[dict[str, object], dict[str, object], dict[str, object]]:
         number = _asked("num_return_sequences", generate_kwargs) or 1
         if number > 1 or _asked("return_dict_in_generate", generate_kwargs):
@@ -73,32 +69,16 @@ class AlignedTranslationPipeline(Pipeline):
                 f"the {TASK} pipeline returns one translation of a text, without scores of steps; "
                 "call model.generate for num_return_sequences and return_dict_in_generate"
             )
-        if max_source_length is not None:
-            if not isinstance(max_source_length, int) or max_source_length < 1:
-                raise ValueError(
-                    f"max_source_length is {max_source_length!r}; it must be an integer from 1"
-                )
-            return {"truncation": True, "max_length": max_source_length}, generate_kwargs, {}
-        if truncation is not None:
-            return {"truncation": truncation}, generate_kwargs, {}
         return {}, generate_kwargs, {}
 
-    def preprocess(self, input_: object, **tokenizer_kwargs: Any) -> dict[str, Any]:
+    def preprocess(self, input_: object) -> dict[str, Any]:  # type: ignore[override]
         """Tokenize one text."""
         if not isinstance(input_, str):
             raise ValueError(
                 f"the input of the {TASK} pipeline must be a text; got {input_!r:.200}"
             )
         assert self.tokenizer is not None
-        options = {
-            "truncation": True,
-            "return_tensors": "pt",
-            "return_token_type_ids": False,
-            "verbose": False,  # no warning of indexing errors: a text of any length can be read
-        }
-        encoded, [num_cut] = encode_within_limit(
-            self.tokenizer, [input_], **(options | tokenizer_kwargs)
-        )
+        encoded, [num_cut] = encode_read(self.model, self.tokenizer, [input_])
         if num_cut and not self._has_warned_of_truncation:
             self._has_warned_of_truncation = True
             logger.warning(
@@ -106,7 +86,9 @@ class AlignedTranslationPipeline(Pipeline):
                 "count as `truncated`; this warning comes only once.",
                 num_cut,
             )
-        return {**encoded, "shown": (input_, num_cut)}
+        names = ("input_ids", "attention_mask")
+        tensors = {name: torch.tensor([encoded[name]], dtype=torch.long) for name in names}
+        return {**tensors, "shown": (input_, num_cut)}
 
     def _forward(self, input_tensors: dict[str, Any], **generate_kwargs: Any) -> Any:
         shown = input_tensors.pop("shown")

@@ -8,17 +8,16 @@ from itertools import chain, groupby
 from typing import Any, NotRequired, TypedDict
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.data import Dataset
-from transformers import BatchEncoding, Pipeline, TextClassificationPipeline
+from transformers import Pipeline
 from transformers.utils import logging
 
 from .answers import answers_of
 from .checked_files import check_tokenizer_of
+from .checked_model import encode_read
 from .contributions_self_attentive import check_explainable, explain
 from .pooling_self_attentive import cosine_penalty
-from .text_limit import encode_for
 
 logger = logging.get_logger(__name__)
 
@@ -49,7 +48,6 @@ UNSPACED = (
     "\uff66-\uff9f\U00020000-\U0003ffff]"
 )
 _UNSPACED = re.compile(UNSPACED)
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Span(TypedDict):
@@ -135,16 +133,16 @@ class SelfAttentionPipeline(Pipeline):
     - `linear_totals`, only with a linear part: label -> what all words added by themselves;
     - `pair_attention`, only if a relation network weighs pairs: T lists of T floats, the weights
       that each token gave to its partners;
-    - `truncated`: how many tokens at the end were cut off and not read.
+    - `truncated`: how many tokens are beyond the limit of the model and were not read.
 
     For a pair, `text` and all fields from `tokens` on but `target` hold a list of two, one for each
     sentence. A ranker has no labels, so its results have no contributions.
 
     Autocast is off inside: the model reads in the precision of its weights.
 
-    A text is cut at the limit of the tokenizer, which is that of the training, or after
-    `max_length=` tokens; the first cut is logged as a warning. `truncation=False` reads a text of
-    any length whole. `match_rows=True` is for a retrieval head, whose `forward` describes it.
+    Of a text the model reads the first `config.max_tokens` tokens, of a pair those of each; the
+    first longer text is logged as a warning. `match_rows=True` is for a retrieval head, whose
+    `forward` describes it.
 
     Raises:
         ValueError: If the model has no attention, the tokenizer is of other weights or has no
@@ -215,41 +213,24 @@ class SelfAttentionPipeline(Pipeline):
     def preprocess(self, input_: object, **tokenizer_kwargs: Any) -> dict[str, Any]:
         """Tokenize one text or pair, keeping the offsets."""
         texts = _texts_of(input_, self.model, TASK)
-        encoded, truncated = self._encode(texts, **tokenizer_kwargs)
-        real = encoded["attention_mask"].bool()  # (1, T): `padding` may be among the arguments
+        assert self.tokenizer is not None
+        options = {"return_offsets_mapping": True, **tokenizer_kwargs}
+        encoded, truncated = encode_read(self.model, self.tokenizer, texts, **options)
+        num_read = len(encoded["input_ids"])
         if any(truncated) and not self._has_warned_of_truncation:
             self._has_warned_of_truncation = True
-            warn_of_truncation(sum(truncated), int(real.sum()))
-        offsets = encoded.pop("offset_mapping")[real].int().tolist()
-        is_real = real[0].tolist()
-        word_ids = [word for word, kept in zip(encoded.word_ids(), is_real, strict=True) if kept]
-        names = self.tokenizer.convert_ids_to_tokens(encoded["input_ids"][real].int().tolist())  # type: ignore[union-attr]
-        # An empty text comes back as floats of shape (1, 0), which a batch padded on the left
-        # cannot take in: give it one token of padding.
-        num_added = 0 if encoded["input_ids"].shape[1] else 1
-        tensors = {name: F.pad(tensor.long(), (0, num_added)) for name, tensor in encoded.items()}
-        return {
-            **tensors,
+            warn_of_truncation(sum(truncated), num_read)
+        shown = {
             "texts": texts,
-            "offsets": offsets,
-            "names": names,
-            "word_ids": word_ids,
+            "offsets": encoded.pop("offset_mapping"),
+            "names": self.tokenizer.convert_ids_to_tokens(encoded["input_ids"]),
+            "word_ids": encoded.pop("word_ids"),
             "truncated": truncated,
         }
-
-    def _encode(self, texts: list[str], **tokenizer_kwargs: Any) -> tuple[BatchEncoding, list[int]]:
-        """Return the output of the tokenizer for the texts, and how much of each was cut off."""
-        options = {
-            "truncation": True,
-            "return_tensors": "pt",
-            "return_offsets_mapping": True,
-            "return_token_type_ids": True,
-            "verbose": False,  # no warning of indexing errors: a text of any length can be read
-        }
-        readable = [_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text) for text in texts]
-        assert self.tokenizer is not None
-        options |= tokenizer_kwargs
-        return encode_for(self.model, self.tokenizer, readable, **options)
+        # A batch padded on the left cannot take in a row without tokens: give it one of padding.
+        padding = [] if num_read else [0]
+        tensors = {name: torch.tensor([row + padding]) for name, row in encoded.items()}
+        return {**tensors, **shown}
 
     def _forward(self, input_tensors: dict[str, Any], **options: Any) -> Any:
         fields = ("texts", "offsets", "names", "word_ids", "truncated")
@@ -332,58 +313,6 @@ class SelfAttentionPipeline(Pipeline):
     @property
     def _names(self) -> dict[int, str]:
         return self.model.config.id2label  # type: ignore[return-value]  # keys are ints once set
-
-
-class LimitedTextClassificationPipeline(TextClassificationPipeline):
-    """The stock `text-classification` pipeline, with one change for the models of this package.
-
-    It reads the part of a text that the `self-attention` pipeline reads: up to the limit of the
-    tokenizer, unless `truncation=False` or `max_length=` ask for another. The results of a cut text
-    have `truncated`, the number of tokens that were cut off. A tokenizer of other weights is
-    refused, as are an input that is neither a text nor a pair, and a single text where the model
-    compares two. Other models are not affected.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        check_tokenizer_of(self.model, self.tokenizer)
-
-    def preprocess(  # type: ignore[override]  # as the stock class names its arguments
-        self, inputs: object, **tokenizer_kwargs: Any
-    ) -> Any:
-        """Tokenize one text or pair."""
-        if not hasattr(self.model, "reads_pairs"):
-            return super().preprocess(inputs, **tokenizer_kwargs)
-        match inputs:
-            case [[text, text_pair]]:  # an older form of a pair
-                inputs = {"text": text, "text_pair": text_pair}
-        texts = _texts_of(inputs, self.model, "text-classification")
-        options = {"truncation": True, "return_tensors": "pt", "verbose": False} | tokenizer_kwargs
-        readable = [_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text) for text in texts]
-        assert self.tokenizer is not None
-        encoded, num_cut = encode_for(self.model, self.tokenizer, readable, **options)
-        if any(num_cut) and not vars(self).get("_has_warned_of_truncation"):
-            self._has_warned_of_truncation = True
-            warn_of_truncation(sum(num_cut), encoded["input_ids"].shape[1])
-        return {**encoded, "truncated": (sum(num_cut),)}
-
-    def _forward(self, model_inputs: Any) -> Any:  # type: ignore[override]
-        if "truncated" not in model_inputs:
-            return super()._forward(model_inputs)
-        num_cut = model_inputs.pop("truncated")
-        return {**super()._forward(model_inputs), "truncated": num_cut}
-
-    def postprocess(  # type: ignore[override]
-        self, model_outputs: Any, **options: Any
-    ) -> Any:
-        """Return the best labels of one input."""
-        result = super().postprocess(model_outputs, **options)
-        counts = model_outputs.get("truncated", (0,))
-        num_cut = counts[0][0] if isinstance(counts, list) else counts[0]
-        if num_cut:
-            for answer in result if isinstance(result, list) else [result]:
-                answer["truncated"] = num_cut
-        return result
 
 
 def _texts_of(input_: object, model: Any, task: str) -> list[str]:

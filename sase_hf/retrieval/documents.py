@@ -8,10 +8,8 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from ..data.tokenizer import truncation
 from ..models import unit_rows
 from ..models.configuration_self_attentive import SelfAttentiveConfig
-from ..models.text_limit import reads_apart
 from ..utils.errors import refusal
 from ..utils.files import check_readable
 from ..utils.loading import attention_pipeline, load_ranker
@@ -79,14 +77,11 @@ class DocumentRanker:
         A result holds the attention on both texts; its label is the document, with its score.
         """
         read = attention_pipeline(self.model, self.tokenizer)
-        cut = truncation(self.tokenizer, None)
-        if cut and not reads_apart(self.model, self.tokenizer):  # the document alone
-            cut["max_length"] += len(self.tokenizer(ranking.query).input_ids)
         for place, score, text in zip(
             ranking.documents, ranking.scores, ranking.texts, strict=True
         ):
             pair = {"text": ranking.query, "text_pair": text}
-            result = read(pair, match_rows=True, **cut)
+            result = read(pair, match_rows=True)
             label = f"document {place}"
             scores = {
                 "kind": "similarity",

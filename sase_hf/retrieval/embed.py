@@ -15,7 +15,6 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ..data.batching import batches_by_length
 from ..data.rows import place_of, read_rows, wrap_read_errors
-from ..data.tokenizer import cut_texts, truncation
 from ..utils.errors import refusal
 from ..utils.loading import load_encoder
 
@@ -84,9 +83,9 @@ class Embedder:
     def _tokenize(self, texts: Sequence[str]) -> list[torch.Tensor]:
         if not texts:
             return []
-        [needed] = cut_texts(self.tokenizer, [texts])
-        encoded = self.tokenizer(needed, **truncation(self.tokenizer, None))
-        return [torch.tensor(row, dtype=torch.int32) for row in encoded["input_ids"]]
+        limit = self.model.config.max_tokens
+        rows = self.tokenizer(list(texts), verbose=False)["input_ids"]
+        return [torch.tensor(row[:limit], dtype=torch.int32) for row in rows]
 
 
 def open_rows(file: str, text_column_names: str) -> Dataset:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ..data import columns
-from ..data.tokenizer import built_settings, truncation
+from ..data.tokenizer import built_settings
 from ..hub.card import card_facts
 from ..models.answers import answers_of
 from ..models.checked_model import CheckedPreTrainedModel
@@ -114,8 +114,7 @@ def live_page(
         "invisible": INVISIBLE_IN_JAVASCRIPT,
         "joined": rf"[[\p{{L}}\p{{M}}\p{{N}}]--{UNSPACED}]",
         "max_characters": MAX_CHARACTERS,
-        "max_tokens": truncation(tokenizer, None).get("max_length"),  # as in training; or None
-        "cuts_left": tokenizer.truncation_side == "left",
+        "max_tokens": model.config.max_tokens,
         "max_drawn": MAX_DRAWN,
         "max_labels": page.MAX_LABELS,
         "top_words": page.TOP_WORDS,

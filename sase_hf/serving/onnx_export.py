@@ -30,7 +30,6 @@ from transformers.utils import CONFIG_NAME
 from ..data.sources import Origin
 from ..data.splits import Rows
 from ..evaluation.records import describe_hardware, write_record
-from ..models import text_limit
 from ..models.answers import answers_of
 from ..models.checked_files import sha256_of
 from ..models.checked_model import CheckedPreTrainedModel
@@ -91,13 +90,6 @@ def export(
         raise refusal(
             f"{checkpoint} is a {type(model).__name__}, which has no ONNX export",
             "sase_hf predict translates with it",
-        )
-    if text_limit.reads_apart(model, tokenizer):
-        raise refusal(
-            f"{checkpoint} ranks, and its {type(tokenizer).__name__} puts special tokens around a "
-            "text, which the predictor of an export cannot do for each text of a pair",
-            "sase_hf rank and pipeline('text-classification', ...) score pairs; to export the "
-            "embeddings of texts, save SelfAttentiveModel.from_pretrained(CHECKPOINT)",
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
@@ -170,19 +162,18 @@ def _write_other_files(
 ) -> None:
     """Write what an export has beside its graphs: tokenizer, config, and code that reads texts."""
     tokenizer.save_pretrained(folder)
-    (folder / CONFIG_NAME).write_text(_config_of(model, tokenizer), encoding="utf-8")
+    (folder / CONFIG_NAME).write_text(_config_of(model), encoding="utf-8")
     shutil.copyfile(Path(onnx_predictor.__file__), folder / "predictor.py")
-    shutil.copyfile(Path(text_limit.__file__), folder / "text_limit.py")
 
 
-def _config_of(model: CheckedPreTrainedModel, tokenizer: TokenizersBackend) -> str:
+def _config_of(model: CheckedPreTrainedModel) -> str:
     """Return the config of an export: without local paths, and without code to load."""
     fields = json.loads(model.config.to_json_string(use_diff=False))
     for name in ("_name_or_path", "auto_map", "custom_pipelines"):
         fields.pop(name, None)
     # Text Embeddings Inference requires these in every config.
     fields["num_hidden_layers"] = model.config.num_hidden_layers
-    fields["max_position_embeddings"] = tokenizer.model_max_length
+    fields["max_position_embeddings"] = model.config.max_tokens
     return json.dumps(fields, indent=2, sort_keys=True) + "\n"
 
 

@@ -6,8 +6,8 @@
     from predictor import Predictor
     predict = Predictor()
 
-`scripts/export.py` puts copies of this file and of text_limit.py beside the model. They need
-onnxruntime, tokenizers and numpy only.
+`scripts/export.py` puts a copy of this file beside the model. It needs onnxruntime, tokenizers and
+numpy only.
 """
 
 import argparse
@@ -24,19 +24,10 @@ import numpy as np
 import numpy.typing as npt
 from tokenizers import Encoding, Tokenizer
 
-try:
-    from ..models.text_limit import Tokens, count_tokens, needed_parts
-except ImportError:  # where a copy of this file lies beside a model, so does one of the other
-    sys.path.append(str(Path(__file__).parent))
-    from text_limit import (  # type: ignore[import-not-found,no-redef]
-        Tokens,
-        count_tokens,
-        needed_parts,
-    )
-
 logger = logging.getLogger(__name__)
 
 Array = npt.NDArray[np.floating]
+Ids = npt.NDArray[np.int64]
 
 RECORD = "export.json"
 MODEL = "model.onnx"
@@ -44,7 +35,7 @@ INT8_MODEL = "model_int8.onnx"
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _BEST = "best"
-NO_LIMIT = 10**18
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 class Predictor:
@@ -82,14 +73,6 @@ class Predictor:
         self.tokenizer.no_padding()
         # Whether `[PAD]` in a text is a word.
         self.tokenizer.encode_special_tokens = bool(settings.get("split_special_tokens"))
-        # Tokens after which a text, or a pair, was cut in training.
-        self.limit = int(settings.get("model_max_length") or NO_LIMIT)
-        self.cut_side = settings.get("truncation_side", "right")
-        # The cut is a state of a tokenizer, which all threads share: the state never changes.
-        self._cutting_tokenizer = Tokenizer.from_str(self.tokenizer.to_str())
-        self._cutting_tokenizer.encode_special_tokens = self.tokenizer.encode_special_tokens
-        if self.limit < NO_LIMIT:
-            self._cutting_tokenizer.enable_truncation(self.limit, direction=self.cut_side)
         self._has_warned_of_truncation = False
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = num_threads
@@ -108,15 +91,15 @@ class Predictor:
     ) -> Any:
         """Read a text, a pair `{"text": ..., "text_pair": ...}`, or several of either.
 
-        A text is cut at the limit of the tokenizer, which is that of the training; its answers have
-        `truncated`, the number of tokens that were cut off. The answer is that of the
-        `text-classification` pipeline: for each input the best `{"label": ..., "score": ...}`, or
-        the `top_k` best, None for all. A model without labels returns an embedding, shape (width,),
-        or (inputs, width) for several inputs.
+        Of a text the model reads the first `max_tokens` tokens of its config, of a pair those of
+        each; the answers to a longer one have `truncated`, the number of the other tokens. The
+        answer is that of the `text-classification` pipeline: for each input the best
+        `{"label": ..., "score": ...}`, or the `top_k` best, None for all. A model without labels
+        returns an embedding, shape (width,), or (inputs, width) for several inputs.
         """
         is_one = isinstance(inputs, str | dict)
-        encodings, num_cut = self._encode([inputs] if is_one else inputs)  # type: ignore[list-item]
-        outputs = self._outputs(encodings)
+        rows, num_cut = self._encode([inputs] if is_one else inputs)  # type: ignore[list-item]
+        outputs = self._outputs(rows)
         if self.labels is None:
             return outputs[0] if is_one else outputs
         results: list[object] = []
@@ -142,11 +125,11 @@ class Predictor:
         """Return the logits or embeddings of several inputs, shape (inputs, width)."""
         return self._outputs(self._encode(inputs)[0])
 
-    def _outputs(self, encodings: list[Encoding]) -> Array:
+    def _outputs(self, rows: list[Ids]) -> Array:
         outputs: dict[int, Array] = {}
-        for rows, feed in self._batches(encodings):
+        for numbers, feed in self._batches(rows):
             (found,) = self.session.run([self.output], feed)
-            outputs.update(zip(rows, found, strict=True))
+            outputs.update(zip(numbers, found, strict=True))
         if not outputs:
             width = self.config["projection_dim"] if self.labels is None else len(self.labels)
             return np.zeros((0, width), np.float32)
@@ -154,24 +137,18 @@ class Predictor:
 
     def batches(
         self, inputs: Iterable[str | dict[str, str]]
-    ) -> Iterator[tuple[list[int], dict[str, Array]]]:
+    ) -> Iterator[tuple[list[int], dict[str, Ids]]]:
         """Yield batches, the longest first: positions of inputs, and padded tensors (B, T)."""
         return self._batches(self._encode(inputs)[0])
 
-    def _encode(self, inputs: Iterable[str | dict[str, str]]) -> tuple[list[Encoding], list[int]]:
-        """Return the tokens of each input up to the limit, and how many were cut off."""
+    def _encode(self, inputs: Iterable[str | dict[str, str]]) -> tuple[list[Ids], list[int]]:
+        """Return the tokens of each input that the model reads, and how many it does not."""
         texts = [self._texts(number, one) for number, one in enumerate(inputs)]
-        if self.limit >= NO_LIMIT:
-            whole = [one[0] if len(one) == 1 else one for one in texts]
-            return self.tokenizer.encode_batch_fast(whole), [0] * len(texts)
-        needed = texts
-        if self.cut_side == "right":
-            num_special = self.tokenizer.num_special_tokens_to_add(True)
-            needed = [needed_parts(self._tokens, one, self.limit, num_special) for one in texts]
-        encodings = self._cutting_tokenizer.encode_batch_fast(
-            [one[0] if len(one) == 1 else one for one in needed]
+        encodings = self.tokenizer.encode_batch_fast(
+            [one[0] if len(one) == 1 else one for one in texts]
         )
-        num_cut = [self._num_cut(*each) for each in zip(texts, needed, encodings, strict=True)]
+        rows = [self._first_tokens(encoding) for encoding in encodings]
+        num_cut = [len(every) - row.shape[1] for every, row in zip(encodings, rows, strict=True)]
         if any(num_cut) and not self._has_warned_of_truncation:
             self._has_warned_of_truncation = True
             logger.warning(
@@ -179,34 +156,29 @@ class Predictor:
                 "has this count as `truncated`; this warning comes only once.",
                 max(num_cut),
             )
-        return encodings, num_cut
+        return rows, num_cut
 
-    def _tokens(self, text: str) -> Tokens:
-        """Return the tokens of a text with their offsets, without special tokens and a cut."""
-        encoding = self.tokenizer.encode(text, add_special_tokens=False)
-        return list(zip(encoding.ids, encoding.offsets, strict=True))
+    def _first_tokens(self, encoding: Encoding) -> Ids:
+        """Return ids and types, (2, T), of the first tokens of a text, or of each of a pair."""
+        row = np.array([encoding.ids, encoding.type_ids], np.int64)
+        sides = row[1] if "token_type_ids" in self.inputs else np.zeros_like(row[1])
+        limit = self.config["max_tokens"]
+        read = [np.flatnonzero(sides == side)[:limit] for side in (0, 1)]
+        return row[:, np.concatenate(read)]
 
-    def _num_cut(self, texts: tuple[str, ...], needed: tuple[str, ...], encoding: Encoding) -> int:
-        """Return how many tokens of one input were cut off."""
-        if len(encoding.ids) < self.limit and needed == texts:
-            return 0
-        num_kept = sum(side is not None for side in encoding.sequence_ids)
-        return max(sum(count_tokens(self._tokens, text) for text in texts) - num_kept, 0)
-
-    def _batches(self, encodings: list[Encoding]) -> Iterator[tuple[list[int], dict[str, Array]]]:
-        rows = sorted(range(len(encodings)), key=lambda row: -len(encodings[row].ids))
-        while rows:
-            longest = max(len(encodings[rows[0]].ids), 1)  # T = 0 is not allowed
+    def _batches(self, rows: list[Ids]) -> Iterator[tuple[list[int], dict[str, Ids]]]:
+        order = sorted(range(len(rows)), key=lambda row: -rows[row].shape[1])
+        while order:
+            longest = max(rows[order[0]].shape[1], 1)  # T = 0 is not allowed
             size = max(self.batch_tokens // longest, 1)
-            batch, rows = rows[:size], rows[size:]
-            padded = [encodings[row] for row in batch]
-            for encoding in padded:
-                encoding.pad(longest, pad_id=self.config.get("pad_token_id") or 0)
-            feed = {
-                "input_ids": np.array([encoding.ids for encoding in padded]),
-                "attention_mask": np.array([encoding.attention_mask for encoding in padded]),
-                "token_type_ids": np.array([encoding.type_ids for encoding in padded]),
-            }
+            batch, order = order[:size], order[size:]
+            feed = {name: np.zeros((len(batch), longest), np.int64) for name in INPUTS}
+            feed["input_ids"] += self.config.get("pad_token_id") or 0
+            for place, number in enumerate(batch):
+                ids, types = rows[number]
+                feed["input_ids"][place, : len(ids)] = ids
+                feed["token_type_ids"][place, : len(ids)] = types
+                feed["attention_mask"][place, : len(ids)] = 1
             yield batch, {name: feed[name] for name in self.inputs}
 
     def _texts(self, number: int, one: object) -> tuple[str, ...]:

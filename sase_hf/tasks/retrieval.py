@@ -14,10 +14,10 @@ from transformers.trainer_utils import EvalLoopOutput
 
 from ..data.arguments import PairArguments
 from ..data.splits import Rows, encode_rows, load_pairs
+from ..data.tokenizer import keep_texts_apart
 from ..models import FAMILIES, RETRIEVAL, unit_rows
 from ..models.answers import REGRESSION
 from ..models.checked_config import flag
-from ..models.text_limit import reads_apart
 from ..retrieval.ranking import ranking_metrics, ranks_of_own, recall_by_length
 from ..training.arguments import EncoderArguments, RunArguments, with_config_flags
 from ..training.task import ModelAndTokenizer, TrainingSetup
@@ -130,10 +130,11 @@ class RetrievalTask(EncoderTask[PairArguments, RankerArguments, RetrievalRunArgu
         }
         return self.new_model(head, rows, fields)
 
-    def encode(self, rows: Rows, tokenizer: TokenizersBackend) -> DatasetDict:
-        """Return the rows as tokens; a tokenizer with marks reads each text as in `Embedder`."""
-        head = FAMILY.heads[RETRIEVAL]
-        return encode_rows(rows, tokenizer, apart=reads_apart(head, tokenizer))
+    def encode(self, rows: Rows, tokenizer: TokenizersBackend, max_tokens: int) -> DatasetDict:
+        """Return the rows as tokens; each text of a pair as `Embedder` reads it alone."""
+        if tokenizer.num_special_tokens_to_add():
+            keep_texts_apart(tokenizer)
+        return encode_rows(rows, tokenizer, max_tokens)
 
     def details(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]

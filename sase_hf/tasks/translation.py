@@ -229,9 +229,9 @@ class TranslationTask(Task[TranslationPairArguments, TranslatorArguments, Transl
         )
         return ModelAndTokenizer(head(config), tokenizer)
 
-    def encode(self, rows: Rows, tokenizer: TokenizersBackend) -> DatasetDict:
+    def encode(self, rows: Rows, tokenizer: TokenizersBackend, max_tokens: int) -> DatasetDict:
         """Return the pairs as tokens, the target as labels."""
-        return encode_pairs(rows, tokenizer)
+        return encode_pairs(rows, tokenizer, max_tokens)
 
     def ways_to_know_words(self, setup: TrainingSetup) -> list[str]:
         """Return also the parts of words, where they are not asked for."""

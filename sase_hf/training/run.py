@@ -494,14 +494,12 @@ def log_summary(task: AnyTask, setup: TrainingSetup) -> None:
     for line in task.describe(setup):
         logger.info(one_line(line))
     _log_words(task, setup)
-    limit = setup.tokenizer.model_max_length
+    limit = setup.model.config.max_tokens
     num_cut = 0
     for rows in setup.tokens.values():
         num_cut += sum(length >= limit for length in token_counts(rows))
     if num_cut:
-        logger.info(
-            f"length: {num_cut:,} rows reach the limit of {limit:,} tokens (--max_seq_length)"
-        )
+        logger.info(f"length: {num_cut:,} rows reach the limit of {limit:,} tokens (--max_tokens)")
     for path, share in setup.vectors_found.items():
         logger.info(f"word vectors: {os.path.basename(path)}, for {share:.1%} of the vocabulary")
     model = setup.model

@@ -16,6 +16,7 @@ from transformers import (
     PreTrainedModel,
     TokenizersBackend,
 )
+from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from ..data.arguments import SPLITS, SourceArguments
 from ..data.splits import Rows, encode_rows
@@ -113,9 +114,9 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
     def build(self, head: type[PreTrainedModel], rows: Rows) -> ModelAndTokenizer:
         """Return a new model and its tokenizer."""
 
-    def encode(self, rows: Rows, tokenizer: TokenizersBackend) -> DatasetDict:
-        """Return the rows as tokens."""
-        return encode_rows(rows, tokenizer)
+    def encode(self, rows: Rows, tokenizer: TokenizersBackend, max_tokens: int) -> DatasetDict:
+        """Return the rows as tokens, the first ones of each text."""
+        return encode_rows(rows, tokenizer, max_tokens)
 
     def check(self, setup: TrainingSetup) -> None:
         """Raise ValueError if the model cannot learn from the rows what they hold."""
@@ -154,7 +155,7 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
             "per_device_train_batch_size x gradient_accumulation_steps x processes": (
                 run.rows_per_update
             ),
-            "max_seq_length": setup.tokenizer.model_max_length,
+            "max_tokens": config.max_tokens,
             **{name: getattr(config, name) for name in loss},
         }
 
@@ -217,9 +218,7 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
         else:
             self.change_config(config, rows, is_resumed=checkpoint is not None)
             made = self.load_model(head, config)
-        if self.arguments.data.max_seq_length is not None:
-            made.tokenizer.model_max_length = self.arguments.data.max_seq_length  # in pipelines too
-        tokens = self.encode(rows, made.tokenizer)
+        tokens = self.encode(rows, made.tokenizer, made.model.config.max_tokens)
         return TrainingSetup(rows, tokens, made.tokenizer, made.model, made.vectors_found)
 
     def inputs(self) -> dict[str, list[str]]:
@@ -315,6 +314,7 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
         tokenizer: TokenizersBackend = AutoTokenizer.from_pretrained(  # type: ignore[assignment]
             source, **self.hub_options()
         )
+        tokenizer.model_max_length = VERY_LARGE_INTEGER  # the limit is that of the model
         return tokenizer
 
     def loading_options(self) -> dict[str, Any]:

@@ -121,6 +121,9 @@ def build_on_encoder(
         if unread := sorted(weights.keys() - known):
             raise ValueError(f"its config does not describe {', '.join(unread[:3])}; name another")
         encoder.load_state_dict({name: weights[name] for name in read})
+        longest = model.base_model.token_encoder.longest
+        if longest is not None and "max_tokens" not in fields:
+            model.config.max_tokens = min(longest, model.config.max_tokens)
         model.base_model.embeddings.load_state_dict(vectors.state_dict())
     return model
 
@@ -228,17 +231,7 @@ def reraise_naming(checkpoint: str, part: str = "") -> Iterator[None]:
 
 
 def check_tokenizer(tokenizer: PreTrainedTokenizerBase, vocab_size: int) -> None:
-    """Raise ValueError for a tokenizer of another model, or one without a length of texts.
-
-    The ids of a tokenizer of another model go beyond the word vectors.
-    """
-    length = tokenizer.model_max_length
-    is_number = isinstance(length, int | float) and not isinstance(length, bool)
-    if not is_number or not length >= 1:
-        raise ValueError(
-            f"its model_max_length is {length!r:.80}; write the number of tokens that a text is "
-            "cut to, 1 or more, into tokenizer_config.json"
-        )
+    """Raise ValueError for a tokenizer of another model, with ids beyond the word vectors."""
     if (last := max(tokenizer.get_vocab().values())) >= vocab_size:
         raise ValueError(
             f"it has ids up to {last:,}, the model {vocab_size:,} word vectors; replace it with "

@@ -120,7 +120,6 @@ def read_learned_words(
     max_tokens: int | None = None,
     num_words: int = NUM_WORDS,
     seed: int = 0,
-    **tokenizer_kwargs: Any,
 ) -> LearnedWords:
     """Read texts with a classifier, and sum up what their words added to its labels.
 
@@ -141,7 +140,6 @@ def read_learned_words(
             all.
         num_words: How many words a list has at most.
         seed: Of the draw.
-        tokenizer_kwargs: Of the pipeline, such as `max_length`.
 
     Raises:
         ValueError: As the pipeline and `explain` do: the model has no contributions, such as a
@@ -150,7 +148,7 @@ def read_learned_words(
     answers = answers_of(reader.model.config)
     if max_tokens is not None:
         max_tokens //= len(_passes(answers))
-    corpus = WordCorpus(reader, inputs, tokenizer_kwargs, max_tokens, seed)
+    corpus = WordCorpus(reader, inputs, max_tokens, seed)
     num_texts = len(corpus.texts)
     read = _read(reader.model, corpus)
     explains_predicted = _explains_predicted(answers)

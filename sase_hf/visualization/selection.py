@@ -19,34 +19,26 @@ def read_rows(
     reader: Pipeline,
     rows: Sequence[Row],
     batch_size: int,
-    max_seq_length: int | None = None,
     target: str | None = None,
 ) -> list[Result]:
     """Return the results of the `self-attention` pipeline for rows, with their true labels.
 
-    A text or a pair is cut after `max_seq_length` tokens, by default at the limit of the tokenizer,
-    which is that of the training. A batch of rows of similar length needs little padding. `target`
+    A batch of rows of similar length needs little padding. `target`
     is the label that the contributions explain, by default the best label of each row.
     """
-    options: dict[str, object] = {"target": target}
-    if max_seq_length is not None:
-        options["max_length"] = max_seq_length
-    results = reader((text for text, _ in rows), batch_size=batch_size, **options)
+    results = reader((text for text, _ in rows), batch_size=batch_size, target=target)
     bar = logging.tqdm(zip(results, rows, strict=True), desc="Reading", total=len(rows), delay=1)
     return [result | known for result, (_, known) in bar]
 
 
-def read_answers(
-    reader: Pipeline, rows: Sequence[Row], batch_size: int, max_seq_length: int | None = None
-) -> list[Result]:
+def read_answers(reader: Pipeline, rows: Sequence[Row], batch_size: int) -> list[Result]:
     """Return what `select_predictions` needs of the results of `read_rows`, and no more.
 
     Those results also hold what each hop and word added, about a kilobyte for each token.
     """
     classify: Any = pipeline("text-classification", model=reader.model, tokenizer=reader.tokenizer)
     answers = answers_of(reader.model.config)
-    options = {} if max_seq_length is None else {"max_length": max_seq_length}
-    scored = classify((text for text, _ in rows), batch_size=batch_size, top_k=None, **options)
+    scored = classify((text for text, _ in rows), batch_size=batch_size, top_k=None)
     bar = logging.tqdm(zip(scored, rows, strict=True), desc="Reading", total=len(rows), delay=1)
     results = []
     for labels, (_, known) in bar:

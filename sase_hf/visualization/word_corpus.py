@@ -61,7 +61,6 @@ class WordCorpus:
         self,
         reader: Pipeline,
         inputs: Sequence[object],
-        tokenizer_kwargs: dict[str, Any],
         max_tokens: int | None = None,
         seed: int = 0,
     ) -> None:
@@ -75,7 +74,7 @@ class WordCorpus:
         self._unknown_token = _unknown_token_of(reader.tokenizer)
         words: list[int] = []
         places: list[tuple[int, int, int, int]] = []
-        drawn = _drawn(reader, inputs, tokenizer_kwargs, max_tokens, seed)
+        drawn = _drawn(reader, inputs, max_tokens, seed)
         for number, encoded in enumerate(drawn):
             self._add(number, encoded, words, places)
         self.words: Ids = np.array(words, dtype=np.int64)
@@ -147,7 +146,6 @@ class WordCorpus:
 def _drawn(
     reader: Pipeline,
     inputs: Sequence[object],
-    tokenizer_kwargs: dict[str, Any],
     max_tokens: int | None,
     seed: int,
 ) -> list[dict[str, Any]]:
@@ -161,7 +159,7 @@ def _drawn(
     encoded = {}
     num_tokens = 0
     for place in logging.tqdm(order, desc="Finding words", delay=1):
-        encoded[place] = reader.preprocess(inputs[place], **tokenizer_kwargs)
+        encoded[place] = reader.preprocess(inputs[place])
         num_tokens += max(len(encoded[place]["offsets"]), LEAST_TOKENS)
         if max_tokens is not None and num_tokens >= max_tokens:
             break

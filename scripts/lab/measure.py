@@ -65,7 +65,7 @@ from sase_hf.utils.files import check_output
 from sase_hf.utils.loading import describe_checkpoint, name_checkpoints
 
 KINDS = (*DISTRIBUTIONS, "lift")
-ROWS = ("file", "split", "text_column_names", "label_column_name", "max_seq_length", "max_samples")
+ROWS = ("file", "split", "text_column_names", "label_column_name", "max_samples")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -101,8 +101,6 @@ def build_parser() -> argparse.ArgumentParser:
         add("--split", choices=SPLITS, default="validation", help=split)
         add_text_column_names(own)
         add("--label_column_name", help="of labels, may be missing (default: found by name)")
-        cut = "tokens after which a text, or a pair, is cut"
-        add("--max_seq_length", type=positive_int, help=cut)
         drawn = "read only this number of rows, drawn at random"
         add("--max_samples", type=positive_int, help=drawn)
         add("--seed", type=int, default=42, help="of all random draws (default: %(default)s)")
@@ -300,7 +298,6 @@ def labelled_texts(
         checkpoint,
         file,
         split=flags.split,
-        max_seq_length=flags.max_seq_length,
         max_samples=flags.max_samples if of_same_model is None else None,
         seed=flags.seed,
         reader=None if of_same_model is None else of_same_model.reader,

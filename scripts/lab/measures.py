@@ -94,7 +94,7 @@ def measure_explanation(words: Sequence[str], model: Path, word_list: Path | Non
     validation = Path(task.arguments.data.validation_file or "")
     seed = task.arguments.run.seed
     name = validation.name.partition(".")[0]
-    load = partial(load_evaluation_dataset, str(model), max_seq_length=MAX_EXPLAINED, seed=seed)
+    load = partial(load_evaluation_dataset, str(model), max_tokens=MAX_EXPLAINED, seed=seed)
     is_marked = validation.parent.name == "marks"  # the validation rows themselves
     folder = validation.parent if is_marked else validation.parent / "marks"
     if not folder.is_dir():

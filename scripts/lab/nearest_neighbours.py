@@ -144,7 +144,6 @@ def layer_vectors(
         batch = tokenizer(
             [texts[row] for row in order[start : start + batch_size]],
             padding=True,
-            truncation=True,
             return_special_tokens_mask=True,
             return_tensors="pt",
         ).to(model.device)

@@ -28,12 +28,12 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def marked(path: Path, max_length: int | None = None, **options: Any) -> list[list[str]]:
+def marked(path: Path, max_tokens: int | None = None, **options: Any) -> list[list[str]]:
     """Return the marked tokens of each row of a file."""
     task = load_rows(DataArguments(train_file=str(path)))
     texts = [str(value) for row in task.splits["train"] for value in row.values()]
     tokenizer = build_tokenizer(texts, **options)
-    rows = encode_rows(task, tokenizer, max_length)["train"]
+    rows = encode_rows(task, tokenizer, max_tokens)["train"]
     pairs = (zip(row["input_ids"], row["rationale"], strict=True) for row in rows)
     return [[tokenizer.decode(token) for token, mark in row if mark] for row in pairs]
 

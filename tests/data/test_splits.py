@@ -20,8 +20,7 @@ from sase_hf import build_tokenizer
 from sase_hf.data import splits
 from sase_hf.data.arguments import DataArguments, PairArguments
 from sase_hf.data.sources import scratch_file
-from sase_hf.data.splits import Rows, encode_pairs, encode_rows, load_pairs, load_rows
-from sase_hf.data.tokenizer import LenientTokenizer
+from sase_hf.data.splits import Rows, encode_rows, load_pairs, load_rows
 from sase_hf.models.answers import MULTI_LABEL
 
 
@@ -393,7 +392,7 @@ def test_load_rows_refuses_a_bad_validation_split(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_seq_length": 0}, "max_seq_length is 0; it must be 1 or more, or left out"),
+        ({"max_train_samples": 0}, "max_train_samples is 0; it must be 1 or more, or left out"),
         ({"validation_fraction": 1.5}, "--validation_fraction is 1.5; it must be at least 0"),
     ],
 )
@@ -412,18 +411,15 @@ def test_encode_rows_keeps_the_order_of_rows(reviews: Path) -> None:
         assert rows["input_ids"][:] == [tokenizer(row["text"]).input_ids for row in REVIEWS]
 
 
-@pytest.mark.parametrize(
-    ("limit", "max_length", "longest"), [(3, None, 3), (3, 5, 5), (10**30, None, 6)]
-)
-def test_encode_rows_cuts_texts(
-    reviews: Path, limit: int, max_length: int | None, longest: int
+@pytest.mark.parametrize(("max_tokens", "longest"), [(3, 3), (None, 6)])
+def test_encode_rows_keeps_the_first_tokens(
+    reviews: Path, max_tokens: int | None, longest: int
 ) -> None:
-    """The tokenizer may have no limit."""
     task = load(train_file=reviews)
-    tokenizer = build_tokenizer(task.splits["train"]["text"], model_max_length=limit)
+    tokenizer = build_tokenizer(task.splits["train"]["text"])
     ids = [tokenizer(row["text"]).input_ids[:longest] for row in REVIEWS]
     assert max(map(len, ids)) == longest, "the premise"
-    assert encode_rows(task, tokenizer, max_length)["train"]["input_ids"][:] == ids
+    assert encode_rows(task, tokenizer, max_tokens)["train"]["input_ids"][:] == ids
 
 
 def test_load_rows_of_pairs_have_standard_columns(tmp_path: Path) -> None:
@@ -470,8 +466,8 @@ def test_encode_rows_of_pairs_have_token_types(pairs: Rows) -> None:
     tokenizer = build_tokenizer(pairs.splits["train"]["text"])
     tokenizer.model_input_names = ["input_ids", "attention_mask"]
     assert encode_rows(pairs, tokenizer)["train"][0]["token_type_ids"] == [0] * 4 + [1] * 5
-    cut = encode_rows(pairs, tokenizer, max_seq_length=4)["train"][0]
-    assert cut["token_type_ids"] == [0, 0, 1, 1]
+    cut = encode_rows(pairs, tokenizer, max_tokens=3)["train"][0]
+    assert cut["token_type_ids"] == [0, 0, 0, 1, 1, 1]
 
 
 def test_encode_rows_refuses_a_tokenizer_that_tells_no_texts_apart(pairs: Rows) -> None:
@@ -482,43 +478,15 @@ def test_encode_rows_refuses_a_tokenizer_that_tells_no_texts_apart(pairs: Rows) 
         encode_rows(pairs, blind)
 
 
-@pytest.mark.parametrize("form", ["texts", "pairs", "pairs apart", "translation"])
-def test_encode_rows_makes_no_tokens_that_are_cut(
-    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_encode_rows_reads_a_text_up_to_a_million_characters(
+    reviews: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A text of 20 MB would take gigabytes; its first tokens are the same without the rest."""
-    long = " ".join(f"w{index}" for index in range(1_500))
-    texts = [long, "short and good", f"{long} bad"]
-    columns = {"text": texts} if form == "texts" else {"a": texts, "b": [*texts[1:], texts[0]]}
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    path = str(write_jsonl(tmp_path / "rows.jsonl", rows * 2))
-    if form in ("texts", "pairs"):
-        labelled = [{**row, "label": str(index % 2)} for index, row in enumerate(rows * 2)]
-        names = list(columns)
-        path = str(write_jsonl(tmp_path / "labelled.jsonl", labelled))
-        task = load(train_file=path, text_column_names=names)
-    else:
-        task = load_pairs(PairArguments(train_file=path, text_column_names=["a", "b"]))
-    tokenizer = build_tokenizer(texts, model_max_length=100)
-
-    def encoded() -> list[dict[str, Any]]:
-        if form == "translation":
-            return encode_pairs(task, tokenizer)["train"].to_list()
-        return encode_rows(task, tokenizer, apart=form == "pairs apart")["train"].to_list()
-
-    sizes: list[int] = []
-    encode_plus = LenientTokenizer._encode_plus
-
-    def counted(self: Any, text: Any, text_pair: Any = None, **options: Any) -> Any:
-        sizes.extend(map(len, [text] if isinstance(text, str) else text))
-        return encode_plus(self, text, text_pair, **options)
-
-    monkeypatch.setattr(LenientTokenizer, "_encode_plus", counted)
-    bounded = encoded()
-    assert max(sizes) < 4_000 < len(long)
-    monkeypatch.setattr(splits, "cut_texts", lambda _, columns, *__: list(map(list, columns)))
-    assert encoded() == bounded
-    assert max(sizes) > 4_000, "the premise: the other way makes all tokens"
+    """A text of 20 MB would take gigabytes."""
+    monkeypatch.setattr(splits, "MAX_CHARACTERS", 8)
+    task = load(train_file=reviews)
+    tokenizer = build_tokenizer(task.splits["train"]["text"])
+    ids = [tokenizer(row["text"][:8]).input_ids for row in REVIEWS]
+    assert encode_rows(task, tokenizer)["train"]["input_ids"][:] == ids
 
 
 def test_load_rows_reads_rows_in_memory_as_those_of_a_file(tmp_path: Path) -> None:

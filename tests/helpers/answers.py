@@ -20,7 +20,7 @@ PAIRS = [
     {"text": "", "text_pair": "good bread"},
 ]
 LABELS = ["food", "sleep"]
-# Longer than the limit of the tokenizer.
+# Longer than the limit of the model.
 LONG_TEXTS = ["good bread " * 400, "not good"]
 LONG_PAIRS = [{"text": "no one slept " * 300, "text_pair": "all slept well"}, PAIRS[0]]
 

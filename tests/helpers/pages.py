@@ -18,11 +18,9 @@ LABELS = {
 
 def save_tiny(folder: Path, model_class: type[Any], **fields: Any) -> str:
     tokenizer = build_tokenizer([TEXT, *PAIR])
-    tokenizer.model_max_length = 64
     names = dict(enumerate(LABELS[model_class]))
-    tiny_model(model_class, vocab_size=len(tokenizer), id2label=names, **fields).save_pretrained(
-        folder
-    )
+    options = {"vocab_size": len(tokenizer), "max_tokens": 64, "id2label": names, **fields}
+    tiny_model(model_class, **options).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from transformers import modeling_utils
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, SelfAttentiveModel
+from sase_hf.models.contributions_self_attentive import explain
 from sase_hf.models.modeling_self_attentive import SelfAttentivePreTrainedModel
 
 every_model = tiny.every_model(tiny.MODELS)
@@ -51,6 +52,47 @@ def test_a_row_has_the_same_result_in_every_batch(
             padded = tiny.pair_batch(chosen, padding, rng, extra=50)
             padded["attention_mask"] = padded["attention_mask"].to(dtype)
             assert torch.equal(result(model, padded), together)
+
+
+@pytest.mark.parametrize("padding", tiny.PADDINGS)
+@every_model
+def test_a_model_reads_the_first_tokens_of_each_text(
+    model_class: type, fields: dict[str, Any], padding: str
+) -> None:
+    """A longer text has the answer, the attention and the reasons of its first tokens."""
+    rng = random.Random(0)
+    model = tiny.tiny_model(model_class, **fields)
+    pairs = [*(tiny.random_pair(rng) for _ in range(9)), ([], []), ([1] * 9, []), ([], [3] * 9)]
+    if model.reads_pairs:
+        first_tokens = [(premise[:4], hypothesis[:4]) for premise, hypothesis in pairs]
+    else:
+        first_tokens = [((premise + hypothesis)[:4], []) for premise, hypothesis in pairs]
+    expected = result(model, tiny.pair_batch(first_tokens))
+    whole = tiny.pair_batch(pairs, padding, rng, extra=3)
+    assert not torch.allclose(result(model, whole), expected, atol=1e-3), "the premise"
+    model.config.max_tokens = 4
+    torch.testing.assert_close(result(model, whole), expected, **tiny.NEIGHBOUR_TOLERANCE)
+    if model.config.has_attention:
+        [attention] = model(**whole, **EVERYTHING).attentions  # (B, r, T), or (B, 2, r, T)
+        assert ((attention > 0).sum(-1) <= 4).all()
+    if hasattr(model, "classify") and model.config.has_attention:
+        reasons = explain(model, **whole)
+        of_first = explain(model, **tiny.pair_batch(first_tokens), labels=reasons.labels)
+        sums = (reasons.words.sum(1), of_first.words.sum(1))
+        torch.testing.assert_close(*sums, rtol=1e-4, atol=1e-5)
+        assert (reasons.words != 0).sum(1).max() <= 8
+
+
+@pytest.mark.parametrize("head", [SelfAttentiveForSequenceClassification, SelfAttentiveForNLI])
+def test_tokens_beyond_the_limit_get_no_gradient(head: Any) -> None:
+    model = tiny.tiny_model(head, linear_part="words_and_pairs", max_tokens=2)
+    batch = tiny.pair_batch([([1, 2, 3, 4], [5, 6, 7])])
+    model(**batch).logits.sum().backward()
+    read = [1, 2] if head is SelfAttentiveForSequenceClassification else [1, 2, 5, 6]
+    of_vectors = model.get_input_embeddings().weight.grad
+    of_words = model.linear_part.word_weight.grad.abs().sum(0)
+    for gradient in (of_vectors, of_words):
+        assert gradient.abs().sum(1).nonzero().flatten().tolist() == read
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,6 @@ from checkpoints import assert_same_answers
 from datasets import Dataset
 from tiny import tiny_config
 from transformers import (
-    BertConfig,
-    BertForSequenceClassification,
     TextClassificationPipeline,
     TokenizersBackend,
     pipeline,
@@ -275,40 +273,6 @@ def test_pipeline_refuses_an_input_that_is_not_a_text_or_pair(reader: Any, given
         reader(given)
 
 
-@pytest.mark.parametrize(
-    "given", [7, {"text": "Good!", "label": 1}, ("Good!", "Bad!"), {"text_pair": "Good!"}]
-)
-def test_stock_classification_refuses_an_input_that_is_not_a_text_or_pair(
-    reader: Any, given: Any
-) -> None:
-    stock = pipeline("text-classification", model=reader.model, tokenizer=reader.tokenizer)
-    with pytest.raises(ValueError, match="must be a text or a pair"):
-        stock([given])
-
-
-@pytest.mark.parametrize("given", [TEXT, {"text": TEXT}, {"text": TEXT, "text_pair": None}])
-def test_stock_classification_of_pairs_refuses_a_single_text(pair_reader: Any, given: Any) -> None:
-    stock = pipeline(
-        "text-classification", model=pair_reader.model, tokenizer=pair_reader.tokenizer
-    )
-    with pytest.raises(ValueError, match="compares two texts, but the input has one"):
-        stock(given)
-
-
-@pytest.mark.parametrize("max_length", [0, -1, "3", 2.5])
-def test_pipeline_refuses_a_limit_that_is_not_an_integer_from_1(
-    reader: Any, max_length: Any
-) -> None:
-    stock = pipeline("text-classification", model=reader.model, tokenizer=reader.tokenizer)
-    for pipe in (reader, stock):
-        with pytest.raises(ValueError, match=f"max_length is {max_length!r}; it must be"):
-            pipe(TEXT, max_length=max_length)
-
-
-def test_pipeline_takes_a_limit_of_numpy(reader: Any) -> None:
-    assert reader(TEXT, max_length=np.int64(2)) == reader(TEXT, max_length=2)
-
-
 def test_pipeline_refuses_a_model_that_cannot_read_or_show_a_text(
     pair_reader: Any, tokenizer: TokenizersBackend
 ) -> None:
@@ -318,33 +282,23 @@ def test_pipeline_refuses_a_model_that_cannot_read_or_show_a_text(
         random_reader(SelfAttentiveForSequenceClassification, tokenizer, pooling="max")
 
 
-def test_pipeline_reads_a_long_text_whole_on_request(
+def test_pipeline_cuts_a_text_at_the_limit_of_the_model(
     reader: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An LSTM has no maximum length."""
-    reader.tokenizer.model_max_length = 6
-    result = reader(" ".join([TEXT] * 30), truncation=False)
-    assert (len(result["tokens"]), result["truncated"]) == (330, 0)
-    assert not caplog.records, "no warning of indexing errors"
-
-
-@pytest.mark.parametrize(
-    ("options", "kept"), [({}, 6), ({"truncation": True}, 6), ({"max_length": 4}, 4)]
-)
-def test_pipeline_cuts_a_text_at_the_limit_of_the_tokenizer_or_another(
-    reader: Any, options: dict[str, Any], kept: int, caplog: Any
-) -> None:
     """One warning, and the count in each result."""
-    reader.tokenizer.model_max_length = 6
-    results = reader([TEXT, TEXT, "good"], batch_size=3, **options)
-    assert [result["truncated"] for result in results] == [11 - kept, 11 - kept, 0]
-    assert len(results[0]["tokens"]) == len(results[0]["overall"]) == kept
+    reader.model.config.max_tokens = 6
+    results = reader([TEXT, TEXT, "good"], batch_size=3)
+    assert [result["truncated"] for result in results] == [5, 5, 0]
+    assert len(results[0]["tokens"]) == len(results[0]["overall"]) == 6
     assert ["of 11 tokens are not read" in said for said in caplog.messages] == [True]
 
 
 def test_pipeline_counts_what_was_cut_off_each_text_of_a_pair(pair_reader: Any) -> None:
-    assert pair_reader(PAIR, max_length=10)["truncated"] == [2, 0]
-    assert pair_reader(PAIR, max_length=99)["truncated"] == [0, 0]
+    lengths = [len(tokens) for tokens in pair_reader(PAIR)["tokens"]]
+    pair_reader.model.config.max_tokens = 3
+    result = pair_reader(PAIR)
+    assert result["truncated"] == [length - 3 for length in lengths]
+    assert [len(tokens) for tokens in result["tokens"]] == [3, 3]
 
 
 def test_pipeline_refuses_arguments_that_it_does_not_know(reader: Any) -> None:
@@ -355,47 +309,20 @@ def test_pipeline_refuses_arguments_that_it_does_not_know(reader: Any) -> None:
 
 
 def test_stock_classification_reads_the_same_part_of_a_long_text(
-    reader: Any, pair_reader: Any, capfd: Any
+    reader: Any, pair_reader: Any
 ) -> None:
-    """And says so in place of "indexing errors", which no text causes."""
-    reader.tokenizer.model_max_length = 6
-    for own, given, num_cut in ((reader, TEXT, 5), (pair_reader, PAIR, 6)):
-        stock = pipeline("text-classification", model=own.model, tokenizer=reader.tokenizer)
-        whole, answer = own(given, truncation=False), stock([given, given], batch_size=2)
-        assert_same_answers(answer, [own(given)] * 2)
-        assert answer[0]["score"] != pytest.approx(whole["score"], abs=1e-7), "the premise"
-        assert [one["truncated"] for one in answer] == [num_cut] * 2
-        every = stock(given, top_k=None)
-        assert [one["truncated"] for one in every] == [num_cut] * 3
-        assert stock([given], truncation=False)[0]["score"] == pytest.approx(whole["score"])
-        assert "truncated" not in stock([given], truncation=False)[0]
-    assert "indexing errors" not in capfd.readouterr().err
-
-
-def test_stock_classification_cuts_a_pair_in_each_form_of_it(pair_reader: Any) -> None:
-    pair_reader.tokenizer.model_max_length = 6
-    stock = pipeline("sentiment-analysis", pair_reader.model, tokenizer=pair_reader.tokenizer)
+    """The model has the limit, and the stock pipeline none; a pair comes in each form of it."""
     turned = {"text_pair": PAIR["text_pair"], "text": PAIR["text"]}
-    expected = stock(PAIR)
-    assert expected["truncated"] == 6
-    assert stock(turned) == stock([[[*PAIR.values()]]])[0] == expected
-    assert [one["truncated"] for one in stock([turned, PAIR], batch_size=2)] == [6, 6]
-
-
-@pytest.mark.parametrize("task", ["text-classification", "sentiment-analysis"])
-def test_stock_classification_of_another_model_is_that_of_transformers(
-    task: str, tokenizer: TokenizersBackend
-) -> None:
-    """Whatever the limit of its tokenizer, alone and in batches."""
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    config = BertConfig(vocab_size=len(tokenizer), intermediate_size=16, num_labels=3, **sizes)
-    model: Any = BertForSequenceClassification(config).eval()
-    tokenizer.model_max_length = 6
-    stock = TextClassificationPipeline(model=model, tokenizer=tokenizer)
-    pipe = pipeline(task, model=model, tokenizer=tokenizer)
-    for options in ({}, {"batch_size": 2}, {"top_k": 2, "batch_size": 3}, {"truncation": True}):
-        assert pipe(TEXTS[:2] + TEXTS[3:], **options) == stock(TEXTS[:2] + TEXTS[3:], **options)
-    assert pipe(PAIR, top_k=None) == stock(PAIR, top_k=None)
+    for own, given in ((reader, [TEXT, "good"]), (pair_reader, [PAIR, turned, [[*PAIR.values()]]])):
+        stock = pipeline("text-classification", model=own.model, tokenizer=own.tokenizer)
+        assert type(stock) is TextClassificationPipeline
+        [whole] = stock(given[:1])
+        own.model.config.max_tokens = 3
+        answers = stock(given, batch_size=2)
+        assert_same_answers(answers[:1], [own(given[0])])
+        assert answers[0]["score"] != pytest.approx(whole["score"], abs=1e-7), "the premise"
+        if own is pair_reader:
+            assert [one["score"] for one in answers[1:]] == [pytest.approx(answers[0]["score"])] * 2
 
 
 def test_most_attended_joins_neighbouring_words() -> None:

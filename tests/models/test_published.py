@@ -50,9 +50,6 @@ def test_checkpoints_answer_bit_equal_with_the_package_and_by_remote_code(
     loaded = [name for name in set(sys.modules) - before if name.startswith("transformers_mod")]
     assert not [name for name in loaded if "modeling" in name], "the package's own code answers"
     assert with_package | of_models == with_package
-    long_text, short_text = with_package["sentiment-analysis of classifier x1"]
-    assert long_text["truncated"] == 800 - 20
-    assert "truncated" not in short_text
 
     output = tmp_path / "answers.json"
     run_isolated([answers.__file__, str(folder), str(output)], tmp_path)
@@ -105,7 +102,7 @@ def embeddings(folder: Path, texts: list[str]) -> np.ndarray:
     """Return the embeddings of the base model, one text at a time."""
     model = AutoModel.from_pretrained(folder).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    batches = [tokenizer(text, truncation=True, return_tensors="pt") for text in texts]
+    batches = [tokenizer(text, return_tensors="pt") for text in texts]
     with torch.no_grad():
         return torch.cat([model(**batch).sentence_embedding for batch in batches]).numpy()
 
@@ -124,7 +121,7 @@ def test_sentence_transformer_of_the_guide_returns_the_states_of_the_tokens(
     tokenizer = AutoTokenizer.from_pretrained(folder / name, trust_remote_code=False)
     for text, states in zip(MANY, found, strict=True):
         with torch.no_grad():
-            batch = tokenizer(text, truncation=True, return_tensors="pt")
+            batch = tokenizer(text, return_tensors="pt")
             expected = model(**batch).last_hidden_state[0]
         torch.testing.assert_close(states[: len(expected)], expected, rtol=0, atol=1e-6)
         assert not states[len(expected) :].any(), "an empty text has one token of padding"
@@ -134,12 +131,12 @@ def test_sentence_transformer_of_the_guide_returns_the_states_of_the_tokens(
 def test_sentence_transformer_embeddings_equal_the_models(
     folder: Path, name: str, tmp_path: Path
 ) -> None:
-    """In any order and batch, and bit for bit after another save; long texts are truncated."""
+    """In any order and batch, and bit for bit after another save."""
     # The `modules.json` of a ranker names a class that the checkpoint brings.
     options: dict[str, Any] = {"device": "cpu", "trust_remote_code": name == "retrieval"}
     encoder = SentenceTransformer(str(folder / name), **options)
     width = AutoModel.from_pretrained(folder / name).config.projection_dim
-    assert (encoder.get_embedding_dimension(), encoder.max_seq_length) == (width, 20)
+    assert encoder.get_embedding_dimension() == width
     expected = embeddings(folder / name, MANY)
     rng = random.Random(0)
     for batch_size in (1, 3, len(MANY)):

@@ -224,20 +224,13 @@ def test_pipeline_returns_translation_tokens_and_alignment(folder: Path, name: s
         torch.testing.assert_close(alignment, torch.tensor(alone["alignment"]))
 
 
-def test_pipeline_cuts_sources_and_translations(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The source where asked, keeping its end; the translation whatever the checkpoint wants."""
+def test_pipeline_cuts_translations(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the checkpoint wants."""
     monkeypatch.setattr(pipeline_rnnsearch, "MAX_NEW_TOKENS", 4)
     translate: Any = pipeline("aligned-translation", model=str(folder / "search"))
     own = {"suppress_tokens": [END], "num_beams": 2, "num_return_sequences": 2}
     vars(translate.model.generation_config).update(own)
-    whole = translate(TEXTS[1])
-    cut = translate(TEXTS[:2], batch_size=2, max_source_length=3)[1]
-    tokens = whole["source_tokens"]
-    assert cut["source_tokens"] == [*tokens[:2], tokens[-1]]
-    assert (whole["truncated"], cut["truncated"]) == (0, len(tokens) - 3)
-    assert len(whole["tokens"]) == len(cut["tokens"]) == 4
+    assert len(translate(TEXTS[1])["tokens"]) == 4
 
 
 def test_pipeline_limits_each_text_of_a_batch_by_its_own_length(folder: Path) -> None:
@@ -250,14 +243,22 @@ def test_pipeline_limits_each_text_of_a_batch_by_its_own_length(folder: Path) ->
     assert len(long["tokens"]) > len(short["tokens"]), "the premise"
 
 
-def test_pipeline_cuts_a_source_at_the_limit_of_the_tokenizer(folder: Path, caplog: Any) -> None:
-    """As in training; the first cut is logged."""
-    translate: Any = pipeline("aligned-translation", model=str(folder / "search"))
-    translate.tokenizer.model_max_length = 5
-    whole = len(translate(TEXTS[1], truncation=False)["source_tokens"])
-    results = translate([TEXTS[1], TEXTS[1]])
-    assert [result["truncated"] for result in results] == [whole - 5] * 2
+def test_pipeline_cuts_a_source_at_the_limit_of_the_model(folder: Path, caplog: Any) -> None:
+    """The first cut is logged; `generate` and `translate` read the same part of a longer text."""
+    translator: Any = pipeline("aligned-translation", model=str(folder / "search"))
+    model, tokenizer = translator.model, translator.tokenizer
+    whole = translator(TEXTS[1])["source_tokens"]
+    model.config.max_tokens = 5
+    results = translator([TEXTS[1], TEXTS[1]])
+    assert [result["truncated"] for result in results] == [len(whole) - 5] * 2
+    assert results[0]["source_tokens"] == whole[:5]
     assert sum("are not translated" in said for said in caplog.messages) == 1
+    expected = results[0]["translation_text"]
+    assert translate(model, tokenizer, [TEXTS[1]], batch_size=1, num_beams=1) == [expected]
+    ids = torch.tensor([tokenizer(TEXTS[1]).input_ids])
+    for mask in ({}, {"attention_mask": torch.ones_like(ids)}):
+        words = model.generate(ids, max_new_tokens=30, max_length=None, **mask)
+        assert tokenizer.decode(words[0], skip_special_tokens=True).startswith(expected[:20])
 
 
 @pytest.mark.parametrize("own", [{"return_dict_in_generate": True}, SEVERAL_BEAMS])

@@ -81,11 +81,10 @@ def test_visualize_writes_a_page_with_rows_of_each_label(
 ) -> None:
     output = tmp_path / "new" / "page.html"
     words = [str(checkpoints / "one"), "--file", write_rows(tmp_path / "rows.jsonl", ROWS)]
-    options = ["--select=random", "--per_label=2", "--title=A & B", "--max_seq_length=2"]
+    options = ["--select=random", "--per_label=2", "--title=A & B"]
     main([*words, *options, "--output", str(output)])
     assert capsys.readouterr().out == f"{output}\n"
     page = assert_harmless(output.read_text("utf-8"))
-    assert "Tokens cut off at the end and not read: 1." in page.texts["p.note"]
     assert page.texts["h1"] == ["A & B"]
     section, *heads = page.texts["h2"]
     assert section == "What the model learned"

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -40,7 +40,6 @@ from sase_hf import (
     build_translation_tokenizer,
 )
 from sase_hf.hub.push import push
-from sase_hf.models import text_limit
 from sase_hf.models.checked_files import write_checksums
 from sase_hf.serving import onnx_export
 from sase_hf.serving.onnx_export import export
@@ -122,7 +121,7 @@ def load(root: Path, name: str) -> Any:
 def test_export_writes_all_files_and_no_private_path(root: Path, name: str) -> None:
     folder = root / "onnx" / name
     needed = "model.onnx config.json tokenizer.json tokenizer_config.json export.json"
-    needed += " predictor.py text_limit.py"
+    needed += " predictor.py"
     needed += " model_int8.onnx" * (name == "classifier")
     assert {path.name for path in folder.iterdir()} == set(needed.split())
     for path in folder.iterdir():
@@ -306,28 +305,6 @@ def test_predictor_reads_the_part_of_a_long_text_that_the_pipeline_reads(
     assert answer["truncated"] == cut > 20
     assert all(one["truncated"] == cut for one in predict([given], top_k=None)[0])
     assert sum("A text was truncated" in said for said in caplog.messages) == 2, "one for each"
-
-
-def test_predictor_reads_of_an_endless_word_what_the_pipeline_reads(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Both say that the longest beginning is not all."""
-    monkeypatch.setattr(text_limit, "MOST", 2**12)
-    text = "good " + "a" * 2**18 + " bread"
-    [answer] = Predictor(root / "onnx" / "classifier")([text])
-    expected = pipeline("self-attention", model=str(root / "classifier"))(text)
-    assert answer["score"] == pytest.approx(expected["score"], abs=1e-5)
-    assert answer["truncated"] == expected["truncated"] >= 1
-
-
-def test_predictor_of_threads_reads_what_it_reads_for_one(root: Path) -> None:
-    """They share the tokenizer, whose limit is 512 tokens."""
-    predict = Predictor(root / "onnx" / "classifier")
-    given = [["good"] * 3, ["good " * 600] * 3] * 200
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(predict._encode, given))
-    assert [num_cut for _, num_cut in found] == [[0] * 3, [88] * 3] * 200
-    assert {len(one.ids) for encodings, _ in found for one in encodings} == {1, 512}
 
 
 def test_predictor_embeds_in_order_and_respects_the_token_budget(root: Path) -> None:

@@ -273,14 +273,14 @@ def test_setup_takes_a_few_near_targets_to_evaluate_where_those_learnt_are_far_a
 def test_setup_takes_a_ready_tokenizer_and_sets_its_length(
     checkpoint: tuple[Path, dict[str, Any]], reviews: dict[str, str], tmp_path: Path
 ) -> None:
-    """One for several models, or that of a checkpoint; what reads the new one cuts there too."""
+    """One for several models, or that of a checkpoint; the model has the limit."""
     build_tokenizer(["meal table"]).save_pretrained(tmp_path)
-    ready = set_up(**reviews, tokenizer_name=tmp_path, max_seq_length=3)
+    ready = set_up(**reviews, tokenizer_name=tmp_path, max_tokens=3)
     assert ready.tokenizer.get_vocab().keys() == {"[PAD]", "[UNK]", "meal", "table"}
     assert ready.model.config.vocab_size == 4
     model = {"model_name_or_path": checkpoint[0], "embedding_size": None}
-    for setup in (ready, set_up(**reviews, **model, max_seq_length=3)):
-        assert setup.tokenizer.model_max_length == 3
+    for setup in (ready, set_up(**reviews, **model, max_tokens=3)):
+        assert setup.model.config.max_tokens == 3
         assert max(map(len, setup.tokens["train"]["input_ids"])) == 3
 
 

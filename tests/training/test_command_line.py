@@ -42,7 +42,7 @@ def recipe(tmp_path: Path) -> Any:
 def test_recipe_values_have_the_types_of_their_flags_which_override_them(recipe: Any) -> None:
     """YAML 1.1 reads 1e-3 as a text and the label `no` as false; here the flags say the type."""
     path = recipe(
-        "learning_rate: 1e-3\nlabel_names: [no, yes, 3]\nvalidation_file:\nmax_seq_length: null\n"
+        "learning_rate: 1e-3\nlabel_names: [no, yes, 3]\nvalidation_file:\nmax_tokens: null\n"
         "lr_scheduler_kwargs: '{\"min_lr\": 1e-5}'\nlowercase: no\nnum_hops: 5\n"
         "do_train: true\nmetric_name: [accuracy]\n"
     )
@@ -52,7 +52,7 @@ def test_recipe_values_have_the_types_of_their_flags_which_override_them(recipe:
     assert training.learning_rate == 1e-3
     assert data.label_names == ["no", "yes", "3"]
     assert data.validation_file is None
-    assert data.max_seq_length is None
+    assert model.max_tokens is None
     assert training.lr_scheduler_kwargs == {"min_lr": 1e-5}
     assert model.lowercase is False
     assert (model.num_hops, training.do_train) == (7, False)
@@ -63,14 +63,14 @@ def test_recipe_and_its_variants_build_on_one_another_and_on_recipes(
     recipe: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "sub").mkdir()
-    recipe('{"num_hops": 5, "pooling": "max", "max_seq_length": 9}', "first.json")
-    recipe("base: ../first.json\nmax_seq_length:\n", "sub/other.yaml")
+    recipe('{"num_hops": 5, "pooling": "max", "max_tokens": 9}', "first.json")
+    recipe("base: ../first.json\nmax_tokens:\n", "sub/other.yaml")
     path = recipe(
         "base: sub/other.yaml\npenalty_coef: 0.3\nvariants:\n  plain:\n"
         "  small: {num_hops: 2, seed: 1}\n  wide: {base: small, seed: 3}\n"
         "  other:\n    base: sub/other.yaml\n    penalty_coef:\n"
     )
-    base = {"num_hops": "5", "pooling": "max", "max_seq_length": None, "penalty_coef": "0.3"}
+    base = {"num_hops": "5", "pooling": "max", "max_tokens": None, "penalty_coef": "0.3"}
     assert read_recipe(f"{path}#plain") == base
     assert read_recipe(f"{path}#wide") == {**base, "num_hops": "2", "seed": "3"}
     assert read_recipe(f"{path}#other")["penalty_coef"] is None

@@ -29,7 +29,7 @@ from runs import (
     write_rows,
     write_splits,
 )
-from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, pipeline
+from transformers import AutoConfig, AutoModelForSequenceClassification, pipeline
 
 from sase_hf import SelfAttentiveForNLI, build_tokenizer
 from sase_hf.hub import write_model_card
@@ -139,7 +139,7 @@ def test_run_resumes_with_its_own_rows_in_an_update_and_no_others(
         "seed": (7, "has seed = 42 and not 7"),
         "data_seed": (7, "has data_seed = None and not 7"),
         "train_sampling_strategy": ("sequential", "has train_sampling_strategy = random and not"),
-        "max_seq_length": (5, "has max_seq_length = 512 and not 5"),
+        "max_tokens": (5, "has max_tokens = 512 and not 5"),
         "class_weights": ("balanced", "has class_weights = None and not"),
         "penalty_coef": (0.5, "has penalty_coef = .* and not 0.5"),
     }
@@ -247,13 +247,13 @@ def test_run_trains_a_model_for_pairs(tmp_path: Path) -> None:
         text_column_names="premise,hypothesis",
         label_names=list(RELATIONS),
         max_steps=2,
-        max_seq_length=8,
+        max_tokens=8,
         do_predict=True,
     )
     model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "run")
     assert isinstance(model, SelfAttentiveForNLI)
     assert list(model.config.id2label.values()) == list(RELATIONS)
-    assert AutoTokenizer.from_pretrained(tmp_path / "run").model_max_length == 8
+    assert model.config.max_tokens == 8
     assert "test_accuracy" in outcome["metrics"]
 
 
@@ -308,7 +308,7 @@ def test_run_logs_what_will_be_trained(
             train_file=reviews["train_file"],
             word_vectors=vectors,
             embedding_size=None,
-            max_seq_length=2,
+            max_tokens=2,
             max_steps=1,
         )
     text = "\n".join(record.getMessage() for record in caplog.records)

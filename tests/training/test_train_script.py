@@ -324,7 +324,7 @@ def test_report_shows_what_was_measured(
         "tables_html",
         lambda _, examples, *__, **___: shown.update(examples) or "",
     )
-    options = {**TINY, "num_train_epochs": 1, "train_file": reviews, "max_seq_length": 3}
+    options = {**TINY, "num_train_epochs": 1, "train_file": reviews, "max_tokens": 3}
     main(flags(**options, output_dir=tmp_path / "run"))
     for kind, results in shown.items():
         for result in results:

@@ -3,7 +3,6 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -98,23 +97,6 @@ def test_load_checkpoint_refuses_a_tokenizer_with_more_words_than_vectors(tmp_pa
     with pytest.raises(
         ValueError, match=r"tokenizer of .*: it has ids up to 5,\d+, the model \d+ w"
     ):
-        load_checkpoint(folder)
-
-
-@pytest.mark.parametrize("length", ["many", None, 0, -3, True, [4]])
-def test_load_checkpoint_names_a_length_of_texts_that_is_none(length: Any, tmp_path: Path) -> None:
-    """The ids of transformers' own default, 1e30, are a number."""
-    folder = save_checkpoint(tmp_path)
-    path = tmp_path / "tokenizer_config.json"
-    content = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps({**content, "model_max_length": length}), encoding="utf-8")
-    if length is None:
-        load_checkpoint(folder)
-        return
-    message = (
-        rf"^cannot load the tokenizer of .*: its model_max_length is {re.escape(repr(length))}; "
-    )
-    with pytest.raises(ValueError, match=message + r"write the number .* tokenizer_config\.json"):
         load_checkpoint(folder)
 
 

@@ -343,8 +343,10 @@ def test_learned_words_draw_texts_up_to_a_number_of_tokens_by_the_seed() -> None
     assert len({str(read(seed)) for seed in range(5)}) > 1
 
 
-def test_learned_words_read_as_many_tokens_as_they_are_told() -> None:
-    learned = read_learned_words(reader_of(TEXTS), TEXTS[:1], max_length=2)
+def test_learned_words_read_as_many_tokens_as_the_model() -> None:
+    reader = reader_of(TEXTS)
+    reader.model.config.max_tokens = 2
+    learned = read_learned_words(reader, TEXTS[:1])
     assert {word for word, _ in numbers_of(learned.labels[0])} == {"the", "soup"}
 
 

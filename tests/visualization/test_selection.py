@@ -67,8 +67,9 @@ def test_read_answers_are_those_of_the_results_with_explanations(
     if reader.model.reads_pairs:
         texts = [{"text": text, "text_pair": "the soup was"} for text in texts]
     rows: list[Any] = [(text, {"true_label": "x"}) for text in texts]
-    answers = read_answers(reader, rows, 2, max_seq_length=4)
-    results = read_rows(reader, rows, 2, max_seq_length=4)
+    reader.model.config.max_tokens = 4
+    answers = read_answers(reader, rows, 2)
+    results = read_rows(reader, rows, 2)
     for answer, result in zip(answers, results, strict=True):
         assert answer.keys() <= result.keys()
         assert answer["scores"] == pytest.approx(result.pop("scores"), abs=1e-6)

@@ -104,22 +104,8 @@ function tokenize(points) {
   return tokens;
 }
 
-/* Cut the tokens of one text, or of the two of a pair, at the limit of the model; in a pair the
-   longer text is cut first. Return how many tokens were cut off each. */
-function truncate(lists) {
-  const limit = model.max_tokens ?? Infinity;
-  const counts = lists.map((tokens) => tokens.length);
-  const kept = counts.slice();
-  if (sum(counts) > limit && counts.length === 1) kept[0] = limit;
-  if (sum(counts) > limit && counts.length === 2) {
-    const [shorter, longer] = counts[0] > counts[1] ? [1, 0] : [0, 1];
-    kept[shorter] = Math.min(counts[shorter], Math.floor(limit / 2));
-    kept[longer] = limit - kept[shorter];
-  }
-  const numCut = counts.map((count, side) => count - kept[side]);
-  lists.forEach((tokens, side) => tokens.splice(model.cuts_left ? 0 : kept[side], numCut[side]));
-  return numCut;
-}
+/* Cut the tokens of each text at the limit of the model; return how many were cut off each. */
+const truncate = (lists) => lists.map((tokens) => tokens.splice(model.max_tokens).length);
 
 /* Extend tokens over the marks that end them. */
 function withWholeCharacters(points, tokens) {

@@ -119,7 +119,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         learning_rate: float | None = None,
         per_device_train_batch_size: int | None = None,
         validation_fraction: float | None = None,
-        max_seq_length: int | None = None,
+        max_tokens: int | None = None,
         word_vectors: str | Sequence[str] | None = None,
         encoder_name_or_path: str | None = None,
         model_name_or_path: str | None = None,
@@ -136,7 +136,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         self.learning_rate = learning_rate
         self.per_device_train_batch_size = per_device_train_batch_size
         self.validation_fraction = validation_fraction
-        self.max_seq_length = max_seq_length
+        self.max_tokens = max_tokens
         self.word_vectors = word_vectors
         self.encoder_name_or_path = encoder_name_or_path
         self.model_name_or_path = model_name_or_path
@@ -367,7 +367,7 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
     per_device_train_batch_size: rows of an update.
     validation_fraction: share of the rows that is held out to stop early, to choose the best epoch
         and to calibrate; 0 trains on all rows.
-    max_seq_length: tokens after which a text is cut.
+    max_tokens: tokens of a text that are read, the first ones.
     word_vectors: files or names of word vectors to start from, or "own".
     encoder_name_or_path: a pretrained encoder of transformers under the attention, such as BERT.
     model_name_or_path: a checkpoint of this package to start from.

@@ -6,12 +6,12 @@ from typing import Any
 import torch
 from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
 from torch import Tensor
-from transformers import BatchEncoding, TokenizersBackend
+from transformers import TokenizersBackend
 
 from ...models.answers import Answers, answers_of
-from ...models.checked_model import CheckedPreTrainedModel
-from ...models.text_limit import encode_for
+from ...models.checked_model import CheckedPreTrainedModel, Encoded, encode_read
 
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 SECONDS_WITHOUT_BAR = 2
 
 
@@ -26,10 +26,13 @@ def predicted_labels(logits: Tensor, answers: Answers) -> list[dict[str, Any]]:
 
 
 def batch_logits(
-    model: CheckedPreTrainedModel, tokenizer: TokenizersBackend, encodings: Sequence[BatchEncoding]
+    model: CheckedPreTrainedModel,
+    tokenizer: TokenizersBackend,
+    encodings: Sequence[Encoded],
 ) -> Tensor:
     """Return the logits (B, C) of tokenized rows, on the device of the model."""
-    padded = tokenizer.pad([dict(encoding) for encoding in encodings], return_tensors="pt")
+    columns = [{name: encoding[name] for name in INPUTS} for encoding in encodings]
+    padded = tokenizer.pad(columns, return_tensors="pt")
     # Rows without a token come back as floats.
     batch = {name: tensor.long().to(model.device) for name, tensor in padded.items()}
     logits: Tensor = model(**batch).logits
@@ -47,7 +50,7 @@ def logits_of(
 ) -> Tensor:
     """Return the logits (N, C) of N rows, each a text or the two texts of a pair.
 
-    Of a long text the model reads what it read in training. A bar appears where it takes longer
+    A bar appears where it takes longer
     than `SECONDS_WITHOUT_BAR`.
     """
     # Like lengths share a batch; the longest first: memory runs out in this batch or never.
@@ -59,7 +62,7 @@ def logits_of(
         places = order[start : start + batch_size]
         encodings = []
         for row in places:
-            encoding, _ = encode_for(model, tokenizer, rows[row], truncation=True)
+            encoding, _ = encode_read(model, tokenizer, rows[row])
             encodings.append(encoding)
         logits[places] = batch_logits(model, tokenizer, encodings).float().cpu()
     return logits

@@ -13,7 +13,6 @@ from transformers.trainer_utils import PredictionOutput
 
 from ...data.columns import AGAINST_COLUMNS, SPAN_COLUMNS
 from ...data.sources import TEXT_COLUMNS, present
-from ...data.tokenizer import truncation
 from ...models import FAMILIES
 from ...training.task import Predictions, TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
@@ -188,8 +187,7 @@ def _marks_of(row: dict[str, Any]) -> list[list[list[int]]]:
 def _learned(reader: Pipeline, setup: TrainingSetup, rows: Dataset) -> LearnedWords:
     """Return what the model learned, from as many validation rows as take seconds to explain."""
     texts = [_input_of(row) for row in rows.remove_columns("label").to_list()]
-    limit = truncation(setup.tokenizer, None)
-    return read_learned_words(reader, texts, max_tokens=MAX_EXPLAINED_TOKENS, **limit)
+    return read_learned_words(reader, texts, max_tokens=MAX_EXPLAINED_TOKENS)
 
 
 def _read(
@@ -200,7 +198,7 @@ def _read(
         return []
     labels = [setup.rows.labels.decode(row.pop("label")) for row in rows]
     texts = [_input_of(row) for row in rows]
-    results = reader(texts, **truncation(setup.tokenizer, None))
+    results = reader(texts)
     return [{**result, "true_label": label} for result, label in zip(results, labels, strict=True)]
 
 

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from sase_hf.data.rationales import marked_tokens
-from sase_hf.data.tokenizer import truncation
 from sase_hf.utils.errors import refusal
 
 from .attributions import UNSIGNED, Attributions, attributions
@@ -90,8 +89,8 @@ def _of_text(
 ) -> tuple[int, dict[str, np.ndarray]] | None:
     """Return the number of words, and `agreement` by attribution (4,); None without a mark."""
     text = row["text"]
-    options = truncation(tokenizer, len(row["input_ids"]))
-    offsets = tokenizer(text, return_offsets_mapping=True, **options)["offset_mapping"]
+    offsets = tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
+    offsets = offsets[: len(row["input_ids"])]
     words, of_word = words_of(text, offsets)
     marked = np.array(marked_tokens(words, row["spans"])) > 0
     against = np.array(marked_tokens(words, row.get("against", ()))) > 0

@@ -58,7 +58,7 @@ def load_evaluation_dataset(
     file: str,
     *,
     split: str = "validation",
-    max_seq_length: int | None = None,
+    max_tokens: int | None = None,
     max_samples: int | None = None,
     seed: int = 42,
     with_marks: bool = False,
@@ -66,8 +66,8 @@ def load_evaluation_dataset(
 ) -> EvaluationDataset:
     """Load a head with attention and `max_samples` rows of a file, drawn at random.
 
-    Records name the rows by `split`. A text, or a pair, is cut after `max_seq_length` tokens, by
-    default the limit of the tokenizer. The `columns` are those of `rows_for_model`. Only rows that
+    Records name the rows by `split`. Of a text the first `max_tokens` tokens are read, at
+    most those that the model reads. The `columns` are those of `rows_for_model`. Only rows that
     have marks come `with_marks`; ValueError if the file has no such column, or the model reads
     pairs.
     """
@@ -75,7 +75,7 @@ def load_evaluation_dataset(
     if model.can_generate():
         raise ValueError(f"{checkpoint} translates; scripts/visualize.py draws its alignment")
     of_file = rows_for_model(checkpoint, model, file, with_marks=with_marks, **columns)
-    rows = encode_rows(of_file, tokenizer, max_seq_length)["test"]
+    rows = encode_rows(of_file, tokenizer, max_tokens or model.config.max_tokens)["test"]
     if with_marks:
         if len(of_file.text_columns) == 2:
             raise ValueError(f"{checkpoint} compares two texts; marks need a classifier of one")

@@ -52,18 +52,17 @@ WordSet = NDArray[np.bool_]  # which of the V words are in it, (V,)
 class LabelledTexts:
     """Texts or pairs with the ids of their labels, (B,), as a model reads them.
 
-    `sources` is as in `Rows`; `limit` holds the `max_length` of the pipeline if one is given.
+    `sources` is as in `Rows`.
     """
 
     reader: Pipeline
     inputs: list[Any]
     labels: Tensor
     sources: dict[str, dict[str, Any]]
-    limit: dict[str, int]
 
     def corpus(self) -> WordCorpus:
         """Return the words of the texts."""
-        return WordCorpus(self.reader, self.inputs, self.limit)
+        return WordCorpus(self.reader, self.inputs)
 
     @property
     def model(self) -> Any:
@@ -76,7 +75,6 @@ def load_labelled_texts(
     file: str,
     *,
     split: str = "validation",
-    max_seq_length: int | None = None,
     max_samples: int | None = None,
     seed: int = 42,
     reader: Pipeline | None = None,
@@ -84,7 +82,6 @@ def load_labelled_texts(
 ) -> LabelledTexts:
     """Load a classifier, unless its `reader` is given, and `max_samples` rows drawn at random.
 
-    A text, or a pair, is cut after `max_seq_length` tokens, by default the limit of the tokenizer.
     The `columns` are those of `rows_for_model`. ValueError if texts do not have exactly one label.
     """
     reader = reader or load_pipeline(checkpoint)
@@ -104,8 +101,7 @@ def load_labelled_texts(
     if not reader.model.reads_pairs and "text_pair" not in rows.column_names:
         inputs = [row["text"] for row in inputs]
     sources = {split: {**of_file.sources["test"], "rows": rows.num_rows}}
-    limit = {} if max_seq_length is None else {"max_length": max_seq_length}
-    return LabelledTexts(reader, inputs, labels, sources, limit)
+    return LabelledTexts(reader, inputs, labels, sources)
 
 
 def measure_learned(
@@ -124,7 +120,7 @@ def measure_learned(
     `without_all_<name>` without those of all labels; and `removed_<name>`, the share of all words
     that the latter are. `by_label`: what `without_<name>` is the mean of.
     """
-    learned = read_learned_words(texts.reader, texts.inputs, num_words=num_words, **texts.limit)
+    learned = read_learned_words(texts.reader, texts.inputs, num_words=num_words)
     corpus = texts.corpus()
     listed = listed_words(corpus, learned.least_count, num_words)
     sets = {"own": [_word_set(corpus, _words_for(label)) for label in learned.labels]}
