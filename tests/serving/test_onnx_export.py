@@ -28,13 +28,11 @@ from isolated import run_fresh
 from loopback_hub import OWNER, Hub
 from rows import write_jsonl
 from script_files import load_command
-from tiny import BERT, ON_BERT, PAPER, exports, pair_batch, random_pair, tiny_model
+from tiny import BERT, ON_BERT, PAPER, exports, pair_batch, random_pair
 from tiny_translation import tiny_translator
-from tokenizers.processors import TemplateProcessing
 from transformers import AutoModel, AutoModelForSequenceClassification, pipeline
 
 from sase_hf import (
-    SelfAttentiveForRetrieval,
     SelfAttentiveModel,
     build_tokenizer,
     build_translation_tokenizer,
@@ -178,18 +176,6 @@ def test_export_names_the_command_of_a_translation_model(tmp_path: Path) -> None
     build_translation_tokenizer(["a dog runs"]).save_pretrained(tmp_path / "model")
     with pytest.raises(ValueError, match=r"no ONNX export; sase_hf predict"):
         export(str(tmp_path / "model"), tmp_path / "onnx")
-    assert not (tmp_path / "onnx").exists()
-
-
-def test_export_refuses_a_ranker_whose_texts_have_special_tokens(tmp_path: Path) -> None:
-    """The predictor would put them around the pair, and score another one."""
-    tokenizer = build_tokenizer(TEXTS)
-    backend: Any = tokenizer.backend_tokenizer
-    backend.post_processor = TemplateProcessing(single="$A [UNK]", special_tokens=[("[UNK]", 1)])
-    tiny_model(SelfAttentiveForRetrieval, vocab_size=len(tokenizer)).save_pretrained(tmp_path / "r")
-    tokenizer.save_pretrained(tmp_path / "r")
-    with pytest.raises(ValueError, match=r"r ranks, and its .* special tokens .*; sase_hf rank"):
-        export(str(tmp_path / "r"), tmp_path / "onnx")
     assert not (tmp_path / "onnx").exists()
 
 
