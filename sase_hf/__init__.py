@@ -132,7 +132,7 @@ class _Registration(MetaPathFinder):
             return None
         others = (finder for finder in sys.meta_path if finder is not self)
         spec = next(filter(None, (other.find_spec(name, path, target) for other in others)), None)
-        if spec is not None:
+        if spec is not None and spec.loader is not None:
             loader: Any = spec.loader  # made for this spec
             load = loader.exec_module
 

@@ -4,7 +4,9 @@
     sase_hf embed OWNER/NAME corpus.parquet --text_column_names body --output runs/corpus.parquet
 
 The output has the columns of the input and the column `embedding`, and is written whole or not at
-all. For a dataset on the Hub, or on a cluster, `Embedder` does the same to batches of columns.
+all. --text_column_names names another column than `text`; --normalize scales each embedding to
+length 1; --precision, --device and --revision choose how, where and which checkpoint computes. For
+a dataset on the Hub, or on a cluster, `Embedder` does the same to batches of columns.
 """
 
 from collections.abc import Sequence

@@ -63,6 +63,13 @@ def token_counts(dataset: Dataset) -> list[int]:
     return counts
 
 
+def longest_sides(dataset: Dataset) -> Iterator[int]:
+    """Yield the number of tokens of the longer text of every tokenized pair."""
+    for types in dataset["token_type_ids"]:
+        seconds = sum(types)
+        yield max(seconds, len(types) - seconds)
+
+
 def numbers_of_lists(dataset: Dataset, column: str) -> Iterator[np.ndarray]:
     """Yield the numbers of all lists of a column, chunk by chunk of Arrow's memory."""
     for chunk in dataset.with_format("arrow")[:][column].chunks:

@@ -23,7 +23,7 @@ from datasets import (
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from ..models.answers import MULTI_LABEL, REGRESSION, Answers
-from ..models.checked_model import first_places
+from ..models.checked_model import first_places, readable
 from ..utils.errors import refusal
 from ..utils.text import one_line
 from .arguments import MAX_SAMPLES, DataArguments, PairArguments, SourceArguments
@@ -56,7 +56,6 @@ from .unlabelled import load_unlabelled
 logger = logging.getLogger(__name__)
 
 TRANSLATION = "translation"
-MAX_CHARACTERS = 2**20  # of a text that are read
 NO_DIGESTS = np.empty(0, dtype=np.uint64)
 
 
@@ -534,7 +533,7 @@ def encode_rows(
     def encode(batch: Batch) -> dict[str, Any]:
         names = TEXT_COLUMNS if is_pair else TEXT_COLUMNS[:1]
         is_marked = any(name in batch for name in SPAN_COLUMNS)
-        texts = [_readable(batch[name]) for name in names]
+        texts = [list(map(readable, batch[name])) for name in names]
         encoded = tokenizer(*texts, return_offsets_mapping=is_marked, **options)
         if is_marked:
             encoded["rationale"] = list(_marks(encoded, batch))
@@ -542,11 +541,6 @@ def encode_rows(
         return _first_tokens(encoded, max_tokens)
 
     return _tokenized(rows, encode)
-
-
-def _readable(texts: Sequence[str]) -> list[str]:
-    """Return texts up to `MAX_CHARACTERS`: a tokenizer takes 150 bytes for each of a text."""
-    return [text[:MAX_CHARACTERS] for text in texts]
 
 
 def _first_tokens(encoded: BatchEncoding, max_tokens: int | None) -> dict[str, Any]:
@@ -583,8 +577,9 @@ def encode_pairs(rows: Rows, tokenizer: PreTrainedTokenizerBase, max_tokens: int
     """Tokenize every split; of each text the first tokens are kept, and targets are `labels`."""
 
     def encode(batch: Batch) -> dict[str, Any]:
-        targets = _readable(batch["text_pair"]) if "text_pair" in batch else None
-        encoded = tokenizer(_readable(batch["text"]), text_target=targets, verbose=False)
+        targets = list(map(readable, batch["text_pair"])) if "text_pair" in batch else None
+        sources = list(map(readable, batch["text"]))
+        encoded = tokenizer(sources, text_target=targets, verbose=False)
         return {name: [row[:max_tokens] for row in rows] for name, rows in encoded.items()}
 
     return _tokenized(rows, encode)

@@ -270,25 +270,36 @@ def text_fault(value: object) -> str | None:
     return None
 
 
-def keep_texts_apart(tokenizer: PreTrainedTokenizerBase) -> None:
-    """Let a tokenizer put its special tokens around each text of a pair as around one alone."""
+def with_texts_apart(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
+    """Return a tokenizer that puts its special tokens around each text of a pair as around one.
+
+    It is of the class of `build_tokenizer`: that of a model, such as BERT, makes its own pairs.
+    """
+    if not tokenizer.num_special_tokens_to_add():
+        return tokenizer
     alone = tokenizer("a", return_special_tokens_mask=True)
     tokens = tokenizer.convert_ids_to_tokens(alone["input_ids"])
     start = alone["special_tokens_mask"].index(0)
     end = len(tokens) - alone["special_tokens_mask"][::-1].index(0)
     first, second = (
-        [f"{token}:{side}" for token in (*tokens[:start], "$" + name, *tokens[end:])]
+        [f"{token}:{side}" for token in (*tokens[:start], f"${name}", *tokens[end:])]
         for side, name in enumerate("AB")
     )
-    special = {*tokens[:start], *tokens[end:]}
+    marks = {*tokens[:start], *tokens[end:]}
     template = processors.TemplateProcessing(
         single=first,
         pair=first + second,
-        special_tokens=[(token, tokenizer.convert_tokens_to_ids(token)) for token in special],
+        special_tokens=[(mark, tokenizer.convert_tokens_to_ids(mark)) for mark in marks],
     )
+    backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
     # Byte-level tokens may begin with the space before a word; others are not changed.
-    backend = tokenizer.backend_tokenizer
     backend.post_processor = processors.Sequence([processors.ByteLevel(), template])
+    return LenientTokenizer(
+        tokenizer_object=backend,
+        **tokenizer.special_tokens_map,
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+        clean_up_tokenization_spaces=False,
+    )
 
 
 def _characters_of_words(texts: Iterable[str]) -> tuple[Iterable[str], str]:

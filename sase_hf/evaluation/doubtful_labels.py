@@ -98,6 +98,8 @@ def judge(rows: Dataset, labels: np.ndarray) -> tuple[NDArray[np.intp], NDArray[
     of_text_and_label = text_digests(rows, ["text"]) + labels.astype(np.uint64)
     numbers = np.sort(np.unique(of_text_and_label, return_index=True)[1])
     numbers = numbers[:: len(numbers) // MAX_JUDGED + 1]
+    has_words = [_WORD.search(text) is not None for text in _texts_of(rows, numbers)]
+    numbers = numbers[np.array(has_words, dtype=bool)]
     numbers = numbers[np.bincount(labels[numbers])[labels[numbers]] >= NUM_PARTS]
     classes = np.unique(labels[numbers])
     if len(numbers) < LEAST_ROWS or len(classes) < 2:

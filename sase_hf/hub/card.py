@@ -191,12 +191,12 @@ def _run_example(model: CheckedPreTrainedModel, tokenizer: TokenizersBackend) ->
             heatmap = attention_svg(translation)
     else:
         classify = pipeline("text-classification", model=model, tokenizer=tokenizer)
-        answer = classify(text, truncation=True)
+        answer = classify(text)
         for label in answer if isinstance(answer, list) else [answer]:
             label["score"] = float(f"{label['score']:.4g}")
         if has_attention:
             explain = attention_pipeline(model, tokenizer)
-            heatmap = attention_svg(explain(text, truncation=True))
+            heatmap = attention_svg(explain(text))
     return {"output": repr(answer)[:MAX_OUTPUT_LENGTH], "heatmap": heatmap}
 
 

@@ -40,6 +40,7 @@ logger = logging.get_logger(__name__)
 
 Encoded = dict[str, list[Any]]  # the columns of a tokenizer for one text or pair
 
+MAX_CHARACTERS = 2**20
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -291,11 +292,10 @@ def encode_read(
     """Return the tokens of a text or a pair that a model reads, and how many of each it does not.
 
     The former are the columns of the tokenizer, with `options`, and `word_ids`; padding is left
-    out. A lone surrogate counts as U+FFFD.
+    out.
     """
-    readable = [_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text) for text in texts]
     options = {"return_token_type_ids": True, "verbose": False, **options}
-    encoded: BatchEncoding = tokenizer(*readable, **options)
+    encoded: BatchEncoding = tokenizer(*map(readable, texts), **options)
     types = encoded["token_type_ids"]
     real = [place for place, is_real in enumerate(encoded["attention_mask"]) if is_real]
     sides = [types[place] if model.reads_pairs else 0 for place in real]
@@ -305,6 +305,16 @@ def encode_read(
     not_read.subtract(types[place] for place in read)
     kept = {name: [column[place] for place in read] for name, column in columns.items()}
     return kept, [not_read[side] for side in range(len(texts))]
+
+
+def readable(text: str) -> str:
+    """Return a text up to `MAX_CHARACTERS`, with U+FFFD in place of each lone surrogate.
+
+    A tokenizer takes some 150 bytes of memory for each byte of a text.
+    """
+    if len(text) > MAX_CHARACTERS:
+        logger.warning_once(f"Only the first {MAX_CHARACTERS:,} characters of a text are read.")
+    return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text[:MAX_CHARACTERS])
 
 
 def first_places(sides: Sequence[int], limit: int) -> list[int]:

@@ -147,7 +147,7 @@ def _words(model: Any, inputs: Inputs, levels: Sequence[Tensor], slopes: Tensor)
     shape = slopes.shape[:-1]
     if slopes.shape[-2] == 0:
         return slopes.new_zeros(shape)
-    packing = packing_of(_read_tokens(model, inputs))
+    packing = packing_of(_read_tokens(model, inputs), limit=model.config.max_tokens)
     vectors, *layers = [packing.pack(level.flatten(0, -3)) for level in levels]
     packed = packing.pack(slopes.flatten(0, -3))
     packed = packed.masked_fill(packing.repeats.unsqueeze(-1), 0)

@@ -223,6 +223,8 @@ class AutoModelEncoder(nn.Module):
             padding = getattr(module, "padding_idx", None)
             if name.endswith("position_embeddings") and padding is not None and self.longest:
                 self.longest -= padding + 1
+        if self.longest is not None:
+            config.max_tokens = min(config.max_tokens, self.longest)
 
     def forward(self, x: Tensor, packing: Packing) -> list[Tensor]:
         """Return the last states (P, H) from word vectors (P, d).

@@ -509,7 +509,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             embeds = F.pad(embeds, (0, 0, 0, 1))
             mask = F.pad(mask, (0, 1))
             rationale = None if rationale is None else F.pad(rationale, (0, 1))
-        packing = packing_of(mask, embeds.dtype)
+        packing = packing_of(mask, embeds.dtype, self.config.max_tokens)
         vectors = self.dropout(packing.pack(embeds))
         layers = self.token_encoder(vectors, packing)
         states = packing.unpack(layers[-1])  # (B, S, H)

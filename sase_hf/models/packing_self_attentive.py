@@ -98,6 +98,7 @@ class Packing:
     Args:
         mask: True on real tokens, anywhere in a row, shape (B, T), T >= 1.
         dtype: The precision of the packed tensors; under autocast, the precision of autocast.
+        limit: The most real tokens of a row, if that is known.
 
     Attributes:
         blocks: Steps and sentences of each block; without spare positions, their steps sum to S and
@@ -108,7 +109,9 @@ class Packing:
         real: True on the real tokens of left-aligned rows, shape (B, S).
     """
 
-    def __init__(self, mask: Tensor, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self, mask: Tensor, dtype: torch.dtype = torch.float32, limit: int | None = None
+    ) -> None:
         self.mask = mask
         batch, length = mask.shape
         lengths = mask.sum(1)
@@ -117,7 +120,8 @@ class Packing:
         # On an accelerator, reading the lengths would wait for the device at every step, and a
         # traced or compiled graph must not depend on the values of a mask: one block for all.
         if is_tracing(mask) or mask.device.type != "cpu" or batch == 0:
-            self.blocks = [(length, batch)]
+            steps = length if limit is None or is_tracing(mask) else min(length, limit)
+            self.blocks = [(steps, batch)]
         else:
             sorted_lengths, self.order = lengths.sort(descending=True, stable=True)
             self.lengths = sorted_lengths.tolist()
@@ -285,9 +289,11 @@ def has_no_padding(mask: Tensor) -> bool:
     return has_values and mask.numel() > 0 and bool(mask.all())
 
 
-def packing_of(mask: Tensor, dtype: torch.dtype = torch.float32) -> Packing:
+def packing_of(
+    mask: Tensor, dtype: torch.dtype = torch.float32, limit: int | None = None
+) -> Packing:
     """Return the packing of a batch; the arguments are those of `Packing`."""
     is_half = _precision(dtype) in COMPILED
     if not is_half and has_no_padding(mask):
         return DensePacking(mask)
-    return Packing(mask, dtype)
+    return Packing(mask, dtype, limit)

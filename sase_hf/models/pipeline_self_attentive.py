@@ -31,15 +31,7 @@ MAX_NAMED_LABELS = 20  # in an error
 # Where a sentence may end: white space, or the marks of Chinese and Japanese with closing quotes.
 _BREAK = re.compile("\\s+|[\u3002\uff01\uff1f\uff61]+[\u201d\u2019\u300d\u300f\uff09]*")
 # Arguments of the tokenizer that leave each result its form.
-TOKENIZER_ARGUMENTS = (
-    "truncation",
-    "max_length",
-    "add_special_tokens",
-    "split_special_tokens",
-    "padding",
-    "padding_side",
-    "pad_to_multiple_of",
-)
+TOKENIZER_ARGUMENTS = ("add_special_tokens", "split_special_tokens")
 _MARKS = tuple(".!?\u2026\u061f\u06d4\u0964")  # ... and those of Arabic, Urdu, Hindi
 _CLOSING = "\"'\u201d\u2019\u00bb)]"
 # The scripts without spaces: Thai, Lao, Burmese, Khmer, Chinese and Japanese.

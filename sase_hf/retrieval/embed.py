@@ -15,6 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ..data.batching import batches_by_length
 from ..data.rows import place_of, read_rows, wrap_read_errors
+from ..models.checked_model import readable
 from ..utils.errors import refusal
 from ..utils.loading import load_encoder
 
@@ -50,6 +51,8 @@ class Embedder:
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
         device: str | None = None,
     ) -> None:
+        if precision not in PRECISIONS:
+            raise refusal(f"precision is {precision!r}", f"choose one of {', '.join(PRECISIONS)}")
         self.model, self.tokenizer = load_encoder(checkpoint, revision)
         self.size = int(self.model.config.projection_dim)
         self.text_column_names, self.normalize = text_column_names, normalize
@@ -71,6 +74,8 @@ class Embedder:
     @torch.inference_mode()
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """Return the embeddings of texts, in their order, shape (len(texts), size)."""
+        if not all(isinstance(text, str) for text in texts):
+            raise refusal("a text is not a string", "leave its row out, or write an empty text")
         ids = self._tokenize(texts)
         embeddings = torch.empty(len(ids), self.size)
         for rows in batches_by_length(list(map(len, ids)), self.batch_tokens):
@@ -84,7 +89,7 @@ class Embedder:
         if not texts:
             return []
         limit = self.model.config.max_tokens
-        rows = self.tokenizer(list(texts), verbose=False)["input_ids"]
+        rows = self.tokenizer(list(map(readable, texts)), verbose=False)["input_ids"]
         return [torch.tensor(row[:limit], dtype=torch.int32) for row in rows]
 
 

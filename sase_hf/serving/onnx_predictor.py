@@ -35,6 +35,7 @@ INT8_MODEL = "model_int8.onnx"
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _BEST = "best"
+MAX_CHARACTERS = 2**20  # of a text that are read
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
@@ -191,7 +192,8 @@ class Predictor:
         if len(values) not in allowed or len(texts) < len(values):
             form = '{"text": ..., "text_pair": ...}' if allowed == {2} else "a text"
             raise ValueError(f"input {number} (from 0) is {one!r:.80}; this model reads {form}")
-        return tuple(_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text) for text in texts)
+        readable = (text[:MAX_CHARACTERS] for text in texts)
+        return tuple(_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text) for text in readable)
 
     def _scores(self, logits: Array) -> Array:
         """Return the probabilities of the labels, or the values of a regression.

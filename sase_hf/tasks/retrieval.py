@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from datasets import DatasetDict
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from transformers import PreTrainedConfig, PreTrainedModel, TokenizersBackend
 from transformers.trainer_utils import EvalLoopOutput
 
 from ..data.arguments import PairArguments
-from ..data.splits import Rows, encode_rows, load_pairs
-from ..data.tokenizer import keep_texts_apart
+from ..data.splits import Rows, load_pairs
+from ..data.tokenizer import with_texts_apart
 from ..models import FAMILIES, RETRIEVAL, unit_rows
 from ..models.answers import REGRESSION
 from ..models.checked_config import flag
@@ -130,11 +129,9 @@ class RetrievalTask(EncoderTask[PairArguments, RankerArguments, RetrievalRunArgu
         }
         return self.new_model(head, rows, fields)
 
-    def encode(self, rows: Rows, tokenizer: TokenizersBackend, max_tokens: int) -> DatasetDict:
-        """Return the rows as tokens; each text of a pair as `Embedder` reads it alone."""
-        if tokenizer.num_special_tokens_to_add():
-            keep_texts_apart(tokenizer)
-        return encode_rows(rows, tokenizer, max_tokens)
+    def _ready_tokenizer(self, source: str) -> TokenizersBackend:
+        """Return a tokenizer that reads each text of a pair as `Embedder` reads it alone."""
+        return with_texts_apart(super()._ready_tokenizer(source))
 
     def details(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]

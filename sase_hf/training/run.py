@@ -16,7 +16,7 @@ from transformers.integrations.integration_utils import get_available_reporting_
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import HubStrategy, IntervalStrategy
 
-from ..data.batching import share_of_token, token_counts
+from ..data.batching import longest_sides, share_of_token, token_counts
 from ..data.trained_columns import warn_of_learned_rows
 from ..evaluation.metrics import DEFAULT_METRICS
 from ..evaluation.records import measured_record, results_of, write_record
@@ -497,7 +497,8 @@ def log_summary(task: AnyTask, setup: TrainingSetup) -> None:
     limit = setup.model.config.max_tokens
     num_cut = 0
     for rows in setup.tokens.values():
-        num_cut += sum(length >= limit for length in token_counts(rows))
+        lengths = longest_sides(rows) if setup.model.reads_pairs else token_counts(rows)
+        num_cut += sum(length >= limit for length in lengths)
     if num_cut:
         logger.info(f"length: {num_cut:,} rows reach the limit of {limit:,} tokens (--max_tokens)")
     for path, share in setup.vectors_found.items():

@@ -121,9 +121,6 @@ def build_on_encoder(
         if unread := sorted(weights.keys() - known):
             raise ValueError(f"its config does not describe {', '.join(unread[:3])}; name another")
         encoder.load_state_dict({name: weights[name] for name in read})
-        longest = model.base_model.token_encoder.longest
-        if longest is not None and "max_tokens" not in fields:
-            model.config.max_tokens = min(longest, model.config.max_tokens)
         model.base_model.embeddings.load_state_dict(vectors.state_dict())
     return model
 

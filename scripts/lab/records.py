@@ -25,6 +25,7 @@ WITHOUT_EFFECT = {"disable_tqdm", "logging_first_step", "logging_steps", "loggin
 WITHOUT_EFFECT |= {"output_dir", "record", "report_to", "resume_from_checkpoint", "run_name"}
 WITHOUT_EFFECT |= {"save_total_limit", "seed"}  # the seed stands in the name of a run
 WITHOUT_EFFECT |= {"bf16"}  # the accuracy is about the same in both
+RENAMED = {"max_tokens": "max_seq_length"}  # settings have the names that records know
 
 
 def settings_sha(settings: Mapping[str, Any]) -> str:
@@ -32,7 +33,14 @@ def settings_sha(settings: Mapping[str, Any]) -> str:
 
     The settings are those of a recipe and its bases; a changed default of the package is not seen.
     """
-    deciding = {name: value for name, value in settings.items() if name not in WITHOUT_EFFECT}
+    deciding = {
+        RENAMED.get(name, name): value
+        for name, value in settings.items()
+        if name not in WITHOUT_EFFECT
+    }
+    if "word_vectors" in deciding:  # which had a flag beside it
+        has_files = deciding["word_vectors"] != "none"
+        deciding["extend_vocabulary"] = "true" if has_files else None
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -12,6 +12,7 @@ from sase_hf.data.batching import (
     LengthGroupedOrder,
     batches_by_length,
     longest_first,
+    longest_sides,
     parts_of_batch,
     share_of_token,
     token_counts,
@@ -97,3 +98,8 @@ def test_share_of_token_is_the_larger_one_of_texts_and_targets(
     rows = Dataset.from_dict(columns).cast_column("input_ids", List(Value("int32")))
     assert share_of_token(rows, 7) == share
     assert share_of_token(rows, None) == 0, "a tokenizer without an unknown word"
+
+
+def test_longest_sides_count_the_tokens_of_the_longer_text() -> None:
+    pairs = Dataset.from_dict({"token_type_ids": [[0, 0, 0, 1], [0, 1, 1], []]})
+    assert list(longest_sides(pairs)) == [3, 2, 0]

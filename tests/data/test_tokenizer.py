@@ -7,11 +7,17 @@ from typing import Any
 
 import pytest
 from datasets import Dataset
+from tiny import tiny_model
 from tokenizers import AddedToken, Tokenizer
-from transformers import AutoTokenizer, TokenizersBackend
+from transformers import AutoTokenizer, BertTokenizer, RobertaTokenizer, TokenizersBackend
 
-from sase_hf import build_tokenizer, build_translation_tokenizer, data
-from sase_hf.data.tokenizer import LenientTokenizer, built_settings
+from sase_hf import (
+    SelfAttentiveForRetrieval,
+    build_tokenizer,
+    build_translation_tokenizer,
+    data,
+)
+from sase_hf.data.tokenizer import LenientTokenizer, built_settings, with_texts_apart
 
 TEXTS = ["The soup was good, the bread was not.", "I don't like the soup.", "Pad it [ unk ]!"]
 CURLY = "\N{RIGHT SINGLE QUOTATION MARK}"
@@ -310,3 +316,31 @@ def test_translation_tokenizer_restores_the_text(subwords: bool) -> None:
     )
     rare = ["homme", "s"] if subwords else ["[UNK]"]
     assert elided.tokenize("l'homme l'hommes") == ["▁l'", "homme", "▁l'", *rare]
+
+
+def pretrained_tokenizer(kind: str) -> Any:
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "good", "soup", "bread"]
+    if kind == "bert":
+        return BertTokenizer(vocab={word: number for number, word in enumerate(words)})
+    letters = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "\u0120", *"goodsupbrea"]
+    vocab = {letter: number for number, letter in enumerate(dict.fromkeys(letters))}
+    return RobertaTokenizer(vocab=vocab, merges=[])
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_tokenizer_with_texts_apart_reads_each_text_of_a_pair_as_one_alone(
+    kind: str, tmp_path: Path
+) -> None:
+    """Also where a checkpoint is loaded: the classes of these models make pairs of their own."""
+    tokenizer = with_texts_apart(pretrained_tokenizer(kind))
+    tokenizer.save_pretrained(tmp_path)
+    tiny_model(SelfAttentiveForRetrieval).config.save_pretrained(tmp_path)
+    stock = pretrained_tokenizer(kind)
+    for loaded in (tokenizer, AutoTokenizer.from_pretrained(tmp_path)):
+        pair = loaded("good soup", "bread", return_offsets_mapping=True)
+        first, second = (
+            stock(text, return_offsets_mapping=True) for text in ("good soup", "bread")
+        )
+        assert pair["input_ids"] == first["input_ids"] + second["input_ids"]
+        assert pair["offset_mapping"] == first["offset_mapping"] + second["offset_mapping"]
+        assert pair["token_type_ids"] == [0] * len(first.input_ids) + [1] * len(second.input_ids)

@@ -102,6 +102,10 @@ def test_doubtful_rows_of_one_label_are_none() -> None:
     assert doubts_of(texts_of(labels_of(60)), [1] * 60) == []
 
 
+def test_doubtful_rows_have_words() -> None:
+    assert doubts_of(["!" * (row + 1) for row in range(90)], labels_of(90, 2)) == []
+
+
 def test_doubtful_rows_of_very_many_rows_are_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doubtful_labels, "MAX_JUDGED", 150)
     true = labels_of(290)

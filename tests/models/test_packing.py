@@ -61,3 +61,10 @@ def test_packing_of_half_precision_has_spare_positions() -> None:
     assert packing_of(mask, torch.bfloat16).spare
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert packing_of(mask).spare
+
+
+def test_packing_has_no_step_beyond_the_limit_where_lengths_are_unknown() -> None:
+    """On an accelerator, whose place a device without values takes."""
+    mask = torch.ones(2, 9, dtype=torch.bool, device="meta")
+    assert Packing(mask, limit=4).real.shape == (2, 4)
+    assert Packing(mask).real.shape == (2, 9)

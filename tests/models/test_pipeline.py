@@ -129,15 +129,13 @@ def test_pipeline_batches_equal_single_texts(
 ) -> None:
     """Neither neighbours nor padding change a result, an empty text included."""
     reader.tokenizer.padding_side = pair_reader.tokenizer.padding_side = padding_side
-    options = {"padding": "max_length", "max_length": 15}
     for pipe, inputs in ((reader, TEXTS), (pair_reader, PAIRS)):
         alone = [pipe(item) for item in inputs]
-        for together in (pipe(inputs, batch_size=4), pipe(inputs, **options)):
-            for one, other in zip(alone, together, strict=True):
-                assert (one["tokens"], one["truncated"]) == (other["tokens"], other["truncated"])
-                assert one["scores"] == pytest.approx(other["scores"], abs=1e-6)
-                for (_, found), (_, expected) in zip(sides(other), sides(one), strict=True):
-                    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+        for one, other in zip(alone, pipe(inputs, batch_size=4), strict=True):
+            assert (one["tokens"], one["truncated"]) == (other["tokens"], other["truncated"])
+            assert one["scores"] == pytest.approx(other["scores"], abs=1e-6)
+            for (_, found), (_, expected) in zip(sides(other), sides(one), strict=True):
+                np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_pipeline_answers_an_empty_text_and_no_texts(reader: Any) -> None:
@@ -357,8 +355,7 @@ def test_pipeline_numbers_the_words_of_the_tokens(tokenizer: TokenizersBackend) 
     pieces = build_tokenizer(["walk"] * 20 + ["ed"], level="subword")
     pieces.padding_side = "left"
     reader = random_reader(SelfAttentiveForNLI, pieces)
-    options = {"padding": "max_length", "max_length": 12}
-    result = reader({"text": "walked, walk", "text_pair": "we walked"}, **options)
+    result = reader({"text": "walked, walk", "text_pair": "we walked"})
     assert result["tokens"] == [["walk", "e", "d", ",", "walk"], ["w", "e", "walk", "e", "d"]]
     assert result["word_ids"] == [[0, 0, 0, 1, 2], [0, 0, 1, 1, 1]]
 

@@ -15,7 +15,7 @@ from transformers import pipeline
 from sase_hf import SelfAttentiveForRetrieval, build_tokenizer
 from sase_hf.commands import embed
 from sase_hf.commands.predict import predict
-from sase_hf.data.tokenizer import keep_texts_apart
+from sase_hf.data.tokenizer import with_texts_apart
 from sase_hf.retrieval.documents import DocumentRanker
 
 
@@ -63,7 +63,7 @@ def save_ranker_with_marks(folder: Path, pair: str) -> str:
     processor = TemplateProcessing(single="[CLS] $A [SEP]", pair=pair, special_tokens=marks)
     backend: Any = tokenizer.backend_tokenizer
     backend.post_processor = processor
-    keep_texts_apart(tokenizer)
+    tokenizer = with_texts_apart(tokenizer)
     encoder = {**ON_BERT, "encoder_config": {**BERT, "vocab_size": len(tokenizer)}}
     model = tiny_model(
         SelfAttentiveForRetrieval, vocab_size=len(tokenizer), max_tokens=9, **encoder

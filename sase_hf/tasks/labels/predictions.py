@@ -50,8 +50,7 @@ def logits_of(
 ) -> Tensor:
     """Return the logits (N, C) of N rows, each a text or the two texts of a pair.
 
-    A bar appears where it takes longer
-    than `SECONDS_WITHOUT_BAR`.
+    A bar appears where it takes longer than `SECONDS_WITHOUT_BAR`.
     """
     # Like lengths share a batch; the longest first: memory runs out in this batch or never.
     lengths = [sum(map(len, texts)) for texts in rows]
