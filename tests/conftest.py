@@ -38,10 +38,13 @@ def frozen_imports() -> None:
 
 @pytest.fixture(autouse=True)
 def seed() -> None:
-    """Start every test from the same random state, whatever ran before it."""
+    """Start every test from the same random state, with no warning given, whatever ran before."""
+    import logging
+
     import torch
 
     torch.manual_seed(0)
+    logging.Logger.warning_once.cache_clear()  # type: ignore[attr-defined]
 
 
 @pytest.fixture

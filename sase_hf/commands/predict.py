@@ -10,7 +10,6 @@ are read and printed at once. `sase_hf train --test_file` reads files with colum
 """
 
 import io
-import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,12 +17,12 @@ from itertools import islice
 
 import torch
 from transformers import TokenizersBackend
+from transformers.utils import logging
 
 from ..data.rows import ENDINGS, CsvForm, text_lines, wrap_read_errors
 from ..data.sources import TEXT_COLUMNS
 from ..models.answers import answers_of
 from ..models.checked_model import CheckedPreTrainedModel, Encoded, encode_read
-from ..models.pipeline_self_attentive import warn_of_truncation
 from ..tasks.labels.predictions import batch_logits, predicted_labels
 from ..training.predictions import flat_row, json_line, write_csv
 from ..utils.cli import errors_in_one_line, make_parser, positive_int
@@ -31,7 +30,7 @@ from ..utils.files import check_not_stdout, check_readable
 from ..utils.loading import load_checkpoint
 from ..utils.translate import translate
 
-logger = logging.getLogger(__name__)
+logger = logging.get_logger(__name__)
 
 PRINTED_CSV = CsvForm(separator=",", line_end="\n", encoding="utf-8", above="", text_quotes=None)
 
@@ -93,7 +92,6 @@ def predict(
 
     `truncated` counts the tokens after the limit of the training, which the model does not read.
     """
-    warnings = _Warnings()
     for lines in parts:
         rows = [texts_of(line, model) for line in lines]
         encodings = []
@@ -102,7 +100,8 @@ def predict(
             encoding, counts = encode_read(model, tokenizer, texts)
             encodings.append(encoding)
             nums_cut.append(sum(counts))
-            warnings.look_at(texts, encoding, nums_cut[-1])
+            if not any(map(str.strip, texts)):
+                logger.warning_once("A line is empty: its answer rests on no word.")
         if model.can_generate():
             translations = translate(model, tokenizer, lines, batch_size=len(lines))
             answers: list[dict[str, object]] = [{"translation": text} for text in translations]
@@ -115,24 +114,6 @@ def predict(
                 "truncated": num_cut,
             }
         sys.stdout.flush()
-
-
-class _Warnings:
-    """Warns once of a text that is cut, and once of a line without a word."""
-
-    def __init__(self) -> None:
-        self._has_warned_of_truncation = False
-        self._has_warned_of_nothing = False
-
-    def look_at(self, texts: Sequence[str], encoding: Encoded, num_cut: int) -> None:
-        """Warn of a row of one or two texts, of whose tokens so many were cut."""
-        if num_cut and not self._has_warned_of_truncation:
-            self._has_warned_of_truncation = True
-            warn_of_truncation(num_cut, len(encoding["input_ids"]))
-        has_words = any(text.strip() for text in texts)
-        if not has_words and not self._has_warned_of_nothing:
-            self._has_warned_of_nothing = True
-            logger.warning("A line is empty: its answer rests on no word.")
 
 
 def texts_of(line: str, model: CheckedPreTrainedModel) -> list[str]:

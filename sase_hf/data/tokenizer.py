@@ -270,7 +270,7 @@ def text_fault(value: object) -> str | None:
     return None
 
 
-def with_texts_apart(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
+def with_texts_apart(tokenizer: TokenizersBackend) -> TokenizersBackend:
     """Return a tokenizer that puts its special tokens around each text of a pair as around one.
 
     It is of the class of `build_tokenizer`: that of a model, such as BERT, makes its own pairs.

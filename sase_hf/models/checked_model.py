@@ -292,7 +292,7 @@ def encode_read(
     """Return the tokens of a text or a pair that a model reads, and how many of each it does not.
 
     The former are the columns of the tokenizer, with `options`, and `word_ids`; padding is left
-    out.
+    out. The first text beyond the limit of the model is logged as a warning.
     """
     options = {"return_token_type_ids": True, "verbose": False, **options}
     encoded: BatchEncoding = tokenizer(*map(readable, texts), **options)
@@ -303,6 +303,11 @@ def encode_read(
     columns = {**encoded, "word_ids": encoded.word_ids()}
     not_read = Counter(types[place] for place in real)
     not_read.subtract(types[place] for place in read)
+    if len(read) < len(real):
+        logger.warning_once(
+            f"A text was truncated: the model reads {model.config.max_tokens} tokens (`max_tokens` "
+            "of its config). Each result counts the others as `truncated`."
+        )
     kept = {name: [column[place] for place in read] for name, column in columns.items()}
     return kept, [not_read[side] for side in range(len(texts))]
 

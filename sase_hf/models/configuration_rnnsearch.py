@@ -32,7 +32,7 @@ class RNNSearchConfig(CheckedConfig):
     # K_x and K_y, the rows of each of the two embedding matrices: one tokenizer serves both
     # languages.
     vocab_size: int = 30000
-    max_tokens: int = flag("Tokens of a source that are read, and of a target that are learnt.", 1024)
+    max_tokens: int = flag("Tokens of a source, and of a target to learn, that are read.", 1024)
     embedding_size: int = flag("m, the width of a word vector.", 620)
     hidden_size: int = flag("n, the units of the encoder per direction and of the decoder.", 1000)
     attention_size: int = flag("n', the hidden units of the alignment model.", 1000)

@@ -44,8 +44,6 @@ class AlignedTranslationPipeline(Pipeline):
             translations are asked for.
     """
 
-    _has_warned_of_truncation = False
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         check_tokenizer_of(self.model, self.tokenizer)
@@ -79,13 +77,6 @@ class AlignedTranslationPipeline(Pipeline):
             )
         assert self.tokenizer is not None
         encoded, [num_cut] = encode_read(self.model, self.tokenizer, [input_])
-        if num_cut and not self._has_warned_of_truncation:
-            self._has_warned_of_truncation = True
-            logger.warning(
-                "A text was truncated: its last %d tokens are not translated. Each result has this "
-                "count as `truncated`; this warning comes only once.",
-                num_cut,
-            )
         names = ("input_ids", "attention_mask")
         tensors = {name: torch.tensor([encoded[name]], dtype=torch.long) for name in names}
         return {**tensors, "shown": (input_, num_cut)}

@@ -156,7 +156,6 @@ class SelfAttentionPipeline(Pipeline):
                 "sase_hf.build_tokenizer"
             )
         check_tokenizer_of(self.model, self.tokenizer)
-        self._has_warned_of_truncation = False
 
     def __call__(self, inputs: object, *args: Any, **kwargs: Any) -> Any:
         """Return the result of one input, or the results of several in their order."""
@@ -208,10 +207,6 @@ class SelfAttentionPipeline(Pipeline):
         assert self.tokenizer is not None
         options = {"return_offsets_mapping": True, **tokenizer_kwargs}
         encoded, truncated = encode_read(self.model, self.tokenizer, texts, **options)
-        num_read = len(encoded["input_ids"])
-        if any(truncated) and not self._has_warned_of_truncation:
-            self._has_warned_of_truncation = True
-            warn_of_truncation(sum(truncated), num_read)
         shown = {
             "texts": texts,
             "offsets": encoded.pop("offset_mapping"),
@@ -220,7 +215,7 @@ class SelfAttentionPipeline(Pipeline):
             "truncated": truncated,
         }
         # A batch padded on the left cannot take in a row without tokens: give it one of padding.
-        padding = [] if num_read else [0]
+        padding = [] if encoded["input_ids"] else [0]
         tensors = {name: torch.tensor([row + padding]) for name, row in encoded.items()}
         return {**tensors, **shown}
 
@@ -329,16 +324,6 @@ def _texts_of(input_: object, model: Any, task: str) -> list[str]:
             '{"text": premise, "text_pair": hypothesis}'
         )
     return texts
-
-
-def warn_of_truncation(num_cut: int, num_read: int) -> None:
-    """Log that a text was cut; a reader calls it for its first cut text."""
-    logger.warning(
-        "A text was truncated: its last %d of %d tokens are not read. Each result has this "
-        "count as `truncated`; this warning comes only once.",
-        num_cut,
-        num_cut + num_read,
-    )
 
 
 def _reading(
