@@ -17,10 +17,10 @@ from tokenizers import Tokenizer, models, processors
 from transformers import TokenizersBackend
 
 from sase_hf import build_tokenizer
-from sase_hf.data import splits
 from sase_hf.data.arguments import DataArguments, PairArguments
 from sase_hf.data.sources import scratch_file
 from sase_hf.data.splits import Rows, encode_rows, load_pairs, load_rows
+from sase_hf.models import checked_model
 from sase_hf.models.answers import MULTI_LABEL
 
 
@@ -482,7 +482,7 @@ def test_encode_rows_reads_a_text_up_to_a_million_characters(
     reviews: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A text of 20 MB would take gigabytes."""
-    monkeypatch.setattr(splits, "MAX_CHARACTERS", 8)
+    monkeypatch.setattr(checked_model, "MAX_CHARACTERS", 8)
     task = load(train_file=reviews)
     tokenizer = build_tokenizer(task.splits["train"]["text"])
     ids = [tokenizer(row["text"][:8]).input_ids for row in REVIEWS]

@@ -178,12 +178,16 @@ def test_training_on_a_pretrained_encoder_leaves_a_whole_checkpoint(
     ("fields", "longest"),
     [({}, 64), ({"model_type": "roberta", "pad_token_id": 1}, 62)],  # RoBERTa counts from 2
 )
-def test_a_text_longer_than_the_encoder_reads_is_refused(
+def test_a_model_reads_at_most_as_many_tokens_as_its_encoder(
     fields: dict[str, Any], longest: int
 ) -> None:
+    """If the limit is set higher later, a longer text is refused."""
     inner = {"encoder_config": {**tiny.BERT, **fields}}
     model = tiny.tiny_model(SelfAttentiveModel, **{**tiny.ON_BERT, **inner})
-    model(torch.full((1, longest), 3))
+    assert model.config.max_tokens == longest
+    found = [model(torch.full((1, n), 3)).sentence_embedding for n in (longest, longest + 1)]
+    torch.testing.assert_close(*found)
+    model.config.max_tokens = 512
     with pytest.raises(ValueError, match=f"{longest + 1} tokens, but this encoder reads {longest}"):
         model(torch.full((1, longest + 1), 3))
 
