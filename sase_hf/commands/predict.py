@@ -19,7 +19,7 @@ import torch
 from transformers import TokenizersBackend
 from transformers.utils import logging
 
-from ..data.rows import ENDINGS, CsvForm, text_lines, wrap_read_errors
+from ..data.rows import ENDINGS, text_lines, wrap_read_errors
 from ..data.sources import TEXT_COLUMNS
 from ..models.answers import answers_of
 from ..models.checked_model import CheckedPreTrainedModel, Encoded, encode_read
@@ -31,8 +31,6 @@ from ..utils.loading import load_checkpoint
 from ..utils.translate import translate
 
 logger = logging.get_logger(__name__)
-
-PRINTED_CSV = CsvForm(separator=",", line_end="\n", encoding="utf-8", above="", text_quotes=None)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -65,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 for row in rows:
                     print(json_line(row))
             else:
-                write_csv(sys.stdout, map(flat_row, rows), PRINTED_CSV)
+                write_csv(sys.stdout, map(flat_row, rows))
         except BrokenPipeError:  # the reader, such as head, has enough: end as SIGPIPE would
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(141)

@@ -260,16 +260,12 @@ class CsvForm:
     """The form of a CSV or TSV file."""
 
     separator: str
-    line_end: str
-    encoding: str
     above: str  # a line such as `sep=;` above the header, or nothing
     text_quotes: int | None  # the line that shows quotes to be text; None if they enclose fields
 
     @classmethod
     def of(cls, path: str) -> "CsvForm":
         """Read the form of a file: from two lines, and the meaning of quotes from more."""
-        with _open_text(path) as file:
-            encoding = file.encoding
         lines = text_lines(path)
         above = ""
         header = next(lines, "")
@@ -287,8 +283,6 @@ class CsvForm:
             _warn_of_loose_quotes(path)
         return cls(
             separator,
-            line_end=header[len(header.rstrip("\r\n")) :] or "\n",
-            encoding=encoding,
             above=above,
             text_quotes=text_quotes,
         )

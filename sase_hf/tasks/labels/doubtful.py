@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from ...data.label_values import NUMBER
-from ...data.rows import CsvForm
 from ...data.sources import PLACE_COLUMNS
 from ...data.splits import Rows
 from ...evaluation.baselines import labels_of
@@ -23,7 +22,6 @@ DOUBTFUL_NAME = "doubtful.csv"
 NUM_SHOWN = 10  # on the page
 MAX_CHARACTERS = 1000  # of a text in the file
 DIGITS = 4  # of numbers and probabilities in the file
-FORM = CsvForm(separator=",", line_end="\n", encoding="utf-8", above="", text_quotes=None)
 STARTS_OF_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 Row = dict[str, Any]
@@ -54,8 +52,8 @@ def write_doubtful(folder: Path, setup: TrainingSetup) -> Table | None:
     if not rows:
         return None
     cells = ({name: _as_text(cell) for name, cell in row.items()} for row in rows)
-    with atomic_write(path) as draft, draft.open("w", encoding=FORM.encoding, newline="") as file:
-        write_csv(file, cells, FORM)
+    with atomic_write(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
+        write_csv(file, cells)
     return _table_of(rows)
 
 
