@@ -74,6 +74,7 @@ def test_answers_name_what_is_predicted(
     scores = {} if answers is NUMBERS else {"scores": dict(zip(NAMES, SCORES, strict=True))}
     assert answers.predicted(SCORES) == predicted
     assert answers.columns(SCORES) == {**columns, **scores}
+    assert SEVERAL.predicted([0.5, 0.51, 0.0]) == ["mild"], "those above a half"
 
 
 @pytest.mark.parametrize("answers", [SINGLE, SEVERAL, NUMBERS])

@@ -13,7 +13,6 @@ from rows import write_csv, write_jsonl
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.rows import read_rows
 from sase_hf.data.splits import load_rows
-from sase_hf.models.answers import MULTI_LABEL, REGRESSION, answers_of_kind
 from sase_hf.tasks.labels.predictions import predicted_labels
 from sase_hf.training.predictions import write_predictions
 
@@ -83,21 +82,6 @@ def test_predictions_never_replace_a_column_of_the_file(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "rows.jsonl", [{"text": "a", "own": 0, "own_": 3}])
     path = add(tmp_path / "rows.jsonl", [{"own": 1}], tmp_path / "out")
     assert read(path) == [{"text": "a", "own": 0, "own_": 3, "own__": 1}]
-
-
-def test_predicted_numbers_stand_under_their_own_names() -> None:
-    """In the order of the outputs, which need not be that of the alphabet."""
-    answers = answers_of_kind(REGRESSION, ("warmth", "noise"))
-    rows = predicted_labels(torch.tensor([[1.5, -2.0]]), answers)
-    assert rows == [{"predicted_warmth": 1.5, "predicted_noise": -2.0}]
-
-
-def test_predicted_labels_of_sets_are_those_above_a_half() -> None:
-    probabilities = torch.tensor([[0.49, 0.51], [0.5, 0.45], [0.9, 0.8]])
-    answers = answers_of_kind(MULTI_LABEL, ("warm", "new"))
-    rows = predicted_labels(probabilities.logit(), answers)
-    assert [row["predicted_labels"] for row in rows] == [["new"], [], ["warm", "new"]]
-    assert rows[0]["scores"] == pytest.approx({"warm": 0.49, "new": 0.51})
 
 
 def test_predictions_of_the_first_rows_keep_quotes(tmp_path: Path) -> None:
