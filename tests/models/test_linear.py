@@ -1,6 +1,7 @@
 """The linear part of a classifier: the reference's sums, and what it needs to be read."""
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +42,13 @@ def added_by(model: Any, texts: list[tiny.Ids]) -> torch.Tensor:
     return model.linear_part(**tiny.text_batch(texts), token_type_ids=None)
 
 
-@pytest.mark.parametrize("padding", tiny.PADDINGS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_model_with_a_linear_part_is_the_reference(kind: str, padding: str) -> None:
-    """Logits and gradients, with pairs of neighbours across holes of padding."""
-    model = linear_model(kind).double()
-    batch = tiny.text_batch(TEXTS, padding, random.Random(1), extra=2)
+def assert_is_reference(
+    model: Any, batch: dict[str, torch.Tensor], classify: Callable[..., Any], rows: list[Any]
+) -> None:
+    """Compare logits and gradients with those of the loops."""
     weights = tiny.reference_weights(model)
-    predictions = [reference.classify_text(model.config, weights, text) for text in TEXTS]
-    labels = [0, 2, 1, 1]
+    predictions = [classify(model.config, weights, *row) for row in rows]
+    labels = [0, 2, 1, 1][: len(rows)]
     outputs = model(**batch, labels=torch.tensor(labels))
     outputs.loss.backward()
     reference.loss(model.config, predictions, labels).backward()
@@ -57,20 +56,22 @@ def test_model_with_a_linear_part_is_the_reference(kind: str, padding: str) -> N
     tiny.assert_gradients_agree(model, weights)
 
 
+@pytest.mark.parametrize("padding", tiny.PADDINGS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_model_with_a_linear_part_is_the_reference(kind: str, padding: str) -> None:
+    """With pairs of neighbours across holes of padding."""
+    batch = tiny.text_batch(TEXTS, padding, random.Random(1), extra=2)
+    rows = [(text,) for text in TEXTS]
+    assert_is_reference(linear_model(kind).double(), batch, reference.classify_text, rows)
+
+
 @pytest.mark.parametrize("texts", [[[3, 7]], [[4, 9, 2, 9], [2, 2, 2, 2]]], ids=["text", "texts"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_model_with_a_linear_part_is_the_reference_without_padding(
     kind: str, texts: list[tiny.Ids]
 ) -> None:
-    model = linear_model(kind).double()
-    weights = tiny.reference_weights(model)
-    predictions = [reference.classify_text(model.config, weights, text) for text in texts]
-    labels = [2, 1][: len(texts)]
-    outputs = model(input_ids=torch.tensor(texts), labels=torch.tensor(labels))
-    outputs.loss.backward()
-    reference.loss(model.config, predictions, labels).backward()
-    tiny.assert_agree(outputs.logits, torch.stack([logits for logits, _ in predictions]))
-    tiny.assert_gradients_agree(model, weights)
+    batch, rows = {"input_ids": torch.tensor(texts)}, [(text,) for text in texts]
+    assert_is_reference(linear_model(kind).double(), batch, reference.classify_text, rows)
 
 
 @pytest.mark.parametrize("padding", tiny.PADDINGS)
@@ -79,14 +80,7 @@ def test_model_of_pairs_with_a_linear_part_is_the_reference(kind: str, padding: 
     """Words of both texts, of one, and twice in one."""
     model = linear_model(kind, SelfAttentiveForNLI).double()
     batch = tiny.pair_batch(PAIRS, padding, random.Random(1), extra=2)
-    weights = tiny.reference_weights(model)
-    predictions = [reference.classify_pair(model.config, weights, *pair) for pair in PAIRS]
-    labels = [0, 2, 1]
-    outputs = model(**batch, labels=torch.tensor(labels))
-    outputs.loss.backward()
-    reference.loss(model.config, predictions, labels).backward()
-    tiny.assert_agree(outputs.logits, torch.stack([logits for logits, _ in predictions]))
-    tiny.assert_gradients_agree(model, weights)
+    assert_is_reference(model, batch, reference.classify_pair, PAIRS)
 
 
 def test_linear_part_of_a_new_model_adds_nothing() -> None:
@@ -144,14 +138,6 @@ def test_base_model_of_a_checkpoint_leaves_the_linear_part_out(tmp_path: Path) -
     linear_model().save_pretrained(tmp_path)
     base = SelfAttentiveModel.from_pretrained(tmp_path)
     assert not [name for name in base.state_dict() if "linear" in name]
-
-
-def test_linear_part_travels_in_the_checkpoint(tmp_path: Path) -> None:
-    model = linear_model()
-    model.save_pretrained(tmp_path)
-    loaded = SelfAttentiveForSequenceClassification.from_pretrained(tmp_path)
-    batch = tiny.text_batch(TEXTS)
-    assert torch.equal(loaded(**batch).logits, model(**batch).logits)
 
 
 def test_checkpoint_with_a_linear_part_is_not_loaded_without_it(tmp_path: Path) -> None:
