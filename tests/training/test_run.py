@@ -98,7 +98,7 @@ def test_run_learns_records_and_leaves_a_checkpoint_that_predicts_the_same(
 def test_run_refuses_a_folder_in_which_another_run_is_writing(
     reviews: dict[str, str], tmp_path: Path
 ) -> None:
-    """Nothing of a living run is deleted; a killed one is in nobody's way."""
+    """Nothing of a living run is deleted or replaced; a killed one is in nobody's way."""
     checkpoint = tmp_path / "checkpoint-1"
     checkpoint.mkdir()  # being written
     where = re.escape(str(tmp_path))
@@ -110,6 +110,9 @@ def test_run_refuses_a_folder_in_which_another_run_is_writing(
         for resume in (None, "auto"):
             with pytest.raises(ValueError, match=f"another run is writing in {where}; wait"):
                 train_tiny(tmp_path, **reviews, resume_from_checkpoint=resume)
+        files = {"model_name_or_path": "never loaded", "test_file": reviews["test_file"]}
+        with pytest.raises(ValueError, match=f"another run is writing in {where}; wait"):
+            run_tiny(tmp_path, **files, do_predict=True)
         assert checkpoint.is_dir()
         other.kill()
     checkpoint.rmdir()
@@ -160,21 +163,6 @@ def test_run_that_continues_says_that_its_checkpoint_may_know_the_held_out_rows(
     words = flags(**again, validation_fraction=0.5, output_dir=tmp_path / "again")
     run(parse_arguments(LabelTask, words))
     assert "was trained on 36 rows of train.jsonl, which are not those of now" in caplog.text
-
-
-def test_run_predicts_into_no_folder_of_another_run(
-    reviews: dict[str, str], tmp_path: Path
-) -> None:
-    """Of two predictions at once, one would be lost."""
-    lock = "import filelock, sys; lock = filelock.FileLock(sys.argv[1]); lock.acquire()"
-    words = [sys.executable, "-c", f"{lock}; print(flush=True); input()", str(tmp_path / ".lock")]
-    options = {"model_name_or_path": "never loaded", "test_file": reviews["test_file"]}
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout is not None
-        other.stdout.readline()
-        with pytest.raises(ValueError, match=rf"another run is writing in {tmp_path}; wait"):
-            run_tiny(tmp_path, **options, do_predict=True)
-        other.kill()
 
 
 @pytest.mark.parametrize(
