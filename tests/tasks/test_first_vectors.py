@@ -55,11 +55,6 @@ def test_own_vectors_are_learnt_from_the_training_texts(reviews: dict[str, str])
     assert setup.vectors_found == {"own": share}
 
 
-def test_own_vectors_are_100_wide_unless_asked(reviews: dict[str, str]) -> None:
-    setup = set_up(**reviews, word_vectors="own", embedding_size=None)
-    assert embeddings(setup).shape[1] == 100
-
-
 @pytest.mark.parametrize(("asked", "width"), [(None, 103), (9, 9)])
 def test_own_vectors_stand_beside_those_of_a_file(
     asked: int | None, width: int, reviews: dict[str, str], vector_file: Path
@@ -93,13 +88,6 @@ def test_pairs_start_from_own_vectors_only_if_asked(tmp_path: Path) -> None:
     files = write_splits(tmp_path, pair_rows)
     assert not set_up(TaskOfFewTokens, **files).vectors_found
     assert set_up(TaskOfFewTokens, **files, word_vectors="own").vectors_found.keys() == {"own"}
-
-
-def test_a_recipe_names_own_vectors(reviews: dict[str, str], tmp_path: Path) -> None:
-    recipe = tmp_path / "recipe.yaml"
-    recipe.write_text("word_vectors: own\ndo_train: true\n")
-    words = [str(recipe), *flags(**TINY_MODEL, **reviews, output_dir=tmp_path / "run")]
-    assert parse_arguments(LabelTask, words).assemble().vectors_found.keys() == {"own"}
 
 
 @pytest.mark.parametrize(

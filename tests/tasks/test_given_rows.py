@@ -115,12 +115,6 @@ def test_single_columns_of_labels_may_have_different_names() -> None:
     assert rows.in_memory["validation"]["label"][:] == [1, 0, 1]
 
 
-def test_column_of_labels_is_one_label_for_each_text() -> None:
-    rows = fit_rows(TEXTS, np.array([["b"], ["a"], ["b"]]))
-    assert rows.in_memory["train"]["label"][:] == [1, 0, 1]
-    assert rows.entries["problem_type"] == "single_label_classification"
-
-
 @pytest.mark.parametrize("numbers", [["a", "b", "c"], [True, False, True], [[1, "a"]] * 3], ids=str)
 def test_regressor_refuses_labels_that_are_no_numbers(numbers: Any) -> None:
     with pytest.raises(ValueError, match=r"label 0 \(counted from 0\) .* use TextClassifier"):
