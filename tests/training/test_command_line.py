@@ -91,7 +91,6 @@ def test_recipe_and_its_variants_build_on_one_another_and_on_recipes(
         ("run.yaml", "variants: {one: [2]}", "`variants` must hold names, each with lines"),
         ("run.yaml", "base: no.yaml", r"no recipe .*no\.yaml"),
         ("run.yaml", "base: run.yaml", r"run\.yaml is based on itself"),
-        ("run.yaml", "penalty_coeff: 3", r"there is no flag --penalty_coeff; did you"),
         ("run.txt", "num_hops: 3", r"is not a recipe, which ends in \.yaml, \.yml or \.json"),
         ("run.yaml", "- num_hops", "must hold lines of the form"),
         ("run.yaml", "a: &a [x]\nseed: [*a, *a]", "seed must be a text or a list of texts"),
