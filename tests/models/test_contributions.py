@@ -14,7 +14,7 @@ from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
 from sase_hf.models import contributions_self_attentive
 from sase_hf.models.contributions_self_attentive import explain
 
-TEXTS = [([4, 9, 2, 17, 5],), ([3],), ([],), ([11, 5, 20, 6, 2, 7, 8],)]
+TEXTS = [[4, 9, 2, 17, 5], [3], [], [11, 5, 20, 6, 2, 7, 8]]
 PAIRS = [([4, 9, 2], [5, 8]), ([3], []), ([], [7]), ([6, 1, 2, 2], [11, 5, 20])]
 REGRESSION = {"problem_type": "regression", "num_labels": 2}
 REGRESSION |= {"target_mean": [2.0, -1.0], "target_deviation": [3.0, 0.5]}
@@ -56,8 +56,7 @@ def test_contributions_sum_to_the_logit_minus_that_of_a_text_without_tokens(
     head: dict[str, Any],
 ) -> None:
     model, texts, batch_of = model_and_texts(head)
-    rows = texts if "matching" in head else [text for (text,) in texts]
-    batch, nothing = batch_of(rows, "holed", random.Random(3)), batch_of([rows[2]])
+    batch, nothing = batch_of(texts, "holed", random.Random(3)), batch_of([texts[2]])
     nothing["attention_mask"].zero_()
     labels = torch.tensor([1, 0, 1, 0])
     why = explain(model, **batch, labels=labels)
@@ -84,12 +83,11 @@ def test_contributions_sum_to_the_logit_minus_that_of_a_text_without_tokens(
 @pytest.mark.parametrize("head", HEADS, ids=name_of)
 def test_contributions_equal_loops_over_the_path(head: dict[str, Any]) -> None:
     model, texts, batch_of = model_and_texts(head)
-    rows = texts if "matching" in head else [text for (text,) in texts]
-    batch = batch_of(rows, "holed", random.Random(5))
+    batch = batch_of(texts, "holed", random.Random(5))
     weights = reference_weights(model)
     labels = torch.tensor([0, 1, 1, 0])
     why = explain(model, **batch, labels=labels)
-    for row, sentences in enumerate(texts):
+    for row, sentences in enumerate(texts if "matching" in head else [(text,) for text in texts]):
         if not all(sentences):  # the loops have no state to normalize
             continue
         hops, words = reference.contributions(
@@ -116,7 +114,7 @@ def test_contributions_equal_loops_over_the_path(head: dict[str, Any]) -> None:
 @pytest.mark.parametrize("encoder", [ON_BERT, {"encoder": "relation_network"}], ids=name_of)
 def test_words_of_an_encoder_that_mixes_words_leave_a_rest(encoder: dict[str, Any]) -> None:
     model, texts, batch_of = model_and_texts(encoder)
-    batch = batch_of([text for (text,) in texts])
+    batch = batch_of(texts)
     why = explain(model, **batch)
     total = why.contributions.sum((1, 2))
     torch.testing.assert_close(why.words.sum(1) + why.rest, total, rtol=1e-5, atol=1e-5)
@@ -152,7 +150,7 @@ def test_words_of_word_vectors_and_biases_of_zero_are_zero() -> None:
 def test_words_of_an_adapted_encoder_add_up_with_their_rest(target: str) -> None:
     """Weights beside an adapter are not those of the model: an adapted LSTM leaves a rest."""
     model, texts, batch_of = model_and_texts({})
-    batch = batch_of([text for (text,) in texts])
+    batch = batch_of(texts)
     target_parameters = target_modules = None
     if target == "embeddings":
         target_modules = [target]
@@ -175,7 +173,7 @@ def test_words_of_an_adapted_encoder_add_up_with_their_rest(target: str) -> None
 def test_threads_explain_with_one_model() -> None:
     """A server shares it."""
     model, texts, batch_of = model_and_texts({})
-    batch = batch_of([text for (text,) in texts])
+    batch = batch_of(texts)
     expected = explain(model, **batch).words
     with ThreadPoolExecutor(4) as pool:
         for found in pool.map(lambda _: explain(model, **batch).words, range(40)):
@@ -200,12 +198,11 @@ def test_hops_of_all_labels_at_once_equal_those_of_one_label_at_a_time(
     """In float64, so that only another formula could differ."""
     model, texts, batch_of = model_and_texts(head)
     model = model.double()
-    rows = texts if "matching" in head else [text for (text,) in texts]
-    batch = batch_of(rows, "holed", random.Random(4))
+    batch = batch_of(texts, "holed", random.Random(4))
     together = explain(model, **batch)
-    assert together.hop_labels.tolist() == [[*range(model.config.num_labels)]] * len(rows)
+    assert together.hop_labels.tolist() == [[*range(model.config.num_labels)]] * len(texts)
     for label in range(model.config.num_labels):
-        alone = explain(model, **batch, labels=torch.full((len(rows),), label))
+        alone = explain(model, **batch, labels=torch.full((len(texts),), label))
         torch.testing.assert_close(
             together.hops[:, label], alone.contributions.sum(-1), rtol=1e-12, atol=1e-12
         )
@@ -305,7 +302,7 @@ def test_explain_refuses_an_adapted_classifier_and_explains_it_merged(layer: str
 def test_autocast_changes_no_contribution(dtype: torch.dtype, head: dict[str, Any]) -> None:
     """Processors without AVX-512 read no LSTM in half precision where a gradient is needed."""
     model, texts, batch_of = model_and_texts(head)
-    batch = batch_of(texts if "matching" in head else [text for (text,) in texts])
+    batch = batch_of(texts)
     expected = explain(model, **batch)
     with torch.autocast("cpu", dtype):
         cast = explain(model, **batch)
@@ -318,7 +315,7 @@ def test_contributions_of_a_model_in_half_precision_are_near_those_in_float32(
     dtype: torch.dtype,
 ) -> None:
     model, texts, batch_of = model_and_texts({"encoder": "cnn"})
-    batch = batch_of([text for (text,) in texts])
+    batch = batch_of(texts)
     labels = torch.tensor([1, 0, 1, 0])
     model = model.to(dtype)
     found = explain(model, **batch, labels=labels)
