@@ -42,54 +42,47 @@ def ids_of(texts: Sequence[str], tokenizer: TokenizersBackend) -> list[list[int]
     ]
 
 
-def slow_vectors(texts: Sequence[str], tokenizer: TokenizersBackend, d: int) -> torch.Tensor:
-    ids = ids_of(texts, tokenizer)
-    information = reference.positive_information(ids, len(tokenizer), WINDOW)
-    return reference.own_vectors(information, d, std=0.1)
+def products(
+    texts: Sequence[str], tokenizer: TokenizersBackend, width: int, words: Sequence[str] = WORDS
+) -> tuple[torch.Tensor, torch.Tensor, float]:
+    """Return the products of the vectors of words, those of the slow twin, and the share learnt.
+
+    Columns are right up to their signs, so that products of rows are right.
+    """
+    vectors, share = own_word_vectors(texts, tokenizer, width=width)
+    information = reference.positive_information(ids_of(texts, tokenizer), len(tokenizer), WINDOW)
+    places = tokenizer.convert_tokens_to_ids([*words])
+    found, expected = (
+        rows[places].double()
+        for rows in (vectors, reference.own_vectors(information, width, std=0.1))
+    )
+    return found @ found.T, expected @ expected.T, share
 
 
 def test_vectors_are_those_of_counts_in_loops(tokenizer: TokenizersBackend) -> None:
     width = len(tokenizer)  # all columns, so that no vector depends on where the values are cut
-    vectors, share = own_word_vectors(TEXTS, tokenizer, width=width)
-    expected = slow_vectors(TEXTS, tokenizer, width)
-    words = [id_ for word, id_ in tokenizer.get_vocab().items() if word in WORDS]
+    found, expected, share = products(TEXTS, tokenizer, width)
     assert share == 1
-    # Columns are right up to their signs, so that products of rows are right.
-    products = vectors[words].double() @ vectors[words].double().T
-    torch.testing.assert_close(products, expected[words] @ expected[words].T, atol=1e-4, rtol=1e-3)
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-3)
 
 
 def test_vectors_keep_the_largest_singular_values(tokenizer: TokenizersBackend) -> None:
-    vectors, _ = own_word_vectors(TEXTS, tokenizer, width=4)
-    expected = slow_vectors(TEXTS, tokenizer, 4)
-    words = [id_ for word, id_ in tokenizer.get_vocab().items() if word in WORDS]
-    cosines = torch.cosine_similarity(
-        (vectors[words].double() @ vectors[words].double().T),
-        expected[words] @ expected[words].T,
-    )
-    assert cosines.min() > 0.99
+    found, expected, _ = products(TEXTS, tokenizer, 4)
+    assert torch.cosine_similarity(found, expected).min() > 0.99
 
 
 def test_vectors_cross_no_text_and_skip_unknown_words() -> None:
     tokenizer = build_tokenizer(["a b c d"])
-    texts = ["a b", "c d", "a z b"]
-    vectors, _ = own_word_vectors(texts, tokenizer, width=6)
-    expected = slow_vectors(texts, tokenizer, 6)
-    words = [tokenizer.get_vocab()[word] for word in "abcd"]
-    products = vectors[words].double() @ vectors[words].double().T
-    torch.testing.assert_close(products, expected[words] @ expected[words].T, atol=1e-5, rtol=1e-4)
-    assert abs(products[0, 2]) < 1e-5  # a and c never meet
+    found, expected, _ = products(["a b", "c d", "a z b"], tokenizer, 6, "abcd")
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    assert abs(found[0, 2]) < 1e-5  # a and c never meet
 
 
 def test_one_far_pair_has_vectors() -> None:
     """Its counts sum to less than 1."""
-    tokenizer = build_tokenizer(["a b"])
-    vectors, share = own_word_vectors(["a x x x x b"], tokenizer, width=2)
-    expected = slow_vectors(["a x x x x b"], tokenizer, 2)
-    words = [tokenizer.get_vocab()[word] for word in "ab"]
+    found, expected, share = products(["a x x x x b"], build_tokenizer(["a b"]), 2, "ab")
     assert share == 1
-    products = vectors[words].double() @ vectors[words].double().T
-    torch.testing.assert_close(products, expected[words] @ expected[words].T, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
 
 
 def test_vectors_have_the_length_of_random_ones(tokenizer: TokenizersBackend) -> None:
