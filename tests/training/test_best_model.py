@@ -95,33 +95,35 @@ def test_resumed_run_stops_and_chooses_as_an_unbroken_one(
     assert evaluated(results, tmp_path, resumes_after=resumes_after) == unbroken == (4, 4)
 
 
+def best_after_a_tie(
+    callback: BestModel, folder: Path, *, ends: bool = False, **metrics: float
+) -> float | None:
+    """Return the best metric, of 0.9, as an evaluation with this metric leaves it."""
+    args = TrainingArguments(str(folder), metric_for_best_model="accuracy", use_cpu=True)
+    state, control = TrainerState(best_metric=0.9), TrainerControl()
+    callback.on_train_begin(args, state, control)
+    if ends:
+        callback.on_train_end(args, state, control)
+    metrics = {"eval_accuracy": 0.9, **metrics}
+    callback.on_evaluate(args, state, control, metrics=metrics, model=MODEL)
+    assert not control.should_training_stop
+    return state.best_metric
+
+
 def test_run_resumed_without_the_state_of_callbacks_keeps_the_best_model(tmp_path: Path) -> None:
     """`--restore_callback_states_from_checkpoint false`: the loss of the best one is not known."""
-    args = TrainingArguments(str(tmp_path), metric_for_best_model="accuracy", use_cpu=True)
-    state, control, callback = TrainerState(best_metric=0.9), TrainerControl(), BestModel()
-    callback.on_train_begin(args, state, control)
-    metrics = {"eval_accuracy": 0.9, "eval_loss": 0.9}
-    callback.on_evaluate(args, state, control, metrics=metrics, model=MODEL)
-    assert state.best_metric == 0.9
+    assert best_after_a_tie(BestModel(), tmp_path, eval_loss=0.9) == 0.9
 
 
 def test_tie_break_does_not_count_the_penalty(tmp_path: Path) -> None:
-    args = TrainingArguments(str(tmp_path), metric_for_best_model="accuracy", use_cpu=True)
-    state, control, callback = TrainerState(best_metric=0.9), TrainerControl(), BestModel()
+    callback = BestModel()
     callback.best_loss = 0.5
-    callback.on_train_begin(args, state, control)
-    metrics = {"eval_accuracy": 0.9, "eval_loss": 0.6, "eval_penalty": 2.0}
-    callback.on_evaluate(args, state, control, metrics=metrics, model=MODEL)
-    assert (state.best_metric, callback.best_loss) == (None, pytest.approx(0.4))
+    assert best_after_a_tie(callback, tmp_path, eval_loss=0.6, eval_penalty=2.0) is None
+    assert callback.best_loss == pytest.approx(0.4)
 
 
 def test_evaluation_after_the_training_changes_nothing(tmp_path: Path) -> None:
     """The loaded best model has its own metric again."""
-    args = TrainingArguments(str(tmp_path), metric_for_best_model="accuracy", use_cpu=True)
-    state, control, callback = TrainerState(best_metric=0.9), TrainerControl(), BestModel(1)
+    callback = BestModel(1)
     callback.best_loss = 0.5
-    callback.on_train_begin(args, state, control)
-    callback.on_train_end(args, state, control)
-    metrics = {"eval_accuracy": 0.9, "eval_loss": 0.1}
-    callback.on_evaluate(args, state, control, metrics=metrics, model=MODEL)
-    assert (state.best_metric, control.should_training_stop) == (0.9, False)
+    assert best_after_a_tie(callback, tmp_path, ends=True, eval_loss=0.1) == 0.9
