@@ -1,5 +1,6 @@
 """What labels are learnt with: a new model from vectors and sizes, or a checkpoint."""
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -68,33 +69,30 @@ def test_setup_joins_the_vectors_and_words_of_several_files(
         set_up(**reviews, word_vectors=files[0], embedding_size=6)
 
 
-def test_report_advises_no_vectors_where_the_run_has_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sase_hf.tasks.labels.task.write_report", lambda *texts: texts[-2])
-    config = SimpleNamespace(class_weights=None)
-    rows = SimpleNamespace(unlabelled=None, text_columns=["text"])
-    setup = SimpleNamespace(model=SimpleNamespace(config=config), rows=rows)
-    for words in ([], ["--word_vectors=v.txt"], ["--model_name_or_path=runs/reviews"]):
-        task: Any = parse_arguments(LabelTask, ["--do_eval", "--report", *words])
-        assert ("--word_vectors" in task.evaluate(None, setup, {})) == (not words)
+@pytest.fixture
+def advice(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Return a function of a run: what its report advises, and what for rare labels."""
+    monkeypatch.setattr("sase_hf.tasks.labels.task.write_report", lambda *texts: texts[-2:])
+
+    def advice_of(words: str = "", weights: list[float] | None = None, **rows: Any) -> Any:
+        task: Any = parse_arguments(LabelTask, ["--do_eval", "--report", *words.split()])
+        rows = {"unlabelled": None, "text_columns": ["text"], **rows}
+        model = SimpleNamespace(config=SimpleNamespace(class_weights=weights))
+        return task.evaluate(None, SimpleNamespace(model=model, rows=SimpleNamespace(**rows)), {})
+
+    return advice_of
 
 
-@pytest.mark.parametrize(
-    ("text_columns", "unlabelled", "is_advised"),
-    [(["text"], None, True), (["text"], object(), False), (["a", "b"], None, False)],
-    ids=["single texts", "has some", "pairs"],
-)
+def test_report_advises_no_vectors_where_the_run_has_some(advice: Callable[..., Any]) -> None:
+    for words in ("", "--word_vectors=v.txt", "--model_name_or_path=runs/reviews"):
+        assert ("--word_vectors" in advice(words)[0]) == (not words)
+
+
 def test_report_advises_unlabelled_texts_where_a_model_reads_them(
-    text_columns: list[str],
-    unlabelled: object,
-    is_advised: bool,
-    monkeypatch: pytest.MonkeyPatch,
+    advice: Callable[..., Any],
 ) -> None:
-    monkeypatch.setattr("sase_hf.tasks.labels.task.write_report", lambda *texts: texts[-2])
-    rows = SimpleNamespace(unlabelled=unlabelled, text_columns=text_columns)
-    model = SimpleNamespace(config=SimpleNamespace(class_weights=None))
-    setup = SimpleNamespace(model=model, rows=rows)
-    task: Any = parse_arguments(LabelTask, ["--do_eval", "--report"])
-    assert ("--unlabelled_file" in task.evaluate(None, setup, {})) is is_advised
+    for rows in ({}, {"unlabelled": object()}, {"text_columns": ["a", "b"]}):
+        assert ("--unlabelled_file" in advice(**rows)[0]) == (not rows)
 
 
 @pytest.mark.parametrize(
@@ -134,15 +132,9 @@ def test_drop_unlabelled_needs_no_value(words: str, expected: bool | None) -> No
     ],
 )
 def test_report_advises_nothing_that_the_run_has_done(
-    words: str, more: str, rare: str, monkeypatch: pytest.MonkeyPatch
+    words: str, more: str, rare: str, advice: Callable[..., Any]
 ) -> None:
-    monkeypatch.setattr("sase_hf.tasks.labels.task.write_report", lambda *texts: texts[-2:])
-    weights = [1.0, 2.0] if "class_weights" in words else None
-    rows = SimpleNamespace(unlabelled=None, text_columns=["text"])
-    model = SimpleNamespace(config=SimpleNamespace(class_weights=weights))
-    setup = SimpleNamespace(model=model, rows=rows)
-    task: Any = parse_arguments(LabelTask, ["--do_eval", "--report", *words.split()])
-    found = task.evaluate(None, setup, {})
+    found = advice(words, [1.0, 2.0] if "class_weights" in words else None)
     assert [text[: len(start)] for text, start in zip(found, (more, rare), strict=True)] == [
         more,
         rare,
