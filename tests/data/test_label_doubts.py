@@ -8,8 +8,12 @@ from sase_hf.data.label_doubts import label_doubts
 from sase_hf.data.labels import MULTI_LABEL, SINGLE_LABEL, LabelColumn
 
 
+def doubts(rows: list[Any], *problem_type: str | None, **options: Any) -> list[str]:
+    return [*label_doubts(LabelColumn.learn(rows, *problem_type, **options))]
+
+
 def test_label_doubts_labels_that_differ_only_in_case() -> None:
-    (doubt,) = label_doubts(LabelColumn.learn(["Good", "good", "bad"]))
+    (doubt,) = doubts(["Good", "good", "bad"])
     assert doubt.startswith("labels that differ only in case: Good, good;")
 
 
@@ -42,19 +46,16 @@ def test_label_doubts_labels_that_hold_another_one(
     rows: list[Any], problem_type: str | None, shown: str
 ) -> None:
     """The cells leave open whether they are one class, or divided by a second mark."""
-    (doubt,) = label_doubts(LabelColumn.learn(rows, problem_type))
+    (doubt,) = doubts(rows, problem_type)
     assert doubt.startswith(f"labels that may be several: {shown}; if they are, write their cells")
 
 
 @pytest.mark.parametrize("problem_type", [SINGLE_LABEL, MULTI_LABEL])
 def test_label_column_does_not_doubt_that_a_label_is_one(problem_type: str) -> None:
     names = ["New York", "York", "C", "C#", "A+", "A", "co-op", "co", "fun (a bit)", "fun", "***"]
-    assert not [*label_doubts(LabelColumn.learn(names, problem_type))]
-    assert not [*label_doubts(LabelColumn.learn(["fun#sad", "fun"], SINGLE_LABEL))], (
-        "the flag says so"
-    )
-    labels = LabelColumn.learn(["fun#sad", "fun"], label_names=["fun#sad", "fun"])
-    assert not [*label_doubts(labels)], "they were named"
+    assert not doubts(names, problem_type)
+    assert not doubts(["fun#sad", "fun"], SINGLE_LABEL), "the flag says so"
+    assert not doubts(["fun#sad", "fun"], label_names=["fun#sad", "fun"]), "they were named"
 
 
 @pytest.mark.parametrize(
@@ -80,14 +81,14 @@ def test_label_doubts_labels_that_look_alike(pair: str, shown: str) -> None:
     """Each would be a class; escapes show what the eye cannot tell."""
     first, second = pair.split(" ")
     names = sorted((first, second))
-    (doubt,) = label_doubts(LabelColumn.learn([first, second, "x"], SINGLE_LABEL))
+    (doubt,) = doubts([first, second, "x"], SINGLE_LABEL)
     assert doubt.startswith(f"labels that look alike: {shown};"), names
-    assert not [*label_doubts(LabelColumn.learn([first, "x"], SINGLE_LABEL))]
+    assert not doubts([first, "x"], SINGLE_LABEL)
 
 
 @pytest.mark.parametrize("blanks", ["ice\xa0cream", "ice  cream", "ice\u3000cream", "ice\tcream"])
 def test_label_doubts_labels_that_differ_in_blanks(blanks: str) -> None:
-    (doubt,) = label_doubts(LabelColumn.learn([blanks, "ice cream", "x"], SINGLE_LABEL))
+    (doubt,) = doubts([blanks, "ice cream", "x"], SINGLE_LABEL)
     assert "labels that look alike" in doubt
     assert repr(blanks) in doubt or ascii(blanks) in doubt
 
@@ -95,12 +96,12 @@ def test_label_doubts_labels_that_differ_in_blanks(blanks: str) -> None:
 def test_label_column_takes_different_labels_for_different() -> None:
     names = ["1", "10", "-1", "0.1", "a", "\xe0", "a.", "C", "C#", "C++", "9007199254740993"]
     names += ["9007199254740992", "co-op", "coop", "\u5317\u4eac", "\u6771\u4eac"]
-    assert not [*label_doubts(LabelColumn.learn(names, SINGLE_LABEL))]
+    assert not doubts(names, SINGLE_LABEL)
 
 
 def test_label_column_says_that_lists_of_one_item_are_sets() -> None:
     rows = [["pos"], ["neg"], []]
-    (doubt,) = label_doubts(LabelColumn.learn(rows))
+    (doubt,) = doubts(rows)
     assert doubt.startswith("labels in lists of one item each are read as sets; --problem_type sin")
-    assert not [*label_doubts(LabelColumn.learn(rows, MULTI_LABEL))], "it was asked for"
-    assert not [*label_doubts(LabelColumn.learn([*rows, ["pos", "neg"]]))]
+    assert not doubts(rows, MULTI_LABEL), "it was asked for"
+    assert not doubts([*rows, ["pos", "neg"]])
