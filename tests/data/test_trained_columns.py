@@ -8,7 +8,7 @@ import pytest
 from rows import write_csv
 
 from sase_hf.data.arguments import DataArguments, PairArguments
-from sase_hf.data.splits import load_pairs, load_rows
+from sase_hf.data.splits import Rows, load_pairs, load_rows
 from sase_hf.data.trained_columns import ROWS_NAME, warn_of_learned_rows
 
 NEWS = [
@@ -27,17 +27,21 @@ def checkpoint(tmp_path: Path) -> Path:
     return folder
 
 
+def load(folder: Path, rows: list[dict[str, str]], checkpoint: Path, **flags: Any) -> Rows:
+    """Read rows to predict by a checkpoint."""
+    path = write_csv(folder / "test.csv", rows)
+    arguments = DataArguments(test_file=str(path), label_names=["sad", "glad"], **flags)
+    return load_rows(arguments, checkpoint=str(checkpoint))
+
+
 @pytest.mark.parametrize("folder", [".", ".."])
 def test_load_rows_reads_the_columns_of_the_training(
     folder: str, checkpoint: Path, tmp_path: Path
 ) -> None:
     """The usual names would choose `body` and `class`."""
-    path = write_csv(tmp_path / "test.csv", NEWS)
-    arguments = DataArguments(test_file=str(path), label_names=["sad", "glad"])
-    task = load_rows(arguments, checkpoint=str(checkpoint / folder))
+    task = load(tmp_path, NEWS, checkpoint / folder)
     assert (task.text_columns, task.label_columns) == (("headline",), ("mood",))
-    arguments.text_column_names = ["body"]
-    asked = load_rows(arguments, checkpoint=str(checkpoint / folder))
+    asked = load(tmp_path, NEWS, checkpoint / folder, text_column_names=["body"])
     assert asked.text_columns == ("body",), "a flag wins"
 
 
@@ -45,9 +49,7 @@ def test_load_rows_reads_the_columns_of_the_training_in_another_case(
     checkpoint: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     rows = [{name.upper(): value for name, value in row.items()} for row in NEWS]
-    path = write_csv(tmp_path / "test.csv", rows)
-    arguments = DataArguments(test_file=str(path), label_names=["sad", "glad"])
-    task = load_rows(arguments, checkpoint=str(checkpoint))
+    task = load(tmp_path, rows, checkpoint)
     assert (task.text_columns, task.label_columns) == (("HEADLINE",), ("MOOD",))
     assert "does not have" not in caplog.text
 
@@ -55,18 +57,19 @@ def test_load_rows_reads_the_columns_of_the_training_in_another_case(
 def test_load_rows_says_that_the_column_of_the_training_is_missing(
     checkpoint: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = write_csv(tmp_path / "test.csv", [{"text": "Rain."}, {"text": "Sun."}])
-    arguments = DataArguments(test_file=str(path), label_names=["sad", "glad"])
-    assert load_rows(arguments, checkpoint=str(checkpoint)).text_columns == ("text",)
-    assert f"trained on headline, which {path} does not have; --text_column" in caplog.text
+    rows = [{"text": "Rain."}, {"text": "Sun."}]
+    assert load(tmp_path, rows, checkpoint).text_columns == ("text",)
+    assert (
+        f"trained on headline, which {tmp_path / 'test.csv'} does not have; --text_column"
+        in caplog.text
+    )
 
 
 def test_load_rows_reads_a_column_of_the_training_with_a_comma(tmp_path: Path) -> None:
     name = "What was good, and why?"
     (tmp_path / ROWS_NAME).write_text(json.dumps({"text_column_names": [name]}), encoding="utf-8")
-    path = write_csv(tmp_path / "test.csv", [{name: "The soup."}, {name: "The bread."}])
-    arguments = DataArguments(test_file=str(path), label_names=["sad", "glad"])
-    assert load_rows(arguments, checkpoint=str(tmp_path)).text_columns == (name,)
+    rows = [{name: "The soup."}, {name: "The bread."}]
+    assert load(tmp_path, rows, tmp_path).text_columns == (name,)
 
 
 def test_load_rows_of_a_training_finds_its_own_columns(checkpoint: Path, tmp_path: Path) -> None:
