@@ -91,10 +91,8 @@ def next_commands(model: str, outcome: dict[str, Any], data: DataArguments) -> I
         if file is not None:
             flags = ["--file", file, "--select=random"]
             flags += ["--text_column_names", ",".join(outcome["text_columns"])]
-            # Some rows may have no label, which are read where labels are not.
-            labels = data.label_column_name if data.drop_unlabelled is None else ""
-            if labels is not None:
-                flags += ["--label_column_name", labels]
+            if data.label_column_name is not None:
+                flags += ["--label_column_name", data.label_column_name]
         yield shlex.join([*program(), "visualize", model, *flags, "--output=page.html"])
     line = shlex.join(["printf", "\\t".join(texts) + "\\n"])
     yield f"{line} | {shlex.join([*program(), 'predict', model])}"

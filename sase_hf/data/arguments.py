@@ -99,8 +99,6 @@ class PredictionArguments(SourceArguments):
 class DataArguments(PredictionArguments):
     """The rows of a task with labels."""
 
-    advises_flags: ClassVar[bool] = True  # whether the command of an error has `drop_unlabelled`
-
     unlabelled_file: list[str] | None = flag(
         "Files of more texts, whose labels are not read: a new model of single texts takes words "
         "and word vectors from them, too."
@@ -111,7 +109,8 @@ class DataArguments(PredictionArguments):
         "training rows."
     )
     label_column_name: str | None = flag(
-        'The column of labels, or several columns of 0 and 1 that are labels: "fun,sad,angry". By '
+        'The column of labels, or several columns that are labels: "fun,sad,angry". They hold 0 '
+        "and 1, or fractions that sum to 1, the probabilities to learn. By "
         'default found by its usual name or by its values; "" ignores the labels of rows to '
         "predict."
     )
@@ -135,11 +134,8 @@ class DataArguments(PredictionArguments):
         "The labels in id order; by default in the order that the data give. Needed where there is "
         "no train split."
     )
-    drop_unlabelled: bool | None = flag(
-        "Leave out rows without a label, which are refused by default. In a multi-label problem, "
-        "false reads them as rows to which no label applies.",
-        nargs="?",
-        const=True,
+    label_separator: str | None = flag(
+        'What stands between several labels of one cell, such as ";".'
     )
 
 

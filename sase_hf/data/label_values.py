@@ -12,15 +12,6 @@ from .tokenizer import text_fault
 
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+\.0*")  # pandas writes it so beside missing cells
-_PLAIN_NUMBER = re.compile(r"\+?[0-9]+(\.[0-9]*)?")
-_DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
-_COMMA_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+")
-_TRUE = {"1", "1.0", "true", "yes"}
-_FALSE = {"0", "0.0", "false", "no"}
-_LIKE_MISSING = {
-    *("nan", "null", "none", "na", "n/a", "n.a.", "#n/a", "<na>", "nat", "?"),
-    *("#div/0!", "#num!", "#value!", "inf", "infinity"),
-}
 MAX_LISTED = 20
 
 
@@ -45,11 +36,6 @@ def given_labels(values: Sequence[object], names: Sequence[str] = ()) -> list[ob
     return labels
 
 
-def is_like_missing(text: str) -> bool:
-    """Return whether a text is what programs write where a value is missing."""
-    return text.lstrip("+-").casefold() in _LIKE_MISSING
-
-
 def class_name(value: object) -> str:
     """Return the name of a label, without blanks around it; ValueError if it cannot be one."""
     if isinstance(value, bool):
@@ -70,23 +56,15 @@ def class_name(value: object) -> str:
     return name
 
 
-def looks(text: str) -> str:
-    """Return the same text for all that look alike, so that typing errors are found.
+def letters_and_digits(text: str) -> str:
+    """Return one form for all texts that differ only in signs, case or Unicode form.
 
-    Equal are capital and small letters, composed and other forms of a character, quotation marks,
-    dashes, and spellings of a number; invisible characters count for nothing, any blanks for one.
+    A text without letters and digits, such as an emoji, is its own form, and a number its value.
     """
-    if not text.isascii():
-        shown = regex.sub(r"[\p{Pd}\u2212]", "-", text)
-        shown = regex.sub(r"[\u2018-\u201b\u2032\u00b4]", "'", shown)
-        shown = regex.sub(r"[\u201c-\u201f\u2033\u00ab\u00bb]", '"', shown)
-        text = regex.sub(r"[\p{Cf}\p{DI}]", "", shown)
-        text = unicodedata.normalize("NFKC", text.casefold())
-    form = " ".join(text.casefold().replace("`", "'").split())
-    if _PLAIN_NUMBER.fullmatch(form):
-        whole, _, decimals = form.lstrip("+").partition(".")
-        form = f"{whole.lstrip('0') or '0'}.{decimals.rstrip('0')}"
-    return form
+    form = unicodedata.normalize("NFKC", text).casefold()
+    if NUMBER.fullmatch(form):
+        return str(float(form))
+    return regex.sub(r"[^\p{L}\p{M}\p{N}\p{So}]", "", form) or text
 
 
 def is_number(value: object) -> bool:
@@ -96,28 +74,10 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def numbers_with_commas(text: str) -> list[str]:
-    """Return the numbers that a text means if its comma is decimal, or one between thousands."""
-    numbers = []
-    if _DECIMAL_COMMA.fullmatch(text):
-        numbers.append(text.replace(",", "."))
-    if _COMMA_THOUSANDS.fullmatch(text):
-        numbers.append(text.replace(",", ""))
-    return numbers
-
-
 def truth_of(value: object) -> bool | None:
-    """Return the truth that a cell spells, such as 1 or "no"; None if it spells none."""
+    """Return the truth that a cell of 0 or 1 holds; None if it holds neither."""
     text = str(value).strip().lower()
-    if text in _TRUE:
-        return True
-    return False if text in _FALSE else None
-
-
-def written(name: str) -> str:
-    """Return a name in quotes, with escapes where it could be taken for one that looks alike."""
-    is_usual = unicodedata.is_normalized("NFKC", name)
-    return repr(name) if is_usual else ascii(name)
+    return {"0": False, "0.0": False, "1": True, "1.0": True}.get(text)
 
 
 def listed(names: Sequence[str]) -> str:

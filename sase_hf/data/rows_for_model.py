@@ -8,12 +8,6 @@ from .arguments import RATIONALE, DataArguments
 from .splits import Rows, load_rows
 
 
-class _FileArguments(DataArguments):
-    """Rows whose command has no flag for those without a label."""
-
-    advises_flags = False
-
-
 def rows_for_model(
     checkpoint: str,
     model: PreTrainedModel,
@@ -30,7 +24,7 @@ def rows_for_model(
     fit the model.
     """
     rows = load_rows(
-        _FileArguments(
+        DataArguments(
             test_file=file,
             text_column_names=text_column_names,
             label_column_name=label_column_name,

@@ -7,7 +7,7 @@ CSV file are counted as a spreadsheet does, other rows from 0.
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, compress
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
@@ -22,7 +22,7 @@ from datasets import (
 )
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
-from ..models.answers import MULTI_LABEL, REGRESSION, Answers
+from ..models.answers import REGRESSION, Answers
 from ..models.checked_model import first_places, readable
 from ..utils.errors import refusal
 from ..utils.text import one_line
@@ -30,8 +30,7 @@ from .arguments import MAX_SAMPLES, DataArguments, PairArguments, SourceArgument
 from .columns import FLAGS, MARKS, SPAN_COLUMNS, find_columns, find_pair, finds_labels_by_values
 from .corrections import open_corrections, warn_of_lost_corrections, with_corrections
 from .held_out import hold_out
-from .label_cells import CellFault
-from .label_values import is_unlabelled, truth_of
+from .label_values import is_number, is_unlabelled
 from .labels import EncodedLabel, LabelColumn
 from .phrases import without_wrong_reasons
 from .rationales import Span, marked_tokens, parse_spans
@@ -57,6 +56,7 @@ logger = logging.getLogger(__name__)
 
 TRANSLATION = "translation"
 NO_DIGESTS = np.empty(0, dtype=np.uint64)
+SHOWN_ROWS = 3  # of those left out
 
 
 @dataclass(frozen=True)
@@ -285,30 +285,24 @@ def _limited(
 
 
 def _label_cells(split: StoredSplit, columns: Sequence[str]) -> list[object]:
-    """Return a cell for each row: None without a label, a list of names for several columns."""
+    """Return a cell for each row: None without a label, of several columns a tuple of numbers."""
     if not columns or any(name not in split.column_names for name in columns):
         return [None] * split.num_rows
     if len(columns) == 1:
         return split.labels[columns[0]]
-    cells_of_columns = [split.labels[name] for name in columns]
-    names_of_rows: list[object] = []
-    for row, cells in enumerate(zip(*cells_of_columns, strict=True)):
-        truths = []
+    rows: list[object] = []
+    for row, cells in enumerate(zip(*(split.labels[name] for name in columns), strict=True)):
         for name, cell in zip(columns, cells, strict=True):
-            truth = truth_of(cell)
-            if truth is None and not is_unlabelled(cell):
+            if not (is_number(cell) or isinstance(cell, bool) or is_unlabelled(cell)):
                 raise split.cell_error(
                     row,
                     name,
-                    f"{cell!r} is not 0 or 1, true or false, yes or no, as in each of several "
-                    "columns of labels",
+                    f"{cell!r} is not a number; several columns of labels hold 0 and 1, or "
+                    "fractions that sum to 1",
                 )
-            truths.append(truth)
-        if None in truths:
-            names_of_rows.append(None)
-        else:
-            names_of_rows.append(list(compress(columns, truths)))
-    return names_of_rows
+        is_missing = any(map(is_unlabelled, cells))
+        rows.append(None if is_missing else tuple(float(cell) for cell in cells))
+    return rows
 
 
 def _learn(
@@ -320,11 +314,13 @@ def _learn(
     are_known = arguments.label_names or class_names or arguments.problem_type == REGRESSION
     if split.name != "train" and not are_known:
         raise refusal("there is no train split to learn from", "list the --label_names")
-    try:
-        return LabelColumn.learn(cells, arguments.problem_type, arguments.label_names, class_names)
-    except CellFault as fault:
-        row, reason = fault.args
-        raise split.cell_error(row, column, str(reason)) from None
+    return LabelColumn.learn(
+        cells,
+        arguments.problem_type,
+        arguments.label_names,
+        class_names,
+        arguments.label_separator,
+    )
 
 
 def _without_foreign_labels(
@@ -348,30 +344,49 @@ def _checked(
     arguments: DataArguments,
 ) -> Dataset:
     """Check every row of a split and give its columns their standard names and types."""
-    encoded = _encoded_labels(split, cells, columns, labels, arguments)
     texts = dict(zip(columns.texts, TEXT_COLUMNS, strict=False))
-    unlabelled = [row for row, label in enumerate(encoded) if label is None]
-    if split.name == "test" and len(unlabelled) == split.num_rows:
-        return _with_spans(split.named_texts(texts), split, columns, ())
-    if labels.kind == MULTI_LABEL and arguments.drop_unlabelled is False:
-        for row in unlabelled:
-            encoded[row] = [0.0] * len(labels.names)
-        unlabelled = []
-    _check_unlabelled(split, cells, unlabelled, columns, labels, arguments)
-    rows = split.named_texts(texts, left_out=set(unlabelled))
-    if labels.soft:
-        if split.name == "train":
-            rows = with_column(rows, PROBABILITIES, encoded)
-        encoded = [None if shares is None else int(np.argmax(shares)) for shares in encoded]
-    rows = with_column(rows, "label", encoded, labels.feature)
-    if unlabelled:
-        where = one_line(split.title)
-        logger.warning("left %d rows without a label out of %s", len(unlabelled), where)
-    rows = _with_spans(rows, split, columns, set(unlabelled))
+    left_out = set(chain.from_iterable(map(split.rows_without_text, columns.texts)))
+    known = () if labels.kind == REGRESSION else labels.names
+    is_unread = split.name == "test" and all(is_unlabelled(cell, known) for cell in cells)
+    encoded: list[EncodedLabel | None] = [None] * split.num_rows
+    if not is_unread:
+        encoded = _encoded_labels(split, cells, columns, labels, arguments)
+        left_out |= {row for row, label in enumerate(encoded) if label is None}
+    _count_left_out(split, left_out, columns)
+    rows = split.named_texts(texts, left_out=left_out)
+    if not is_unread:
+        if labels.soft:
+            if split.name == "train":
+                rows = with_column(rows, PROBABILITIES, encoded)
+            encoded = [None if shares is None else int(np.argmax(shares)) for shares in encoded]
+        rows = with_column(rows, "label", encoded, labels.feature)
+    rows = _with_spans(rows, split, columns, left_out)
     if split.name == "train":
         for name, places in split.places().items():
             rows = with_column(rows, name, places)
-    return rows.select(np.setdiff1d(np.arange(split.num_rows), unlabelled))
+    if not left_out:
+        return rows
+    return rows.select(np.setdiff1d(np.arange(split.num_rows), [*left_out]))
+
+
+def _count_left_out(split: StoredSplit, left_out: Collection[int], columns: Columns) -> None:
+    """Log how many rows are left out; ValueError if these are more than half of the rows."""
+    if not left_out:
+        return
+    numbers = split.places()["row"]
+    first = ", ".join(str(numbers[row]) for row in sorted(left_out)[:SHOWN_ROWS])
+    note = (
+        f"{len(left_out):,} of {split.num_rows:,} rows of {one_line(split.title)} have no text or "
+        f"no label and are left out; the first: {first}"
+    )
+    if 2 * len(left_out) > split.num_rows:
+        raise refusal(
+            note,
+            f"name other columns with {FLAGS}, which are now "
+            f"{','.join(columns.texts)} and {','.join(columns.labels) or '(none)'}",
+        )
+    split.source = {**split.source, "left_out": len(left_out)}
+    logger.warning(note)
 
 
 def _corrected(
@@ -384,12 +399,11 @@ def _corrected(
     them, or have the form of the training rows.
     """
     origins: dict[str, Origin] = {}
-    labels_of_page = replace(labels, reads_names=True)
     digests = [NO_DIGESTS]
     for number, path in enumerate(arguments.corrections_file or [], start=1):
         split, own = open_corrections(path, len(columns.texts), arguments)
         cells = _label_cells(split, own.labels)
-        rows = _checked(split, cells, own, labels_of_page, arguments)
+        rows = _checked(split, cells, own, labels, arguments)
         splits = with_corrections(splits, rows, labels.answers)
         origins[numbered("corrections", number)] = {**split.source, "rows": rows.num_rows}
         digests.append(text_digests(rows, TEXT_COLUMNS[: len(columns.texts)]))
@@ -417,28 +431,6 @@ def _encoded_labels(
     return encoded
 
 
-def _check_unlabelled(
-    split: StoredSplit,
-    cells: list[object],
-    unlabelled: Sequence[int],
-    columns: Columns,
-    labels: LabelColumn,
-    arguments: DataArguments,
-) -> None:
-    """Raise ValueError for the first row without a label, or where no other row is left."""
-    column = ",".join(columns.labels)
-    if unlabelled and not arguments.drop_unlabelled:
-        row = unlabelled[0]
-        ways_out = _ways_to_label(cells[row], labels, arguments)
-        raise split.cell_error(
-            row,
-            column,
-            f"{cells[row]!r} is not a label; {ways_out}{_advice_to_predict(split, arguments)}",
-        )
-    if len(unlabelled) == split.num_rows:
-        raise refusal(f"{split.title} has no row with a label in {column!r}", "leave it out")
-
-
 def _advice_to_predict(split: StoredSplit, arguments: DataArguments) -> str:
     """Return what to do about labels of rows to predict; nothing if the run also learns."""
     # If there are rows to learn from, the flag would leave out their labels, too.
@@ -447,25 +439,10 @@ def _advice_to_predict(split: StoredSplit, arguments: DataArguments) -> str:
     return "; to predict without labels, add --label_column_name ''"
 
 
-def _ways_to_label(cell: object, labels: LabelColumn, arguments: DataArguments) -> str:
-    """Return what can be done about a cell without a label."""
-    ways = "label the row"
-    if labels.kind == MULTI_LABEL:
-        ways += ", with [] if none of the labels applies"
-    if not arguments.advises_flags:
-        return ways
-    if labels.kind == MULTI_LABEL:
-        ways += " (--drop_unlabelled false reads all such cells so)"
-    ways += ", or leave all such rows out with --drop_unlabelled"
-    if labels.kind != REGRESSION and str(cell).strip() == "-":
-        ways += "; if '-' is a class, list it in --label_names, with all others"
-    return ways
-
-
 def _is_known(cell: object, labels: LabelColumn) -> bool:
     """Return whether a cell holds a label of the model."""
     try:
-        return labels.encode(cell) is not None
+        return not is_unlabelled(cell) and labels.encode(cell) is not None
     except ValueError:
         return False
 

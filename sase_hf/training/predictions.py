@@ -32,7 +32,7 @@ def write_predictions(
     left out, have the columns `text`, `text_pair` and `label`.
     """
     source = arguments.file_of("test")
-    if getattr(arguments, "drop_unlabelled", False):
+    if "left_out" in rows.sources["test"]:
         source = None
     is_table = source is not None and source.lower().endswith(_TABLES)
     if is_table:

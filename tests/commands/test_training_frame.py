@@ -21,7 +21,7 @@ LABELS = ["good", "bad", "good", ""] * 6
 @pytest.mark.parametrize(
     ("name", "labels", "options"),
     [
-        ("text", LABELS, {"drop_unlabelled": True}),
+        ("text", LABELS, {}),
         ("text", ["x", "y"] * 12, {"label_column_name": "label"}),
         ("What was good, and why?", ["x", "y"] * 12, {}),
     ],

@@ -96,20 +96,6 @@ def test_report_advises_unlabelled_texts_where_a_model_reads_them(
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("", None),
-        ("--drop_unlabelled", True),
-        ("--drop_unlabelled=true", True),
-        ("--drop_unlabelled false", False),
-    ],
-)
-def test_drop_unlabelled_needs_no_value(words: str, expected: bool | None) -> None:
-    task = parse_arguments(LabelTask, ["--do_eval", *words.split()])
-    assert task.arguments.data.drop_unlabelled is expected
-
-
-@pytest.mark.parametrize(
     ("words", "more", "rare"),
     [
         ("", "train on more rows, or with --word_vectors", "try --class_weights balanced"),
@@ -180,11 +166,12 @@ def test_training_on_soft_labels_that_are_sure_is_training_on_labels(tmp_path: P
     options = {"validation_fraction": 0.25, "do_eval": True, "report": True, "calibrate": True}
     options |= {"class_weights": "balanced", "label_smoothing": 0.1, "num_train_epochs": 1}
     rows = review_rows(40)
-    sure = [{**row, "label": {name: float(name == row["label"]) for name in STARS}} for row in rows]
-    for name, own in (("hard", rows), ("soft", sure)):
+    sure = [{"text": row["text"], **{x: float(x == row["label"]) for x in STARS}} for row in rows]
+    columns = {"label_column_name": ",".join(STARS), "problem_type": "single_label_classification"}
+    for name, own, more in (("hard", rows, {}), ("soft", sure, columns)):
         file = str(tmp_path / f"{name}.parquet")
         Dataset.from_list(own).to_parquet(file)
-        train_tiny(tmp_path / name, train_file=file, **options)
+        train_tiny(tmp_path / name, train_file=file, **options, **more)
     torch.testing.assert_close(weights(tmp_path / "soft"), weights(tmp_path / "hard"))
 
 

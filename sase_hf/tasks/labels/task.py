@@ -13,7 +13,7 @@ from datasets import Dataset
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from ...data.arguments import DataArguments
-from ...data.label_doubts import label_doubts
+from ...data.labels import label_doubts
 from ...data.rationales import RationaleCollator, count_marked
 from ...data.sources import Origin
 from ...data.splits import Rows, load_rows
@@ -272,8 +272,8 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
         if num_marked is not None:
             num_rows = setup.tokens["train"].num_rows
             yield f"rationale: {num_marked:,} of {num_rows:,} training rows"
-        if self.arguments.run.do_train:
-            yield from label_doubts(labels, self.arguments.data.drop_unlabelled)
+        if self.arguments.run.do_train and not self.arguments.data.label_names:
+            yield from label_doubts(names)
 
     def trainer_options(self, setup: TrainingSetup) -> dict[str, Any]:
         """Return the metrics that were asked for or that fit, and what reads the marks."""
