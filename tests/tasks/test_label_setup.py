@@ -167,7 +167,10 @@ def test_training_on_soft_labels_that_are_sure_is_training_on_labels(tmp_path: P
     options |= {"class_weights": "balanced", "label_smoothing": 0.1, "num_train_epochs": 1}
     rows = review_rows(40)
     sure = [{"text": row["text"], **{x: float(x == row["label"]) for x in STARS}} for row in rows]
-    columns = {"label_column_name": ",".join(STARS), "problem_type": "single_label_classification"}
+    columns = {
+        "label_column_name": ",".join(sorted(STARS)),
+        "problem_type": "single_label_classification",
+    }
     for name, own, more in (("hard", rows, {}), ("soft", sure, columns)):
         file = str(tmp_path / f"{name}.parquet")
         Dataset.from_list(own).to_parquet(file)

@@ -21,6 +21,7 @@ from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from ...data.arguments import columns_in
 from ...data.columns import LABELS, PAIRS, TEXTS
 from ...data.label_values import class_name
+from ...data.labels import check_classes
 from ...data.sources import TEXT_COLUMNS, usual_form
 from ...data.tokenizer import text_fault
 from ...models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL
@@ -94,6 +95,8 @@ def rows_to_fit(
     names_of_columns = list(getattr(labels, "columns", []))
     if learns_labels:
         known = _known_labels(values, names_of_columns)
+        if not known.is_matrix and "problem_type" not in entries:
+            check_classes(known.names, len(values), "set the problem_type if each is a class")
         named["problem_type"] = MULTI_LABEL if known.are_several else SINGLE_LABEL
     else:
         _check_numbers(values)
@@ -118,7 +121,7 @@ def _labelled(
     """Return the columns of N texts, of a table those of `names`, and N labels."""
     columns = _text_columns(texts, names)
     if len(columns) <= len(TEXT_COLUMNS):  # of more columns, those of the texts are looked for
-        _check_texts(columns)
+        _check_texts(columns, may_lack=True)
     return columns, _label_values(labels, len(next(iter(columns.values()), [])))
 
 
@@ -201,11 +204,11 @@ def rows_to_read(texts: Any, names: Sequence[str]) -> list[list[str]]:
     return [list(row) for row in zip(*columns.values(), strict=True)]
 
 
-def _check_texts(columns: Mapping[str, Sequence[Any]]) -> None:
-    """Raise ValueError for the first row in which a column holds no text."""
+def _check_texts(columns: Mapping[str, Sequence[Any]], *, may_lack: bool = False) -> None:
+    """Raise ValueError for the first row in which a column holds no text, or None where it may."""
     for number, row in enumerate(zip(*columns.values(), strict=True)):
         for name, text in zip(columns, row, strict=True):
-            if isinstance(text, str):
+            if isinstance(text, str) or (may_lack and text is None):
                 continue
             if name in TEXT_COLUMNS:
                 raise _no_text(number, text)
@@ -269,7 +272,7 @@ def _text_columns(given: Any, names: Sequence[Any]) -> dict[str, list[Any]]:
 def _columns_of_list(given: Any) -> dict[str, list[Any]]:
     if _is_path(given) or isinstance(given, bytes | Mapping) or not isinstance(given, Iterable):
         raise refusal(f"the texts are {given!r:.80}, a {type(given).__name__}", WAYS_TO_GIVE_TEXTS)
-    rows: list[list[str]] = []
+    rows: list[list[Any]] = []
     for number, value in enumerate(_plain(given)):
         row = list(value) if isinstance(value, list | tuple) else [value]
         if not 1 <= len(row) <= len(TEXT_COLUMNS):
@@ -279,7 +282,7 @@ def _columns_of_list(given: Any) -> dict[str, list[Any]]:
                 f"text {number} (counted from 0) is {value!r:.80}, the first is {rows[0]!r:.80}",
                 "give single texts only, or pairs only",
             )
-        rows.append(row)
+        rows.append([None if _is_no_value(text) else text for text in row])
     columns = zip(*rows, strict=True)
     return {name: list(texts) for name, texts in zip(TEXT_COLUMNS, columns, strict=False)}
 
@@ -310,7 +313,7 @@ def _holds_times(values: Any) -> bool:
 
 
 def _label_values(labels: Any, num_rows: int) -> list[Any]:
-    """Return N labels; ValueError if one is missing, or their number is not that of the texts."""
+    """Return N labels, None for a missing one; ValueError if there are not as many as texts."""
     if isinstance(labels, str | bytes | Mapping) or not isinstance(labels, Iterable):
         raise refusal(f"the labels are {labels!r:.80}", "give a list with a label for each text")
     values = _plain(_one_dimension(labels))
@@ -321,6 +324,7 @@ def _label_values(labels: Any, num_rows: int) -> list[Any]:
             f"there are {num_rows:,} texts, but {len(values):,} labels",
             "give a label for each text",
         )
+    values = [None if _is_missing(value) else value for value in values]
     _check_labels(values)
     return values
 
@@ -334,26 +338,21 @@ def _one_dimension(labels: Any) -> Any:
 
 
 def _check_labels(values: Sequence[Any]) -> None:
-    """Raise ValueError for a label that is missing, or if only some rows have lists of labels."""
-    are_several = isinstance(values[0], SEVERAL)
+    """Raise ValueError if only some rows have lists of labels, or a list holds a missing one."""
+    are_several = _are_several(values)
+    first = next((value for value in values if value is not None), None)
     for number, value in enumerate(values):
-        if isinstance(value, SEVERAL) != are_several:
+        if value is not None and isinstance(value, SEVERAL) != are_several:
             raise refusal(
-                f"label {number} (counted from 0) is {value!r:.80}, the first is {values[0]!r:.80}",
+                f"label {number} (counted from 0) is {value!r:.80}, the first is {first!r:.80}",
                 "give each text one label, or each a list of labels",
             )
-        for item in value if are_several else [value]:
-            if not _is_missing(item):
-                continue
-            if are_several:
+        for item in value if isinstance(value, SEVERAL) else ():
+            if _is_missing(item):
                 raise refusal(
                     f"label {number} (counted from 0) is {value!r:.80}, which holds {item!r}",
                     "leave it out of the list; a text without labels has an empty one",
                 )
-            raise refusal(
-                f"label {number} (counted from 0) is {value!r}",
-                "give the text a label, or leave it out",
-            )
 
 
 def _is_missing(value: object) -> bool:
@@ -378,7 +377,7 @@ def _check_numbers(values: Sequence[Any]) -> None:
 
 def _are_several(values: Sequence[object]) -> bool:
     """Return whether labels are several for each text."""
-    return isinstance(values[0], SEVERAL)
+    return isinstance(next((x for x in values if x is not None), None), SEVERAL)
 
 
 def _check_columns_of_labels(labels: Any, learnt: Sequence[Any]) -> None:
@@ -399,6 +398,9 @@ def _known_labels(values: Sequence[Any], names_of_columns: Sequence[Any] = ()) -
     """
     are_several = _are_several(values)
     is_matrix = are_several and _is_matrix(values)
+    if len(names_of_columns) > 1 and not is_matrix:
+        _refuse_columns(values, names_of_columns)
+    values = [value for value in values if value is not None]
     if is_matrix:
         found: list[Any] = list(names_of_columns) or list(range(len(values[0])))
     else:
@@ -423,12 +425,23 @@ def _known_labels(values: Sequence[Any], names_of_columns: Sequence[Any] = ()) -
     return _Known(found, list(first), are_several, is_matrix)
 
 
+def _refuse_columns(rows: Sequence[Any], names: Sequence[Any]) -> None:
+    """Raise ValueError for the first cell of a table of labels (N, C) that is not 0 or 1."""
+    for row in rows:
+        for name, cell in zip(names, row, strict=True):
+            if not isinstance(cell, int | float) or cell not in (0, 1):
+                raise refusal(
+                    f"the column {name!r} of the labels holds {cell!r:.80}",
+                    "give one column of labels, or columns that hold 0 and 1",
+                )
+
+
 def _is_matrix(rows: Sequence[Any]) -> bool:
     """Return whether rows are those of a matrix (N, C) of 0 and 1, with C above 1.
 
     As lists of the labels 0 and 1, each row would repeat a label, or have both.
     """
-    num_columns = len(rows[0])
+    num_columns = len(rows[0] or ())
     for row in rows:
         if not isinstance(row, list | tuple) or len(row) != num_columns:
             return False
@@ -480,10 +493,10 @@ def _dataset(columns: Mapping[str, list[Any]], values: list[Any], known: _Known 
         cells: list[Any] = [np.flatnonzero(row).tolist() for row in values]
         features[LABEL] = List(feature)
     elif known.are_several:
-        cells = [[_id_of(value, ids) for value in row] for row in values]
+        cells = [None if row is None else [_id_of(value, ids) for value in row] for row in values]
         features[LABEL] = List(feature)
     else:
-        cells = [_id_of(value, ids) for value in values]
+        cells = [None if value is None else _id_of(value, ids) for value in values]
         features[LABEL] = feature
     with _naming_row(columns):
         return Dataset.from_dict({**columns, LABEL: cells}, features=Features(features))

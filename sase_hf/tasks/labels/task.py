@@ -1,6 +1,7 @@
 """Labels, sets of labels or numbers, for texts and pairs of texts."""
 
 import argparse
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,11 +28,13 @@ from ...training.arguments import OWN_VECTORS, EncoderArguments, RunArguments, w
 from ...training.task import ModelAndTokenizer, Predictions, TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
 from ...utils.errors import refusal
-from ...utils.text import Table
+from ...utils.text import Table, one_line
 from ..encoder import EncoderTask
 from .calibration import calibrate, leave_to_fit, weigh_words
 from .predictions import predicted_labels
 from .report_page import write_report
+
+logger = logging.getLogger(__name__)
 
 MAX_ROUNDING = 0.01  # of numbers to learn, as a share of their deviation
 
@@ -273,7 +276,8 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
             num_rows = setup.tokens["train"].num_rows
             yield f"rationale: {num_marked:,} of {num_rows:,} training rows"
         if self.arguments.run.do_train and not self.arguments.data.label_names:
-            yield from label_doubts(names)
+            for doubt in label_doubts(names):
+                logger.warning(one_line(doubt))
 
     def trainer_options(self, setup: TrainingSetup) -> dict[str, Any]:
         """Return the metrics that were asked for or that fit, and what reads the marks."""
