@@ -262,11 +262,14 @@ def test_classifier_names_the_parameter_it_refuses(options: Any, message: str) -
         tiny(**options).fit(TEXTS, STARS)
 
 
-def test_classifier_needs_two_classes_and_texts_to_read() -> None:
+def test_classifier_needs_two_classes() -> None:
     with pytest.raises(ValueError, match="at least 2"):
         tiny().fit(TEXTS, [1] * 60)
-    with pytest.raises(ValueError, match=r"row 3 \(counted from 0\) of the train rows, column 'te"):
-        tiny().fit([*TEXTS[:3], " ", *TEXTS[4:]], STARS)
+
+
+def test_classifier_leaves_out_texts_and_labels_that_are_missing() -> None:
+    fitted = tiny().fit([*TEXTS[:3], " ", *TEXTS[4:]], [*STARS[:-1], None])
+    assert fitted.record_["sources"]["train"]["left_out"] == 2
 
 
 @pytest.mark.parametrize("use", ["predict", "predict_proba", "explain", "save_pretrained"])
