@@ -347,7 +347,9 @@ def _checked(
     texts = dict(zip(columns.texts, TEXT_COLUMNS, strict=False))
     left_out = set(chain.from_iterable(map(split.rows_without_text, columns.texts)))
     known = () if labels.kind == REGRESSION else labels.names
-    is_unread = split.name == "test" and all(is_unlabelled(cell, known) for cell in cells)
+    is_unread = split.name == "test" and (
+        not columns.labels or all(is_unlabelled(cell, known) for cell in cells)
+    )
     encoded: list[EncodedLabel | None] = [None] * split.num_rows
     if not is_unread:
         encoded = _encoded_labels(split, cells, columns, labels, arguments)

@@ -71,7 +71,6 @@ def test_load_rows_counts_texts_that_differ_only_in_case_blanks_and_encoding(
         ("aabb", "single_label_classification"),
         ([["a"], ["a", "b"], ["b", "c"], ["a"]], "multi_label_classification"),
         ([0.5, 1.5, 2.5, 3.5], "regression"),
-        ([{"a": 1.0}, {"a": 0.9, "b": 0.1}, {"b": 1.0}, {"b": 1.0}], "single_label_classification"),
     ],
 )
 def test_load_rows_counts_texts_with_more_than_one_label(
