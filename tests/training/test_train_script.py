@@ -365,8 +365,8 @@ def test_predictions_read_no_labels_that_the_model_does_not_know(
     files = {"test_file": tmp_path / "new.csv", "output_dir": tmp_path / "out"}
     main(flags(**QUIET, model_name_or_path=trained, **files))
     header = (tmp_path / "out" / "predictions.csv").read_text().splitlines()[0]
-    scores = "scores_fine;scores_great;scores_poor"
-    assert header == f"text;category;predicted_label;confidence;{scores}"
+    scores = "scores_fine,scores_great,scores_poor"
+    assert header == f"text,category,predicted_label,confidence,{scores}"
 
 
 # A limit on the size of files stands for a full disk: no large file can be written any more.
