@@ -1,10 +1,16 @@
 """Tiny translation models whose every weight is random."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from sase_hf import RNNSearchConfig, RNNSearchForConditionalGeneration
+from sase_hf import (
+    RNNSearchConfig,
+    RNNSearchForConditionalGeneration,
+    build_translation_tokenizer,
+)
 
 KINDS = {"search": True, "encdec": False}  # RNNsearch and RNNencdec, by `has_attention`
 SIZES: dict[str, Any] = {
@@ -23,3 +29,12 @@ def tiny_translator(deviation: float = 0.8, **fields: Any) -> RNNSearchForCondit
         for parameter in model.parameters():
             parameter.normal_(0, deviation)
     return model
+
+
+def save_translator(folder: Path, texts: Sequence[str], **options: Any) -> tuple[Any, Any]:
+    """Save a model of the words of the texts; return it with its tokenizer."""
+    tokenizer = build_translation_tokenizer(texts)
+    model = tiny_translator(vocab_size=len(tokenizer))
+    model.save_pretrained(folder, **options)
+    tokenizer.save_pretrained(folder)
+    return model, tokenizer

@@ -15,7 +15,7 @@ import pytest
 from checkpoints import TEXTS, save_checkpoint
 from isolated import run_isolated
 from tiny import ON_BERT, tiny_model
-from tiny_translation import tiny_translator
+from tiny_translation import save_translator
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from sase_hf import (
@@ -170,9 +170,7 @@ def test_architecture_of_another_head_is_refused(load: Callable[[str], Any], cop
 
 
 def test_foreign_part_of_a_translator_is_refused(tmp_path: Path) -> None:
-    tokenizer = build_translation_tokenizer(TEXTS)
-    for part in (tiny_translator(vocab_size=len(tokenizer)), tokenizer):
-        part.save_pretrained(tmp_path)
+    save_translator(tmp_path, TEXTS)
     load_checkpoint(str(tmp_path))
     change(tmp_path / "config.json", lambda config: config.update(decoder_start_token_id=3))
     with pytest.raises(
@@ -309,9 +307,7 @@ def test_pipeline_compares_no_tokenizer_without_a_folder(saved: Path) -> None:
 
 
 def test_translation_pipeline_refuses_the_tokenizer_of_another_folder(tmp_path: Path) -> None:
-    tokenizer = build_translation_tokenizer(TEXTS)
-    for part in (tiny_translator(vocab_size=len(tokenizer)), tokenizer):
-        part.save_pretrained(tmp_path / "model")
+    save_translator(tmp_path / "model", TEXTS)
     build_translation_tokenizer(["other words"]).save_pretrained(tmp_path / "other")
     task: Any = "aligned-translation"
     pipeline(task, model=str(tmp_path / "model"))

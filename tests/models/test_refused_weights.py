@@ -15,7 +15,7 @@ from checkpoints import TEXTS, change_weights
 from isolated import run_isolated
 from safetensors.torch import load_file
 from tiny import tiny_model
-from tiny_translation import tiny_translator
+from tiny_translation import save_translator, tiny_translator
 from torch import Tensor
 from transformers import AutoModel, PreTrainedModel
 
@@ -23,7 +23,6 @@ from sase_hf import (
     SelfAttentiveForNLI,
     SelfAttentiveForSequenceClassification,
     build_tokenizer,
-    build_translation_tokenizer,
 )
 from sase_hf.models import FAMILIES
 from sase_hf.models.checked_files import checksum_lines
@@ -39,13 +38,11 @@ every_family = pytest.mark.parametrize("family", FAMILIES)
 
 
 def save_head(family: str, folder: Path, **options: Any) -> None:
-    tokenizer: Any
-    if family == "self_attentive":
-        tokenizer = build_tokenizer(TEXTS)
-        model: Any = tiny_model(SelfAttentiveForSequenceClassification, vocab_size=len(tokenizer))
-    else:
-        tokenizer = build_translation_tokenizer(TEXTS)
-        model = tiny_translator(vocab_size=len(tokenizer))
+    if family == "rnnsearch":
+        save_translator(folder, TEXTS, **options)
+        return
+    tokenizer = build_tokenizer(TEXTS)
+    model: Any = tiny_model(SelfAttentiveForSequenceClassification, vocab_size=len(tokenizer))
     model.save_pretrained(folder, **options)
     tokenizer.save_pretrained(folder)
 

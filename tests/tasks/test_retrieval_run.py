@@ -10,10 +10,10 @@ from checkpoints import script_main
 from rows import write_jsonl
 from runs import TINY_MODEL, read_lines
 from sentence_transformers import SentenceTransformer
-from tiny_translation import tiny_translator
+from tiny_translation import save_translator
 from tokenizers.processors import TemplateProcessing
 
-from sase_hf import build_tokenizer, build_translation_tokenizer
+from sase_hf import build_tokenizer
 from sase_hf.tasks import RetrievalTask
 from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
@@ -107,10 +107,7 @@ def test_rank_finds_the_documents_that_embed_wrote(
 def test_rank_translates_the_queries(trained: dict[str, Any], tmp_path: Path) -> None:
     """The translation ranks as if it had been the query."""
     model, folder = str(trained["folder"] / "run"), str(tmp_path / "translator")
-    words = build_translation_tokenizer(["the owl"])
-    translator = tiny_translator(vocab_size=len(words))
-    translator.save_pretrained(folder)
-    words.save_pretrained(folder)
+    translator, words = save_translator(tmp_path / "translator", ["the owl"])
     (translation,) = translate(translator, words, ["owl the"], batch_size=1, num_beams=5)
     options = ["--text_column_names", "document", "--output", str(tmp_path / "embedded.parquet")]
     script_main("embed")([model, str(trained["folder"] / "pairs.jsonl"), *options])
