@@ -32,7 +32,7 @@ def browser(chromium: Any) -> Any:
 
 
 @pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
+def tab(browser: Any) -> Iterator[Any]:
     with watched_tab(browser) as tab:
         yield tab
 
@@ -45,6 +45,13 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
 def save(folder: Path, head: Any = SelfAttentiveForSequenceClassification, **fields: Any) -> str:
     """Save a tiny model with the labels bad, fair and `<b>good</b>`, or those of pairs."""
     return save_tiny(folder, head, **{"problem_type": SINGLE_LABEL, **fields})
+
+
+@pytest.fixture
+def page(tab: Any, checkpoint: str) -> Any:
+    """Return a tab in which a classifier with one label a text is open."""
+    open_live_page(tab, checkpoint)
+    return tab
 
 
 def type_in(tab: Any, *texts: str) -> None:
@@ -80,6 +87,10 @@ def open_file(tab: Any, path: Path) -> None:
     tab.wait_for_selector("#scanning", state="hidden")
 
 
+def open_rows(tab: Any, folder: Path, rows: list[dict[str, Any]]) -> None:
+    open_file(tab, write_jsonl(folder / "rows.jsonl", rows))
+
+
 def opened_texts(tab: Any) -> list[list[str]]:
     """Return the texts of an opened file in the order in which the page shows them."""
     texts: list[list[str]] = tab.evaluate("opened.rows.map(row => row.texts)")
@@ -91,14 +102,11 @@ def remarks(tab: Any) -> str:
     return text
 
 
-def test_correction_is_a_row_that_training_reads(
-    tmp_path: Path, page: Any, checkpoint: str
-) -> None:
+def test_correction_is_a_row_that_training_reads(tmp_path: Path, page: Any) -> None:
     """Its marks are counted in code points, and its label is the name, whatever the page shows.
 
     What is no reason is left out of the text to learn from.
     """
-    open_live_page(page, checkpoint)
     text = f"{FAMILY} the soup e\u0301té\u202e \U0001f355 was not שלום good"
     type_in(page, text)
     page.click(".correct")
@@ -121,8 +129,7 @@ def test_correction_is_a_row_that_training_reads(
     assert train.features["label"].names[read["label"]] == "<b>good</b>"
 
 
-def test_words_that_follow_each_other_are_one_mark(page: Any, checkpoint: str) -> None:
-    open_live_page(page, checkpoint)
+def test_words_that_follow_each_other_are_one_mark(page: Any) -> None:
     type_in(page, "the soup was not good")
     page.click(".correct")
     for word in ("not", "good", "the"):
@@ -132,8 +139,7 @@ def test_words_that_follow_each_other_are_one_mark(page: Any, checkpoint: str) -
     assert row[RATIONALE_AGAINST] == []
 
 
-def test_second_correction_of_a_text_replaces_the_first(page: Any, checkpoint: str) -> None:
-    open_live_page(page, checkpoint)
+def test_second_correction_of_a_text_replaces_the_first(page: Any) -> None:
     assert page.is_hidden(".corrections")
     for label, word in ((1, "soup"), (2, "good")):
         type_in(page, TEXTS[0])
@@ -155,9 +161,8 @@ def test_second_correction_of_a_text_replaces_the_first(page: Any, checkpoint: s
     assert not page.locator(".words [data-mark=why]").count()
 
 
-def test_correction_is_kept_while_it_is_made(page: Any, checkpoint: str) -> None:
+def test_correction_is_kept_while_it_is_made(page: Any) -> None:
     """Whoever types on without the button loses nothing; who only looks corrects nothing."""
-    open_live_page(page, checkpoint)
     type_in(page, TEXTS[0])
     page.click(".correct")
     mark(page, "good")
@@ -167,11 +172,10 @@ def test_correction_is_kept_while_it_is_made(page: Any, checkpoint: str) -> None
 
 
 def test_article_cannot_be_corrected_until_it_shows_the_text_of_the_box(
-    tmp_path: Path, page: Any, checkpoint: str
+    tmp_path: Path, page: Any
 ) -> None:
     """Whether the text is of a file, an example or typed."""
-    open_live_page(page, checkpoint)
-    open_file(page, write_jsonl(tmp_path / "texts.jsonl", [{"text": text} for text in TEXTS]))
+    open_rows(page, tmp_path, [{"text": text} for text in TEXTS])
     page.wait_for_selector(".correction")
     changes = [
         "first('.walk .next').click()",
@@ -196,9 +200,8 @@ def test_article_cannot_be_corrected_until_it_shows_the_text_of_the_box(
     assert [row["text"] for row in downloaded(page)] == ["bread"]
 
 
-def test_words_are_marked_by_keys_and_said(page: Any, checkpoint: str) -> None:
+def test_words_are_marked_by_keys_and_said(page: Any) -> None:
     """The Tab key finds one word of a text, arrows the others; a screen reader hears the mark."""
-    open_live_page(page, checkpoint)
     type_in(page, TEXTS[0])
     page.focus(".correct")
     page.keyboard.press("Enter")
@@ -253,46 +256,46 @@ def test_page_warns_before_it_is_closed_with_work_in_it(browser: Any, checkpoint
     ids=["several labels", "numbers"],
 )
 def test_correction_has_several_labels_or_numbers(
-    tmp_path: Path, page: Any, fields: dict[str, Any], label: list[Any]
+    tmp_path: Path, tab: Any, fields: dict[str, Any], label: list[Any]
 ) -> None:
     checkpoint = save(tmp_path / "model", **fields)
-    open_live_page(page, checkpoint)
-    type_in(page, TEXTS[0])
-    page.click(".correct")
-    names = page.locator(".choices bdi").all_text_contents()
+    open_live_page(tab, checkpoint)
+    type_in(tab, TEXTS[0])
+    tab.click(".correct")
+    names = tab.locator(".choices bdi").all_text_contents()
     for number, name in enumerate(names):
-        choice = page.locator(".choices input").nth(number)
+        choice = tab.locator(".choices input").nth(number)
         if fields["problem_type"] == REGRESSION:
             choice.fill(str(label[number]))
         else:
             choice.set_checked(name in label)
-    page.click("[type=submit]")
-    [row] = downloaded(page)
+    tab.click("[type=submit]")
+    [row] = downloaded(tab)
     assert row["label"] == label
     if fields["problem_type"] == MULTI_LABEL:
-        page.click(".correct")
-        for choice in page.locator(".choices input").all():
+        tab.click(".correct")
+        for choice in tab.locator(".choices input").all():
             choice.set_checked(False)
-        assert downloaded(page)[0]["label"] == []
+        assert downloaded(tab)[0]["label"] == []
     else:
-        page.click(".correct")
-        page.fill(".choices label:nth-child(1) input", "")
-        page.click("[type=submit]")
-        assert page.is_visible(".correction"), "a number is missing"
-        assert downloaded(page)[0]["label"] == label
+        tab.click(".correct")
+        tab.fill(".choices label:nth-child(1) input", "")
+        tab.click("[type=submit]")
+        assert tab.is_visible(".correction"), "a number is missing"
+        assert downloaded(tab)[0]["label"] == label
 
 
-def test_correction_of_a_pair_has_marks_on_both_texts(tmp_path: Path, page: Any) -> None:
-    open_live_page(page, save(tmp_path / "model", SelfAttentiveForNLI))
-    type_in(page, *PAIR)
-    page.click(".correct")
-    toolbars = page.locator("[role=toolbar]").all()
+def test_correction_of_a_pair_has_marks_on_both_texts(tmp_path: Path, tab: Any) -> None:
+    open_live_page(tab, save(tmp_path / "model", SelfAttentiveForNLI))
+    type_in(tab, *PAIR)
+    tab.click(".correct")
+    toolbars = tab.locator("[role=toolbar]").all()
     names = [toolbar.get_attribute("aria-label") for toolbar in toolbars]
     assert names == ["Words to mark in the first text", "Words to mark in the second text"]
-    mark(page, "dogs")
-    mark(page, "awake")
-    page.check(".choices label:nth-child(2) input")
-    [row] = downloaded(page)
+    mark(tab, "dogs")
+    mark(tab, "awake")
+    tab.check(".choices label:nth-child(2) input")
+    [row] = downloaded(tab)
     assert (row["text"], row["text_pair"], row["label"]) == (*PAIR, "neutral")
     assert (row[RATIONALE], row[f"{RATIONALE}_pair"]) == ([[4, 8]], [[10, 15]])
     path = write_jsonl(tmp_path / "corrections.jsonl", [row, {**row, "label": "contradiction"}])
@@ -300,50 +303,49 @@ def test_correction_of_a_pair_has_marks_on_both_texts(tmp_path: Path, page: Any)
     assert train[0]["spans_pair"] == [[10, 15]]
 
 
-def test_pair_with_an_empty_text_is_read_and_not_corrected(tmp_path: Path, page: Any) -> None:
+def test_pair_with_an_empty_text_is_read_and_not_corrected(tmp_path: Path, tab: Any) -> None:
     """Training would refuse the file; an open panel waits for the next pair."""
-    open_live_page(page, save(tmp_path / "model", SelfAttentiveForNLI))
-    type_in(page, *PAIR)
-    page.click(".correct")
+    open_live_page(tab, save(tmp_path / "model", SelfAttentiveForNLI))
+    type_in(tab, *PAIR)
+    tab.click(".correct")
     for texts in (("Two dogs sleep.", " \u3000"), ("", "No dog is awake.")):
-        type_in(page, *texts)
-        assert page.text_content("#answer bdi")
-        assert page.is_hidden(".correct")
-        assert page.is_hidden(".correction")
-        assert "cannot be corrected" in page.inner_text(".texts")
-        assert not page.locator(".words [role=button]").count()
-    type_in(page, *PAIR)
-    mark(page, "dogs")
-    page.click("[type=submit]")
-    assert page.is_hidden(".correction")
-    type_in(page, "", PAIR[1])
-    type_in(page, *reversed(PAIR))
-    assert page.is_visible(".correct")
-    assert page.is_hidden(".correction"), "it was not open"
-    assert [row["text_pair"] for row in downloaded(page)] == [PAIR[1]]
+        type_in(tab, *texts)
+        assert tab.text_content("#answer bdi")
+        assert tab.is_hidden(".correct")
+        assert tab.is_hidden(".correction")
+        assert "cannot be corrected" in tab.inner_text(".texts")
+        assert not tab.locator(".words [role=button]").count()
+    type_in(tab, *PAIR)
+    mark(tab, "dogs")
+    tab.click("[type=submit]")
+    assert tab.is_hidden(".correction")
+    type_in(tab, "", PAIR[1])
+    type_in(tab, *reversed(PAIR))
+    assert tab.is_visible(".correct")
+    assert tab.is_hidden(".correction"), "it was not open"
+    assert [row["text_pair"] for row in downloaded(tab)] == [PAIR[1]]
 
 
-def test_pair_with_an_empty_text_is_no_correction_of_a_file(tmp_path: Path, page: Any) -> None:
-    open_live_page(page, save(tmp_path / "model", SelfAttentiveForNLI))
+def test_pair_with_an_empty_text_is_no_correction_of_a_file(tmp_path: Path, tab: Any) -> None:
+    open_live_page(tab, save(tmp_path / "model", SelfAttentiveForNLI))
     texts = [("Dogs sleep.", " "), PAIR, ("", "")]
     rows = [
         {"text": text, "text_pair": other, "label": "neutral", RATIONALE: []}
         for text, other in texts
     ]
-    open_file(page, write_jsonl(tmp_path / "rows.jsonl", rows))
-    assert "without a text: 1. Pairs with an empty text, which cannot be corrected: 1." in remarks(
-        page
-    )
-    for place, (text, _) in enumerate(sorted(opened_texts(page))):
-        page.evaluate("text => showOpened(opened.rows.findIndex(r => r.texts[0] === text))", text)
-        page.wait_for_selector(".result:not([inert])")
-        assert page.is_visible(".correction") == (place == 1)
-    assert [row["text"] for row in downloaded(page)] == [PAIR[0]]
+    open_rows(tab, tmp_path, rows)
+    said = "without a text: 1. Pairs with an empty text, which cannot be corrected: 1."
+    assert said in remarks(tab)
+    for place, (text, _) in enumerate(sorted(opened_texts(tab))):
+        tab.evaluate("text => showOpened(opened.rows.findIndex(r => r.texts[0] === text))", text)
+        tab.wait_for_selector(".result:not([inert])")
+        assert tab.is_visible(".correction") == (place == 1)
+    assert [row["text"] for row in downloaded(tab)] == [PAIR[0]]
 
 
 @pytest.mark.parametrize("has_answer_sets", [False, True])
 def test_opened_texts_come_in_the_order_of_doubt(
-    tmp_path: Path, page: Any, has_answer_sets: bool
+    tmp_path: Path, tab: Any, has_answer_sets: bool
 ) -> None:
     """Those with more labels in the answer set, then those whose two best labels are closest."""
     checkpoint = save(tmp_path / "model")
@@ -359,17 +361,16 @@ def test_opened_texts_come_in_the_order_of_doubt(
         best, second, _ = sorted(result["scores"].values(), reverse=True)
         return -len(result.get("answer_set", "1")), best - second
 
-    open_live_page(page, checkpoint)
-    open_file(page, write_jsonl(tmp_path / "texts.jsonl", [{"text": text} for text in texts]))
+    open_live_page(tab, checkpoint)
+    open_rows(tab, tmp_path, [{"text": text} for text in texts])
     expected = sorted(texts, key=doubt)
-    assert opened_texts(page) == [[text] for text in expected]
+    assert opened_texts(tab) == [[text] for text in expected]
     sizes = {doubt(text)[0] for text in texts}
     assert len(sizes) == (2 if has_answer_sets else 1), "the premise"
-    assert page.input_value("textarea") == expected[0]
+    assert tab.input_value("textarea") == expected[0]
 
 
-def test_large_answer_set_comes_before_a_small_margin(page: Any, checkpoint: str) -> None:
-    open_live_page(page, checkpoint)
+def test_large_answer_set_comes_before_a_small_margin(page: Any) -> None:
     order = page.evaluate("""() => {
       model.answer_threshold = 0.2;
       const rows = [[0.45, 0.44, 0.11], [0.9, 0.06, 0.04], [0.5, 0.25, 0.25], [0.7, 0.2, 0.1]];
@@ -379,13 +380,10 @@ def test_large_answer_set_comes_before_a_small_margin(page: Any, checkpoint: str
     assert order == [0.5, 0.45, 0.7, 0.9]
 
 
-def test_person_goes_through_the_texts_of_a_file(
-    tmp_path: Path, page: Any, checkpoint: str
-) -> None:
+def test_person_goes_through_the_texts_of_a_file(tmp_path: Path, page: Any) -> None:
     """The panel is open at each, with the label of the file; the last text has no next one."""
     rows = [{"text": text, "label": "fair"} for text in TEXTS]
-    open_live_page(page, checkpoint)
-    open_file(page, write_jsonl(tmp_path / "texts.jsonl", rows))
+    open_rows(page, tmp_path, rows)
     texts = [text for [text] in opened_texts(page)]
     for place, text in enumerate(texts, start=1):
         page.wait_for_function("text => first('.words').textContent === text", arg=text)
@@ -403,9 +401,8 @@ def test_person_goes_through_the_texts_of_a_file(
     assert [row["text"] for row in downloaded(page)] == [texts[0], *texts[2:]]
 
 
-def test_focus_stays_at_the_texts_of_a_file(tmp_path: Path, page: Any, checkpoint: str) -> None:
+def test_focus_stays_at_the_texts_of_a_file(tmp_path: Path, page: Any) -> None:
     """Where the button that has it is disabled at the ends, or goes when a file is opened."""
-    open_live_page(page, checkpoint)
     path = write_jsonl(tmp_path / "texts.jsonl", [{"text": text} for text in TEXTS[:2]])
     focused = "() => document.activeElement.className || document.activeElement.tagName"
     page.evaluate("""() => {
@@ -430,13 +427,10 @@ def test_focus_stays_at_the_texts_of_a_file(tmp_path: Path, page: Any, checkpoin
 
 
 @pytest.mark.parametrize("pause", [0, 200], ids=["while it is read", "when it is read"])
-def test_double_click_goes_on_by_one_text(
-    tmp_path: Path, page: Any, checkpoint: str, pause: int
-) -> None:
+def test_double_click_goes_on_by_one_text(tmp_path: Path, page: Any, pause: int) -> None:
     """It corrects that text alone, and the last but one is followed by the last."""
     rows = [{"text": text, "label": "fair"} for text in TEXTS]
-    open_live_page(page, checkpoint)
-    open_file(page, write_jsonl(tmp_path / "texts.jsonl", rows))
+    open_rows(page, tmp_path, rows)
     texts = [text for [text] in opened_texts(page)]
     for place, text in enumerate(texts[:-1], start=1):
         page.wait_for_function("text => first('.words').textContent === text", arg=text)
@@ -450,18 +444,15 @@ def test_double_click_goes_on_by_one_text(
     assert [row["text"] for row in downloaded(page)] == texts[:-1]
 
 
-def test_way_on_is_the_same_however_often_it_is_taken(
-    tmp_path: Path, page: Any, checkpoint: str
-) -> None:
-    open_live_page(page, checkpoint)
-    open_file(page, write_jsonl(tmp_path / "texts.jsonl", [{"text": text} for text in TEXTS]))
+def test_way_on_is_the_same_however_often_it_is_taken(tmp_path: Path, page: Any) -> None:
+    open_rows(page, tmp_path, [{"text": text} for text in TEXTS])
     for place in range(2, len(TEXTS) + 1):
         page.wait_for_selector(".result:not([inert])")
         page.evaluate("() => [1, 2].forEach(() => first('[type=submit]').click())")
         assert page.text_content(".walk .place") == f"{place} of {len(TEXTS)}"
 
 
-def test_corrections_are_opened_again(tmp_path: Path, page: Any, checkpoint: str) -> None:
+def test_corrections_are_opened_again(tmp_path: Path, page: Any) -> None:
     """As they were downloaded; those that were made in the page since then stay."""
     rows: list[dict[str, Any]] = [
         {
@@ -473,7 +464,6 @@ def test_corrections_are_opened_again(tmp_path: Path, page: Any, checkpoint: str
         {"text": f"{FAMILY} soup", "label": "bad", RATIONALE: [], RATIONALE_AGAINST: [[0, 5]]},
     ]
     path = write_jsonl(tmp_path / "corrections.jsonl", rows)
-    open_live_page(page, checkpoint)
     open_file(page, path)
     assert page.text_content(".count") == "2 corrections"
     assert downloaded(page) == rows
@@ -486,9 +476,8 @@ def test_corrections_are_opened_again(tmp_path: Path, page: Any, checkpoint: str
     assert changed != rows
 
 
-def test_corrections_that_are_not_shown_stay(tmp_path: Path, page: Any, checkpoint: str) -> None:
+def test_corrections_that_are_not_shown_stay(tmp_path: Path, page: Any) -> None:
     """Those beyond the last text that is shown, and of texts that are too long to show."""
-    open_live_page(page, checkpoint)
     texts = [*(f"soup {number}" for number in range(2100)), "x" * 200_001]
     rows = [
         {"text": text, "label": "bad", RATIONALE: [[0, 1]], RATIONALE_AGAINST: []} for text in texts
@@ -505,15 +494,12 @@ def test_corrections_that_are_not_shown_stay(tmp_path: Path, page: Any, checkpoi
     assert downloaded(page) == [*rows[:2050], *rows[2051:], again]
 
 
-def test_marks_on_words_that_the_page_does_not_read_stay(
-    tmp_path: Path, page: Any, checkpoint: str
-) -> None:
+def test_marks_on_words_that_the_page_does_not_read_stay(tmp_path: Path, page: Any) -> None:
     """When the text is corrected again, and where one mark goes over the cut."""
     text = "soup " * 100 + "good"
     row: dict[str, Any] = {"text": text, "label": "fair", RATIONALE: [[0, 4], [315, 504]]}
     row[RATIONALE_AGAINST] = [[300, 304]]
-    open_live_page(page, checkpoint)
-    open_file(page, write_jsonl(tmp_path / "corrections.jsonl", [row]))
+    open_rows(page, tmp_path, [row])
     page.wait_for_function("text => first('.words').textContent === text", arg=text)
     assert page.locator(".words span").count() == 64, "the premise"
     page.locator(".words span").first.click()
@@ -525,28 +511,25 @@ def test_marks_on_words_that_the_page_does_not_read_stay(
     assert downloaded(page)[0][RATIONALE] == [[319, 504]]
 
 
-def test_blanks_behind_the_words_are_no_mark(tmp_path: Path, page: Any, checkpoint: str) -> None:
+def test_blanks_behind_the_words_are_no_mark(tmp_path: Path, page: Any) -> None:
     row = {"text": "soup ", "label": "fair", RATIONALE: [[0, 5]]}
-    open_live_page(page, checkpoint)
-    open_file(page, write_jsonl(tmp_path / "corrections.jsonl", [row]))
+    open_rows(page, tmp_path, [row])
     page.wait_for_function("() => first('.words').textContent === 'soup '")
     mark(page, "soup", times=2)
     assert downloaded(page)[0][RATIONALE] == []
 
 
 def test_of_several_corrections_of_a_text_in_a_file_the_last_counts(
-    tmp_path: Path, page: Any, checkpoint: str
+    tmp_path: Path, page: Any
 ) -> None:
     rows = [{"text": "soup", "label": label, RATIONALE: []} for label in ("bad", "fair")]
-    open_live_page(page, checkpoint)
-    open_file(page, write_jsonl(tmp_path / "corrections.jsonl", [*rows, {"text": "soup"}]))
+    open_rows(page, tmp_path, [*rows, {"text": "soup"}])
     assert [row["label"] for row in downloaded(page)] == ["fair"]
     assert "repeat a text: 2" in remarks(page)
 
 
-def test_newest_correction_stands_last(page: Any, checkpoint: str) -> None:
+def test_newest_correction_stands_last(page: Any) -> None:
     """Training takes texts that differ in capitals for one, and the last correction of it."""
-    open_live_page(page, checkpoint)
     for text in ("Soup", "soup", "Soup"):
         type_in(page, text)
         if page.is_visible(".correct"):
@@ -555,85 +538,79 @@ def test_newest_correction_stands_last(page: Any, checkpoint: str) -> None:
     assert [row["text"] for row in downloaded(page)] == ["soup", "Soup"]
 
 
-def test_correction_of_the_page_stands_behind_those_of_a_file(
-    tmp_path: Path, page: Any, checkpoint: str
-) -> None:
+def test_correction_of_the_page_stands_behind_those_of_a_file(tmp_path: Path, page: Any) -> None:
     """It is newer, and training takes the later one of "Soup" and "soup"."""
-    open_live_page(page, checkpoint)
     for text in ("Soup", "bread"):
         type_in(page, text)
         if page.is_visible(".correct"):
             page.click(".correct")
         mark(page, text)
     rows = [{"text": text, "label": "bad", RATIONALE: []} for text in ("bread", "soup", "was")]
-    open_file(page, write_jsonl(tmp_path / "corrections.jsonl", rows))
+    open_rows(page, tmp_path, rows)
     kept = downloaded(page)
     assert [row["text"] for row in kept] == ["soup", "was", "Soup", "bread"]
     assert kept[-1][RATIONALE] == [[0, 5]], "that of the page"
 
 
-def test_number_is_asked_for_where_words_are_marked_without_it(tmp_path: Path, page: Any) -> None:
-    open_live_page(page, save(tmp_path / "model", problem_type=REGRESSION))
-    type_in(page, TEXTS[0])
-    page.click(".correct")
-    page.fill(".choices label:nth-child(2) input", "")
-    mark(page, "soup")
-    asked = page.locator(".choices label:nth-child(2) input")
+def test_number_is_asked_for_where_words_are_marked_without_it(tmp_path: Path, tab: Any) -> None:
+    open_live_page(tab, save(tmp_path / "model", problem_type=REGRESSION))
+    type_in(tab, TEXTS[0])
+    tab.click(".correct")
+    tab.fill(".choices label:nth-child(2) input", "")
+    mark(tab, "soup")
+    asked = tab.locator(".choices label:nth-child(2) input")
     assert asked.evaluate("input => input === document.activeElement")
     asked.fill("2")
-    page.click("[type=submit]")
-    assert downloaded(page)[0][RATIONALE] == [[4, 8]]
+    tab.click("[type=submit]")
+    assert downloaded(tab)[0][RATIONALE] == [[4, 8]]
 
 
-def test_number_is_kept_while_it_is_typed(tmp_path: Path, page: Any) -> None:
+def test_number_is_kept_while_it_is_typed(tmp_path: Path, tab: Any) -> None:
     """The page may be closed before it is left; while it is no number, nothing is asked."""
-    open_live_page(page, save(tmp_path / "model", problem_type=REGRESSION))
-    type_in(page, TEXTS[0])
-    page.click(".correct")
-    box = page.locator(".choices label:nth-child(2) input")
+    open_live_page(tab, save(tmp_path / "model", problem_type=REGRESSION))
+    type_in(tab, TEXTS[0])
+    tab.click(".correct")
+    box = tab.locator(".choices label:nth-child(2) input")
     label = "() => Array.from(corrections.values(), ({ label }) => label[1])"
     kept = []
     box.press("Control+A")
     for key in ("-", "4", ".", "5"):
         box.press(key)
-        kept.append(page.evaluate(label))
-        assert page.evaluate("corrections.size && areDownloaded") in (0, False)
+        kept.append(tab.evaluate(label))
+        assert tab.evaluate("corrections.size && areDownloaded") in (0, False)
     assert kept[0] == []
     assert kept[1] == [-4]
     assert kept[3] == [-4.5]
     assert box.evaluate("input => input === document.activeElement && input.value") == "-4.5"
 
 
-def test_number_keeps_its_digits_when_its_text_is_corrected_again(
-    tmp_path: Path, page: Any
-) -> None:
+def test_number_keeps_its_digits_when_its_text_is_corrected_again(tmp_path: Path, tab: Any) -> None:
     """Those of a model are shown with as few as tell them from others."""
     numbers = [12345678, 0.1, 1234.56789012]
-    open_live_page(page, save(tmp_path / "model", problem_type=REGRESSION))
-    path = write_jsonl(tmp_path / "rows.jsonl", [{"text": "soup", "label": numbers}])
-    open_file(page, path)
-    page.wait_for_function("() => first('.words').textContent === 'soup'")
-    mark(page, "soup")
-    assert downloaded(page)[0]["label"] == numbers
-    shown = page.evaluate("[0.1, 2, 16777215, 1e-10].map(Math.fround).map(shortNumber)")
+    open_live_page(tab, save(tmp_path / "model", problem_type=REGRESSION))
+    open_rows(tab, tmp_path, [{"text": "soup", "label": numbers}])
+    tab.wait_for_function("() => first('.words').textContent === 'soup'")
+    mark(tab, "soup")
+    assert downloaded(tab)[0]["label"] == numbers
+    shown = tab.evaluate("[0.1, 2, 16777215, 1e-10].map(Math.fround).map(shortNumber)")
     assert shown == [0.1, 2, 16777215, 1e-10]
 
 
-def test_numbers_with_a_gap_are_no_label(tmp_path: Path, page: Any) -> None:
-    open_live_page(page, save(tmp_path / "model", problem_type=REGRESSION))
+def test_numbers_with_a_gap_are_no_label(tmp_path: Path, tab: Any) -> None:
+    open_live_page(tab, save(tmp_path / "model", problem_type=REGRESSION))
     row = {"text": "soup", "label": [1, None, 2], RATIONALE: []}
-    open_file(page, write_jsonl(tmp_path / "rows.jsonl", [row]))
-    assert "the label is [1,null,2]" in page.text_content("#unopened")
+    open_rows(tab, tmp_path, [row])
+    assert "the label is [1,null,2]" in tab.text_content("#unopened")
 
 
-def test_zeros_and_ones_of_a_file_are_labels(tmp_path: Path, page: Any) -> None:
+def test_zeros_and_ones_of_a_file_are_labels(tmp_path: Path, tab: Any) -> None:
     """One for each, in the order of the model; a list of one number is a name."""
-    open_live_page(page, save(tmp_path / "model", problem_type=MULTI_LABEL))
-    page.evaluate("model.labels.splice(0, 3, '0', '1', '2')")
+    open_live_page(tab, save(tmp_path / "model", problem_type=MULTI_LABEL))
+    tab.evaluate("model.labels.splice(0, 3, '0', '1', '2')")
     cells: list[Any] = [[0, 1, 1], [0, 0, 0], [0], ["1", "0"], "[1, 0, 0]"]
     rows = [{"text": f"soup {k}", "label": cell, RATIONALE: []} for k, cell in enumerate(cells)]
-    open_file(page, write_jsonl(tmp_path / "rows.jsonl", rows))
-    by_text = {row["text"]: row["label"] for row in downloaded(page)}
+    open_rows(tab, tmp_path, rows)
+    by_text = {row["text"]: row["label"] for row in downloaded(tab)}
     found = [by_text[f"soup {k}"] for k in range(len(cells))]
     assert found == [["1", "2"], [], ["0"], ["1", "0"], ["0"]]
 
@@ -647,56 +624,56 @@ UNKNOWN_LABELS: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("kind", UNKNOWN_LABELS)
 def test_label_of_a_file_that_the_model_does_not_know_is_asked_for(
-    tmp_path: Path, page: Any, kind: str
+    tmp_path: Path, tab: Any, kind: str
 ) -> None:
     """A guess of the model never takes its place, and rows without a label are none of them."""
-    open_live_page(page, save(tmp_path / "model", problem_type=kind))
+    open_live_page(tab, save(tmp_path / "model", problem_type=kind))
     missing = [None, "", " ", "-", *(["-1", -1] if kind != REGRESSION else [])]
     labels = [*UNKNOWN_LABELS[kind], *missing]
     rows = [{"text": f"soup {number}", "label": label} for number, label in enumerate(labels)]
-    open_file(page, write_jsonl(tmp_path / "rows.jsonl", rows))
+    open_rows(tab, tmp_path, rows)
     num_unknown = len(UNKNOWN_LABELS[kind])
-    assert f"Labels that the model does not know: {num_unknown};" in remarks(page)
-    found = page.evaluate("Array.from(opened.labels.values(), (label) => label === null)")
+    assert f"Labels that the model does not know: {num_unknown};" in remarks(tab)
+    found = tab.evaluate("Array.from(opened.labels.values(), (label) => label === null)")
     assert sum(found) == num_unknown
     for place, is_unknown in enumerate(found):
-        page.evaluate("place => showOpened(place)", place)
-        page.wait_for_selector(".result:not([inert])")
-        assert page.evaluate("first('.correction').checkValidity()") == (not is_unknown)
-    page.evaluate("place => showOpened(place)", found.index(True))
-    page.wait_for_selector(".result:not([inert])")
-    mark(page, "soup")
-    assert page.is_hidden(".corrections")
-    for choice in page.locator(".choices input").all():
+        tab.evaluate("place => showOpened(place)", place)
+        tab.wait_for_selector(".result:not([inert])")
+        assert tab.evaluate("first('.correction').checkValidity()") == (not is_unknown)
+    tab.evaluate("place => showOpened(place)", found.index(True))
+    tab.wait_for_selector(".result:not([inert])")
+    mark(tab, "soup")
+    assert tab.is_hidden(".corrections")
+    for choice in tab.locator(".choices input").all():
         if kind == REGRESSION:
             choice.fill("2")
         else:
             choice.check()
-    page.click("[type=submit]")
+    tab.click("[type=submit]")
     names = ["bad", "fair", "<b>good</b>"]
     expected = {SINGLE_LABEL: names[-1], MULTI_LABEL: names, REGRESSION: [2, 2, 2]}
-    assert [row["label"] for row in downloaded(page)] == [expected[kind]]
+    assert [row["label"] for row in downloaded(tab)] == [expected[kind]]
 
 
-def test_labels_that_are_asked_for_may_be_none(tmp_path: Path, page: Any) -> None:
-    open_live_page(page, save(tmp_path / "model", problem_type=MULTI_LABEL))
-    open_file(page, write_jsonl(tmp_path / "rows.jsonl", [{"text": "soup", "label": "x"}]))
-    page.wait_for_selector(".result:not([inert])")
-    page.check(".choices label:nth-child(2) input")
-    page.uncheck(".choices label:nth-child(2) input")
-    assert [row["label"] for row in downloaded(page)] == [[]]
+def test_labels_that_are_asked_for_may_be_none(tmp_path: Path, tab: Any) -> None:
+    open_live_page(tab, save(tmp_path / "model", problem_type=MULTI_LABEL))
+    open_rows(tab, tmp_path, [{"text": "soup", "label": "x"}])
+    tab.wait_for_selector(".result:not([inert])")
+    tab.check(".choices label:nth-child(2) input")
+    tab.uncheck(".choices label:nth-child(2) input")
+    assert [row["label"] for row in downloaded(tab)] == [[]]
 
 
-def test_several_labels_in_a_cell_are_read(tmp_path: Path, page: Any) -> None:
+def test_several_labels_in_a_cell_are_read(tmp_path: Path, tab: Any) -> None:
     """As training reads them: with a mark between, or in brackets."""
-    open_live_page(page, save(tmp_path / "model", problem_type=MULTI_LABEL))
-    page.evaluate("model.labels.splice(0, 3, 'bad', 'fair', 'not, good')")
+    open_live_page(tab, save(tmp_path / "model", problem_type=MULTI_LABEL))
+    tab.evaluate("model.labels.splice(0, 3, 'bad', 'fair', 'not, good')")
     cells = ["bad; fair", "fair|bad", "bad\nfair", "bad,fair", "fair / bad"]
     cells += ["fair;not, good", "bad;"]
     cells += ["['bad', 'fair']", "[\"bad\", 'fair',]", "['bad']", "[]", "not, good"]
     rows = [{"text": f"soup {k}", "label": cell} for k, cell in enumerate(cells)]
-    open_file(page, write_jsonl(tmp_path / "rows.jsonl", rows))
-    by_text = {row["texts"][0]: row["label"] for row in page.evaluate("opened.rows")}
+    open_rows(tab, tmp_path, rows)
+    by_text = {row["texts"][0]: row["label"] for row in tab.evaluate("opened.rows")}
     found = [by_text[f"soup {k}"] for k in range(len(cells))]
     both = ["bad", "fair"]
     assert [sorted(labels) for labels in found] == [
@@ -710,19 +687,15 @@ def test_several_labels_in_a_cell_are_read(tmp_path: Path, page: Any) -> None:
     ]
 
 
-def test_text_that_is_repeated_has_the_first_label(
-    tmp_path: Path, page: Any, checkpoint: str
-) -> None:
+def test_text_that_is_repeated_has_the_first_label(tmp_path: Path, page: Any) -> None:
     """A row without a label says nothing about it."""
-    open_live_page(page, checkpoint)
     rows = [{"text": "soup", "label": label} for label in ("", "fair", "bad")]
-    open_file(page, write_jsonl(tmp_path / "rows.jsonl", rows))
+    open_rows(page, tmp_path, rows)
     assert page.evaluate("opened.rows.map(row => row.label)") == ["fair"]
 
 
-def test_counter_is_said_from_the_first_correction_on(page: Any, checkpoint: str) -> None:
+def test_counter_is_said_from_the_first_correction_on(page: Any) -> None:
     """What says it is there before, since screen readers hear changes of what they know."""
-    open_live_page(page, checkpoint)
     counter = page.locator(".counted")
     assert counter.get_attribute("role") == "status"
     assert counter.evaluate("element => element.checkVisibility()")
@@ -734,26 +707,24 @@ def test_counter_is_said_from_the_first_correction_on(page: Any, checkpoint: str
     assert counter.text_content() == ""
 
 
-def test_label_in_brackets_is_opened_again(tmp_path: Path, page: Any, checkpoint: str) -> None:
-    open_live_page(page, checkpoint)
+def test_label_in_brackets_is_opened_again(tmp_path: Path, page: Any) -> None:
     page.evaluate("model.labels.splice(0, 2, '[NEG]', '[1]')")
     rows = [
         {"text": TEXTS[0], "label": "[NEG]", "rationale": [[4, 8]]},
         {"text": TEXTS[1], "label": "[1]", "rationale": [[4, 9]]},
     ]
-    open_file(page, write_jsonl(tmp_path / "corrections.jsonl", rows))
+    open_rows(page, tmp_path, rows)
     assert page.text_content("#unopened") == ""
     found = page.evaluate("Array.from(corrections.values(), ({ label }) => label)")
     assert found == ["[NEG]", "[1]"]
 
 
-def test_corrections_of_a_sheet_are_opened(tmp_path: Path, page: Any, checkpoint: str) -> None:
+def test_corrections_of_a_sheet_are_opened(tmp_path: Path, page: Any) -> None:
     """Marks are JSON in a cell; a row with an empty cell is a text and no correction."""
     path = tmp_path / "marked.csv"
     header = f"text,label,{RATIONALE},{RATIONALE_AGAINST}"
     lines = ['"one\r\n🍕 two",bad,"[[5, 6], [7, 10]]",', "three,fair,,", "four,bad,[],"]
     path.write_bytes("\r\n".join([header, *lines]).encode())
-    open_live_page(page, checkpoint)
     open_file(page, path)
     assert len(opened_texts(page)) == 3
     assert downloaded(page) == [
@@ -805,10 +776,9 @@ SHEETS_WITH_QUOTES = {
 
 @pytest.mark.parametrize("are_text", SHEETS_WITH_QUOTES)
 def test_quotes_of_a_sheet_with_tabs_are_read_as_in_training(
-    tmp_path: Path, page: Any, checkpoint: str, are_text: bool
+    tmp_path: Path, page: Any, are_text: bool
 ) -> None:
     """Where they would join rows, as in the files of GLUE, they are text, and the page says so."""
-    open_live_page(page, checkpoint)
     for content in SHEETS_WITH_QUOTES[are_text]:
         for name in ("rows.tsv", "tabs.csv"):
             path = tmp_path / name
@@ -820,11 +790,8 @@ def test_quotes_of_a_sheet_with_tabs_are_read_as_in_training(
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_page_opens_texts_in_all_forms(
-    tmp_path: Path, page: Any, checkpoint: str, encoding: str
-) -> None:
+def test_page_opens_texts_in_all_forms(tmp_path: Path, page: Any, encoding: str) -> None:
     """It says what it leaves out."""
-    open_live_page(page, checkpoint)
     for name, (content, expected, said) in FORMS.items():
         path = tmp_path / name
         path.write_bytes(content.encode(encoding))
@@ -855,9 +822,8 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
 }
 
 
-def test_page_names_what_is_wrong_with_a_file(tmp_path: Path, page: Any, checkpoint: str) -> None:
+def test_page_names_what_is_wrong_with_a_file(tmp_path: Path, page: Any) -> None:
     """By its line; nothing of the file is shown."""
-    open_live_page(page, checkpoint)
     for name, (content, fault) in BAD_FILES.items():
         path = tmp_path / name
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -869,23 +835,20 @@ def test_page_names_what_is_wrong_with_a_file(tmp_path: Path, page: Any, checkpo
         assert page.is_hidden(".corrections")
 
 
-def test_page_of_pairs_refuses_lines_of_texts(tmp_path: Path, page: Any) -> None:
-    open_live_page(page, save(tmp_path / "model", SelfAttentiveForNLI))
+def test_page_of_pairs_refuses_lines_of_texts(tmp_path: Path, tab: Any) -> None:
+    open_live_page(tab, save(tmp_path / "model", SelfAttentiveForNLI))
     (tmp_path / "lines.txt").write_text("one\n")
-    open_file(page, tmp_path / "lines.txt")
-    assert "text and text_pair" in page.text_content("#unopened")
+    open_file(tab, tmp_path / "lines.txt")
+    assert "text and text_pair" in tab.text_content("#unopened")
     (tmp_path / "pairs.csv").write_text("Premise,Hypothesis,gold_label\none,two,neutral\n")
-    open_file(page, tmp_path / "pairs.csv")
-    assert opened_texts(page) == [["one", "two"]]
-    page.wait_for_selector(".choices :checked")
-    assert page.locator(".choices label:has(:checked)").text_content() == "neutral"
+    open_file(tab, tmp_path / "pairs.csv")
+    assert opened_texts(tab) == [["one", "two"]]
+    tab.wait_for_selector(".choices :checked")
+    assert tab.locator(".choices label:has(:checked)").text_content() == "neutral"
 
 
-def test_page_reads_a_part_of_a_file_that_is_too_big(
-    tmp_path: Path, page: Any, checkpoint: str
-) -> None:
+def test_page_reads_a_part_of_a_file_that_is_too_big(tmp_path: Path, page: Any) -> None:
     """And says so; the person can type in the meantime, and begin before all is read."""
-    open_live_page(page, checkpoint)
     page.evaluate("""() => {
       window.seen = new Set();
       setInterval(() => seen.add(first("#scanning progress").value));
@@ -915,9 +878,8 @@ def test_page_reads_a_part_of_a_file_that_is_too_big(
     assert "at most 50 MiB" in page.text_content("#unopened")
 
 
-def test_page_shows_hostile_files_as_text(tmp_path: Path, page: Any, checkpoint: str) -> None:
+def test_page_shows_hostile_files_as_text(tmp_path: Path, page: Any) -> None:
     """Their names, texts, labels and faults."""
-    open_live_page(page, checkpoint)
     path = tmp_path / "<img src=x onerror=alert(1)>\u202e.jsonl"
     write_jsonl(path, [{"text": text, "label": text} for text in PAYLOADS])
     open_file(page, path)
@@ -932,9 +894,8 @@ def test_page_shows_hostile_files_as_text(tmp_path: Path, page: Any, checkpoint:
     assert not page.locator("main img, .result script").count()
 
 
-def test_long_text_is_corrected(page: Any, checkpoint: str) -> None:
+def test_long_text_is_corrected(page: Any) -> None:
     """Of ten thousand words."""
-    open_live_page(page, checkpoint)
     text = "x " * 9_999
     page.evaluate("model.max_tokens = 10000")
     type_in(page, text)
@@ -946,11 +907,8 @@ def test_long_text_is_corrected(page: Any, checkpoint: str) -> None:
     assert row["text"] == text
 
 
-def test_words_to_mark_have_borders_where_the_system_chooses_colours(
-    page: Any, checkpoint: str
-) -> None:
+def test_words_to_mark_have_borders_where_the_system_chooses_colours(page: Any) -> None:
     """It draws no shadows."""
-    open_live_page(page, checkpoint)
     page.emulate_media(forced_colors="active")
     type_in(page, TEXTS[0])
     border = "word => getComputedStyle(word).borderTopWidth"
@@ -962,16 +920,13 @@ def test_words_to_mark_have_borders_where_the_system_chooses_colours(
     assert word.evaluate(border) == "0px"
 
 
-def test_panel_fits_a_phone(page: Any, tmp_path: Path) -> None:
+def test_panel_fits_a_phone(page: Any) -> None:
     """With many long labels, too."""
-    labels = {number: f"label{'x' * 40} {number}" for number in range(30)}
-    checkpoint = save_tiny(tmp_path / "model", SelfAttentiveForSequenceClassification)
-    config = json.loads((tmp_path / "model" / "config.json").read_text())
-    assert len(config["id2label"]) == 3
     page.set_viewport_size({"width": 320, "height": 700})
-    open_live_page(page, checkpoint)
-    page.evaluate("labels => { settings.labels = Object.values(labels); }", labels)
+    labels = [f"label{'x' * 40} {number}" for number in range(30)]
+    page.evaluate("labels => { settings.labels = labels; }", labels)
     type_in(page, TEXTS[0] + " " + "W" * 200)
     page.click(".correct")
+    assert page.locator(".choices label").count() == 30, "the premise"
     mark(page, "good")
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
