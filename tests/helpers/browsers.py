@@ -1,10 +1,12 @@
 """The browser that looks at pages, and what a run says of them where there is none."""
 
 import importlib.util
+import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -46,6 +48,22 @@ def watched_tab(browser: Any) -> Iterator[Any]:
     tab.close()
     assert problems == []
     assert len(asked) <= 1
+
+
+def open_source(tab: Any, folder: Path, source: str) -> None:
+    """Write a page to a file, and open that."""
+    file = folder / "page.html"
+    file.write_text(source, encoding="utf-8")
+    tab.goto(file.as_uri())
+
+
+def downloaded(tab: Any) -> list[dict[str, Any]]:
+    """Return the rows of the corrections that a page offers as a file."""
+    with tab.expect_download() as download:
+        tab.click(".download")
+    assert download.value.suggested_filename == "corrections.jsonl"
+    content = Path(download.value.path()).read_text(encoding="utf-8")
+    return [json.loads(line) for line in content.splitlines()]
 
 
 def untested_pages(skipped: Iterable[Any]) -> str | None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from browsers import open_source
 from tiny import tiny_model
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, build_tokenizer
@@ -27,7 +28,5 @@ def save_tiny(folder: Path, model_class: type[Any], **fields: Any) -> str:
 
 def open_live_page(tab: Any, checkpoint: str, *, float32: bool = True) -> None:
     """Export a checkpoint to a page beside it, and open it."""
-    file = Path(f"{checkpoint}.html")
-    file.write_text(live_page(checkpoint, float32=float32)[0], encoding="utf-8")
-    tab.goto(file.as_uri())
+    open_source(tab, Path(checkpoint).parent, live_page(checkpoint, float32=float32)[0])
     tab.wait_for_selector("body[data-ready]")

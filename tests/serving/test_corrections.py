@@ -1,14 +1,13 @@
 """What people correct in the page that holds a model, and the files that they open in it."""
 
 import gzip
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browsers import watched_tab
+from browsers import downloaded, watched_tab
 from pages import PAIR, TEXT, open_live_page, save_tiny
 from rows import write_jsonl
 from shown import PAYLOADS
@@ -68,15 +67,6 @@ def mark(tab: Any, word: str, times: int = 1) -> None:
     place = tab.locator(".words span").all_text_contents().index(word)
     for _ in range(times):
         tab.locator(".words span").nth(place).click()
-
-
-def downloaded(tab: Any) -> list[dict[str, Any]]:
-    """Return the rows of the file that the page offers."""
-    with tab.expect_download() as download:
-        tab.click(".download")
-    assert download.value.suggested_filename == "corrections.jsonl"
-    content = Path(download.value.path()).read_text(encoding="utf-8")
-    return [json.loads(line) for line in content.splitlines()]
 
 
 def open_file(tab: Any, path: Path) -> None:

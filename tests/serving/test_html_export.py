@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from browsers import watched_tab
+from browsers import open_source, watched_tab
 from checkpoints import save_checkpoint
 from pages import open_live_page
 from script_files import load_command
@@ -262,12 +262,11 @@ def test_policy_of_a_page_stops_scripts_and_requests(tmp_path: Path, browser: An
         "window.stopped = new Set(); document.addEventListener('securitypolicyviolation', "
         "event => stopped.add(event.effectiveDirective));"
     )
-    file, hit = tmp_path / "page.html", "window.hit = 1"
+    hit = "window.hit = 1"
     image = f"<img src=http://127.0.0.1:9/ style='color: red' onerror='{hit}'>"
     source, _ = live_page(save(tmp_path / "model", ["the room"]))
     more = f"{image}<script>{hit}</script><style>b {{}}</style>"
-    file.write_text(source.replace("<footer>", more), encoding="utf-8")
-    tab.goto(file.as_uri())
+    open_source(tab, tmp_path, source.replace("<footer>", more))
     tab.wait_for_selector("body[data-ready]")
     stopped = tab.evaluate("""async () => {
       const refused = [];
@@ -289,7 +288,6 @@ def test_policy_of_a_page_stops_scripts_and_requests(tmp_path: Path, browser: An
 @pytest.mark.parametrize("damage", ["changed", "cut", "not complete"])
 def test_page_of_a_damaged_file_shows_no_numbers(tmp_path: Path, browser: Any, damage: str) -> None:
     """The page says so instead."""
-    file = tmp_path / "page.html"
     source, _ = live_page(save(tmp_path / "model", ["the room"]))
     start = source.index('class="part-of-model">') + 22
     other = {
@@ -297,10 +295,9 @@ def test_page_of_a_damaged_file_shows_no_numbers(tmp_path: Path, browser: Any, d
         "cut": source[:start] + source[start + 4 :],
         "not complete": source[: start + 40],
     }
-    file.write_text(other[damage], encoding="utf-8")
     said = "file is not complete" if damage == "not complete" else "Get the file again"
     page = browser.new_page()
-    page.goto(file.as_uri())
+    open_source(page, tmp_path, other[damage])
     page.wait_for_function("text => document.body.innerText.includes(text)", arg=said)
     assert not page.locator(".result:visible").count()
     page.close()

@@ -2,11 +2,13 @@
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browsers import watched_tab
+from browsers import downloaded, open_source, watched_tab
 from shown import PAYLOADS, assert_harmless, explained, pair_result, result
 
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, answers_of_kind
@@ -20,6 +22,14 @@ TABLES = [Table("t", ["", "n"], [["a", "1"]])]
 def report(*shown: dict[str, Any], kind: str = SINGLE_LABEL) -> str:
     answers = answers_of_kind(kind, LABELS)
     return tables_html(TABLES, {"Predictions": shown}, "report", answers=answers)
+
+
+@contextmanager
+def opened(folder: Path, chromium: Any, source: str) -> Iterator[Any]:
+    """Open a report in a tab."""
+    with watched_tab(chromium) as tab:
+        open_source(tab, folder, source)
+        yield tab
 
 
 def to_correct(page: str) -> Any:
@@ -83,9 +93,7 @@ def test_texts_of_a_report_are_corrected(
     shown = [{**result(text), "kind": kind, "true_label": label} for text in texts]
     if kind == MULTI_LABEL:
         shown = [{**one, "labels": ["another"]} for one in shown]
-    (tmp_path / "report.html").write_text(report(*shown, kind=kind), encoding="utf-8")
-    with watched_tab(chromium) as tab:
-        tab.goto((tmp_path / "report.html").as_uri())
+    with opened(tmp_path, chromium, report(*shown, kind=kind)) as tab:
         tab.click(".more summary")  # all but the first texts are folded
         for article in tab.locator(".result").all():
             article.locator(".correct").click()
@@ -93,10 +101,7 @@ def test_texts_of_a_report_are_corrected(
             article.locator("[type=submit]").click()
         assert tab.text_content(".count") == f"{len(texts)} corrections"
         assert not tab.locator("main img, main .result script").count()
-        with tab.expect_download() as download:
-            tab.click(".download")
-        content = Path(download.value.path()).read_text(encoding="utf-8")
-    rows = [json.loads(line) for line in content.splitlines()]
+        rows = downloaded(tab)
     assert [row["text"] for row in rows] == texts
     assert [row["label"] for row in rows] == [label] * len(texts)
     assert rows[0]["rationale"] == [[7, 11]]
@@ -109,15 +114,11 @@ def test_texts_of_a_report_are_corrected(
 @pytest.mark.browser
 def test_report_of_pairs_is_corrected_on_both_texts(tmp_path: Path, chromium: Any) -> None:
     shown = {**pair_result("good soup", "bad"), "true_label": "another"}
-    (tmp_path / "report.html").write_text(report(shown), encoding="utf-8")
-    with watched_tab(chromium) as tab:
-        tab.goto((tmp_path / "report.html").as_uri())
+    with opened(tmp_path, chromium, report(shown)) as tab:
         tab.click(".correct")
         tab.locator(".words span", has_text="soup").click()
         tab.locator(".words span", has_text="bad").click()
-        with tab.expect_download() as download:
-            tab.click(".download")
-        row = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))
+        [row] = downloaded(tab)
     assert (row["text"], row["text_pair"]) == ("good soup", "bad")
     assert (row["rationale"], row["rationale_pair"]) == ([[5, 9]], [[0, 3]])
 
@@ -129,16 +130,12 @@ def test_correction_of_a_label_keeps_the_marks_of_the_training_data(
 ) -> None:
     marks = [[[[0, 4]]], [[[5, 9]]]]
     shown = {**result("good soup"), "true_label": LABELS[0], "marks": marks}
-    (tmp_path / "report.html").write_text(report(shown), encoding="utf-8")
-    with watched_tab(chromium) as tab:
-        tab.goto((tmp_path / "report.html").as_uri())
+    with opened(tmp_path, chromium, report(shown)) as tab:
         assert tab.locator("[data-mark=why]").all_text_contents() == ["good"]
         assert tab.text_content(".correct") == "Correct it"
         tab.click(".correct")
         tab.check(".choices label:nth-child(2) input")
-        with tab.expect_download() as download:
-            tab.click(".download")
-        row = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))
+        [row] = downloaded(tab)
     assert row["label"] == LABELS[1]
     assert (row["rationale"], row["rationale_against"]) == ([[0, 4]], [[5, 9]])
 
@@ -149,9 +146,7 @@ def test_text_that_a_report_shows_twice_is_corrected_in_both_places(
     tmp_path: Path, chromium: Any
 ) -> None:
     shown = {**result("good soup"), "true_label": "another"}
-    (tmp_path / "report.html").write_text(report(shown, shown), encoding="utf-8")
-    with watched_tab(chromium) as tab:
-        tab.goto((tmp_path / "report.html").as_uri())
+    with opened(tmp_path, chromium, report(shown, shown)) as tab:
         one, other = tab.locator(".result").all()
         for article in (other, one):
             article.locator(".correct").click()
@@ -170,8 +165,6 @@ def test_pair_with_an_empty_text_in_a_report_is_not_corrected(
     """Training would refuse the file."""
     pairs = [pair_result("good soup", " "), pair_result("good soup", "bad")]
     shown = [{**pair, "true_label": "another"} for pair in pairs]
-    (tmp_path / "report.html").write_text(report(*shown), encoding="utf-8")
-    with watched_tab(chromium) as tab:
-        tab.goto((tmp_path / "report.html").as_uri())
+    with opened(tmp_path, chromium, report(*shown)) as tab:
         buttons = tab.locator(".correct").all()
         assert [button.is_visible() for button in buttons] == [False, True]

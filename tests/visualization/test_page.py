@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browsers import open_source
 from shown import (
     PAYLOADS,
     Page,
@@ -291,11 +292,10 @@ def test_comparison_needs_the_same_texts() -> None:
 def test_page_in_a_browser_colours_the_hop_that_is_chosen(tmp_path: Path, chromium: Any) -> None:
     """Without a script and without a request: the page may hold private text."""
     several = [explained("dull but fine", [-1.0, 0, 1.0]), result("<img src=x onerror=alert(1)>")]
-    (tmp_path / "page.html").write_text(attention_html(several))
     requests: list[str] = []
     tab = chromium.new_page()
     tab.on("request", lambda request: requests.append(request.url))
-    tab.goto((tmp_path / "page.html").as_uri())
+    open_source(tab, tmp_path, attention_html(several))
     colour = "word => getComputedStyle(word).backgroundColor.split('/')[1] ?? '1)'"
     words = tab.locator("#text-1 .words span")
     before = words.evaluate_all(f"words => words.map({colour})")
@@ -316,13 +316,12 @@ def test_words_for_a_label_are_blue_and_words_against_it_red(
     tmp_path: Path, chromium: Any, scheme: Any
 ) -> None:
     """As the browser draws them: the word, the line below it, its name and its bar."""
-    (tmp_path / "page.html").write_text(attention_html(explained("dull but fine", [-1.0, 0, 1.0])))
     colours = """words => words.map(word => {
         const style = getComputedStyle(word);
         return [style.backgroundColor, style.borderBottomColor, style.color];
     })"""
     tab = chromium.new_page(color_scheme=scheme)
-    tab.goto((tmp_path / "page.html").as_uri())
+    open_source(tab, tmp_path, attention_html(explained("dull but fine", [-1.0, 0, 1.0])))
     tab.get_by_label("Why 4 stars").check()
     against, speaks_for = tab.locator(".words span").evaluate_all(colours)
     names = [
@@ -368,14 +367,13 @@ def test_page_in_a_browser_colours_what_each_word_added_by_itself(
 ) -> None:
     """For blue and against red, whatever the sign of all that the word added."""
     shown = with_linear_part(explained("dull but fine", [-1.0, 0.0, 1.0]), [1.0, -1.0, 0.0])
-    (tmp_path / "page.html").write_text(attention_html(shown))
     draw = """words => words.map(word => {
         const style = getComputedStyle(word);
         const strength = style.backgroundColor.split("/")[1] ?? "1)";
         return [word.textContent, style.borderBottomColor, style.borderBottomStyle, strength];
     })"""
     tab = chromium.new_page()
-    tab.goto((tmp_path / "page.html").as_uri())
+    open_source(tab, tmp_path, attention_html(shown))
     tab.get_by_label("The words themselves").check()
     words = tab.locator(".words span").evaluate_all(draw)
     drawn = {word: (hue(colour), style, strength) for word, colour, style, strength in words}
@@ -417,9 +415,8 @@ def test_page_in_a_browser_draws_for_above_the_line_and_against_below_it(
     tmp_path: Path, chromium: Any
 ) -> None:
     """In two colours, those of the words named beside it."""
-    (tmp_path / "page.html").write_text(attention_html(explained("dull but fine", [-1.0, 0, 2.0])))
     tab = chromium.new_page()
-    tab.goto((tmp_path / "page.html").as_uri())
+    open_source(tab, tmp_path, attention_html(explained("dull but fine", [-1.0, 0, 2.0])))
     ends, (against, of), named = tab.locator(".why").evaluate(WHY)
     tab.get_by_label("Why 4 stars").check()
     mark = "word => getComputedStyle(word).backgroundColor.split('/')[0]"
@@ -440,7 +437,6 @@ def test_page_in_a_browser_breaks_no_label_of_why_within_a_word(
 ) -> None:
     """And a short label has its number beside it, as the hops have."""
     rows = [explained("dull", [2.0], label) for label in ("contradiction", "0")]
-    (tmp_path / "page.html").write_text(attention_html(rows))
     look = """all => all.map(name => {
         const [label, number] = [name.querySelector("bdi"), name.querySelector("small")];
         const bottom = label.getBoundingClientRect().bottom;
@@ -448,7 +444,7 @@ def test_page_in_a_browser_breaks_no_label_of_why_within_a_word(
     })"""
     tab = chromium.new_page()
     tab.set_viewport_size({"width": width, "height": 800})
-    tab.goto((tmp_path / "page.html").as_uri())
+    open_source(tab, tmp_path, attention_html(rows))
     long, short = tab.locator(".why .name").evaluate_all(look)
     assert long == [1, False]
     assert short == [1, True]
@@ -460,11 +456,10 @@ def test_page_in_a_browser_draws_scores_as_bars_and_marks_the_verdict(
     tmp_path: Path, chromium: Any
 ) -> None:
     several = [result("fine", true_label=label) for label in ("4 stars", "another")]
-    (tmp_path / "page.html").write_text(attention_html(several))
     width = "bar => parseFloat(getComputedStyle(bar).width)"
     mark = "verdict => getComputedStyle(verdict, '::before').content[1]"
     tab = chromium.new_page()
-    tab.goto((tmp_path / "page.html").as_uri())
+    open_source(tab, tmp_path, attention_html(several))
     cell = tab.locator("#text-1 .bar").first.evaluate("cell => cell.clientWidth")
     bars = tab.locator("#text-1 .bar i").evaluate_all(f"bars => bars.map({width})")
     marks = tab.locator(".verdict b").evaluate_all(f"all => all.map({mark})")
