@@ -27,10 +27,10 @@ from rows import write_csv, write_jsonl
 from runs import pair_rows, review_rows
 from script_files import load_command, load_script
 from tiny import BERT, tiny_model
-from tiny_translation import tiny_translator
+from tiny_translation import save_translator
 from transformers import BertConfig, BertModel, pipeline
 
-from sase_hf import SelfAttentiveForRetrieval, build_tokenizer, build_translation_tokenizer
+from sase_hf import SelfAttentiveForRetrieval, build_tokenizer
 from sase_hf.data.arguments import SPLITS
 
 # What a text writes for a name of the reader's own, and what stands there in a test.
@@ -262,10 +262,7 @@ def write_documents(folder: Path) -> None:
     captions = [{"en": row["premise"], "fr": row["hypothesis"]} for row in pair_rows(20)]
     write_jsonl(data / "multi30k_en_fr.dev.jsonl.gz", captions)
     words = [text for row in captions for text in row.values()]
-    tokenizer = build_translation_tokenizer(words)
-    translator = folder / "runs/translation/both_directions"
-    tiny_translator(vocab_size=len(tokenizer)).save_pretrained(translator)
-    tokenizer.save_pretrained(translator)
+    save_translator(folder / "runs/translation/both_directions", words)
 
 
 FILES = {

@@ -11,9 +11,9 @@ import pytest
 from checkpoints import KINDS, save_kinds
 from huggingface_hub import ModelCard
 from tiny import tiny_config, tiny_model
-from tiny_translation import tiny_translator
+from tiny_translation import save_translator
 
-from sase_hf import SelfAttentiveForNLI, build_tokenizer, build_translation_tokenizer
+from sase_hf import SelfAttentiveForNLI, build_tokenizer
 from sase_hf.hub import model_card, write_model_card
 from sase_hf.hub.card import card_facts
 from sase_hf.models.checked_files import checksum_lines
@@ -47,6 +47,11 @@ HOSTILE_NAMES = [
 def card_of(record: dict[str, Any] | None = None, name: str = "rooms", **fields: Any) -> ModelCard:
     text = model_card(tiny_config(**fields), record, name=name, num_parameters=1234, repo_id=name)
     return ModelCard(text)
+
+
+def facts_of(folder: Path, card: str) -> dict[str, str]:
+    (folder / "README.md").write_text(card, encoding="utf-8")
+    return card_facts(str(folder))
 
 
 @pytest.mark.parametrize(
@@ -194,49 +199,35 @@ def test_training_data_are_read_from_the_card(
     record: dict[str, Any], about: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
     card = model_card(tiny_config(), record, name="rooms", num_parameters=1, about=about)
-    Path(tmp_path, "README.md").write_text(card, encoding="utf-8")
-    assert card_facts(str(tmp_path))["Trained on"] == said
+    assert facts_of(tmp_path, card)["Trained on"] == said
 
 
 @pytest.mark.parametrize("broken", ["no front matter", "---\n: [\n---\n", "---\n- a\n---\n"])
 def test_card_facts_of_a_broken_card_are_empty(broken: str, tmp_path: Path) -> None:
-    Path(tmp_path, "README.md").write_text(broken, encoding="utf-8")
-    assert not any(card_facts(str(tmp_path)).values())
+    assert not any(facts_of(tmp_path, broken).values())
 
 
 def test_card_facts_name_what_was_measured_and_no_loss(tmp_path: Path) -> None:
     """A loss and a penalty mean nothing to a reader."""
     metrics = {"loss": 0.3, "penalty": 0.2, "accuracy": 0.75}
-    record = {
-        "split": "test",
-        "metrics": metrics,
-        "sources": {"test": {"file": "a.jsonl", "rows": 5}},
-    }
+    sources = {"test": {"file": "a.jsonl", "rows": 5}}
+    record = {"split": "test", "metrics": metrics, "sources": sources}
     card = model_card(tiny_config(), record, name="rooms", num_parameters=1)
-    Path(tmp_path, "README.md").write_text(card, encoding="utf-8")
-    assert card_facts(str(tmp_path))["Measured"] == "accuracy 0.75 on test rows of a.jsonl"
+    assert facts_of(tmp_path, card)["Measured"] == "accuracy 0.75 on test rows of a.jsonl"
 
 
 def test_card_facts_tell_a_missing_card_from_a_silent_one(tmp_path: Path) -> None:
-    path, name = Path(tmp_path, "README.md"), str(tmp_path)
-    assert card_facts(name) == {}
-    path.write_text("---\nlanguage: [de, fr]\nlicense: mit\n---\n", encoding="utf-8")
-    names = ("Trained on", "Language", "Licence", "Measured", "Limits")
-    assert card_facts(name) == dict(zip(names, ("", "de, fr", "mit", "", ""), strict=True))
-
-
-def test_card_facts_take_entries_of_the_caller_in_place_of_the_cards(tmp_path: Path) -> None:
-    Path(tmp_path, "README.md").write_text("---\nlicense: mit\n---\n", encoding="utf-8")
-    facts = card_facts(str(tmp_path), {"license": "cc0-1.0", "language": None})
-    assert facts["Licence"] == "cc0-1.0"
+    assert card_facts(str(tmp_path)) == {}
+    facts = facts_of(tmp_path, "---\nlanguage: [de, fr]\nlicense: mit\n---\n")
+    silent = dict.fromkeys(("Trained on", "Measured", "Limits"), "")
+    assert facts == {**silent, "Language": "de, fr", "Licence": "mit"}
 
 
 def test_card_facts_give_terms_and_limits_as_plain_lines(tmp_path: Path) -> None:
     limits = "* Rooms of *2004*,\n  see [there](a.md).\n\nFew rows."
     about = {"limits": limits, "license": "other", "license_name": "x-terms"}
     card = model_card(tiny_config(), name="rooms", num_parameters=1, about=about)
-    Path(tmp_path, "README.md").write_text(card, encoding="utf-8")
-    facts = card_facts(str(tmp_path))
+    facts = facts_of(tmp_path, card)
     assert facts["Licence"] == "other, x-terms"
     lines = facts["Limits"].splitlines()
     assert lines[:3] == ["Rooms of 2004, see there.", "Few rows.", lines[2]]
@@ -314,10 +305,7 @@ def test_card_examples_run_and_give_the_output_that_it_shows(
 
 
 def test_card_of_a_translation_shows_it_with_its_alignment(tmp_path: Path) -> None:
-    tokenizer = build_translation_tokenizer(["a dog runs across a field"])
-    model: Any = tiny_translator(vocab_size=len(tokenizer))
-    model.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
+    model, tokenizer = save_translator(tmp_path, ["a dog runs across a field"])
     text = write_model_card(tmp_path).read_text(encoding="utf-8")
     batch = tokenizer(["A dog runs across a field."], return_tensors="pt")
     words = model.eval().generate(**batch, num_beams=12, max_new_tokens=50)

@@ -10,9 +10,8 @@ import pytest
 from checkpoints import save_checkpoint, script_main, write_texts
 from explanations.dataset import EvaluationDataset
 from rows import write_jsonl
-from tiny_translation import tiny_translator
+from tiny_translation import save_translator
 
-from sase_hf import build_translation_tokenizer
 from sase_hf.data.rows_for_model import rows_for_model
 from sase_hf.models.answers import MULTI_LABEL, SINGLE_LABEL
 
@@ -39,9 +38,7 @@ def test_measure_refuses_mistakes_in_one_line_before_it_measures(
 
 
 def test_measure_says_what_shows_the_attention_of_a_translator(tmp_path: Path) -> None:
-    tokenizer = build_translation_tokenizer(["good food"], subwords=False)
-    tiny_translator(vocab_size=len(tokenizer)).save_pretrained(tmp_path / "tiny")
-    tokenizer.save_pretrained(tmp_path / "tiny")
+    save_translator(tmp_path / "tiny", ["good food"])
     words = ["attention", str(tmp_path / "tiny"), f"--file={write_texts(tmp_path)}"]
     with pytest.raises(SystemExit, match=r"tiny translates; scripts/visualize\.py draws its al"):
         script_main("lab/measure")(words)

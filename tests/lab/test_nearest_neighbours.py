@@ -10,7 +10,7 @@ from checkpoints import save_checkpoint, script_main
 from nearest_neighbours import SHIFTS, layer_vectors, nearest_neighbour_accuracy
 from runs import write_rows
 from tiny import BERT
-from tiny_translation import tiny_translator
+from tiny_translation import save_translator
 from transformers import AutoModel, BertConfig, BertModel
 
 from sase_hf import build_tokenizer, build_translation_tokenizer
@@ -69,9 +69,7 @@ def test_nearest_neighbours_script_measures_the_encoder_of_a_translator(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], random_weights: bool
 ) -> None:
     """A text is the nearest neighbour of itself; the states are those of the encoder."""
-    tokenizer = build_translation_tokenizer(TEXTS)
-    tokenizer.save_pretrained(tmp_path / "both")
-    tiny_translator(vocab_size=len(tokenizer)).save_pretrained(tmp_path / "both")
+    save_translator(tmp_path / "both", TEXTS)
     pairs = write_rows(tmp_path / "pairs.jsonl", [{"a": text, "b": text} for text in TEXTS])
     flags = ["--file", pairs, "--text_column_names", "a,b"]
     flags += ["--record", str(tmp_path / "r.json"), "--plot", str(tmp_path / "f.svg")]

@@ -10,10 +10,9 @@ import torch
 from checkpoints import script_main, write_owned_card
 from loopback_hub import OWNER, Hub
 from rows import write_jsonl
-from tiny_translation import tiny_translator
+from tiny_translation import save_translator
 from transformers import pipeline
 
-from sase_hf import build_translation_tokenizer
 from sase_hf.hub import push
 
 TEXTS = ["Two dogs run.", "A man sleeps."]
@@ -23,14 +22,12 @@ TEXTS = ["Two dogs run.", "A man sleeps."]
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("checkpoint") / "model"
-    tokenizer = build_translation_tokenizer(TEXTS)
-    tiny_translator(vocab_size=len(tokenizer)).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    save_translator(folder, TEXTS)
     write_owned_card(folder)
     return str(folder)
 
 
-def test_visualize_and_the_demo_show_the_alignment(
+def test_visualize_shows_the_alignment(
     checkpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [checkpoint, "--text", TEXTS[0]]
