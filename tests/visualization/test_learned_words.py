@@ -14,7 +14,13 @@ from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification,
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, answers_of_kind
 from sase_hf.utils.loading import attention_pipeline
 from sase_hf.visualization import learned_words
-from sase_hf.visualization.learned_words import LearnedLabel, LearnedWords, _voice, same_hops
+from sase_hf.visualization.learned_words import (
+    LearnedLabel,
+    LearnedWord,
+    LearnedWords,
+    _voice,
+    same_hops,
+)
 
 TEXTS = [
     "The soup was good, and the bread was good!",
@@ -58,9 +64,14 @@ def reader_of(
     return attention_pipeline(model, tokenizer)
 
 
+def listed(label: LearnedLabel) -> list[LearnedWord]:
+    """Return the words of a label without its punctuation."""
+    return [*label.words_for, *label.words_against]
+
+
 def numbers_of(label: LearnedLabel) -> dict[tuple[str, int | None], tuple[float, int]]:
     """Return what each word of a label added, and how often it occurs."""
-    words = [*label.words_for, *label.words_against, *label.punctuation]
+    words = [*listed(label), *label.punctuation]
     return {(word.word.lower(), word.side): (word.added, word.count) for word in words}
 
 
@@ -156,9 +167,7 @@ def test_learned_words_list_as_many_words_as_they_are_told() -> None:
 def test_learned_words_show_the_occurrence_that_added_most() -> None:
     reader = reader_of(TEXTS)
     learned = read_learned_words(reader, TEXTS)
-    [bread] = [word for word in learned.labels[0].words_for if word.word == "bread"] or [
-        word for word in learned.labels[0].words_against if word.word == "bread"
-    ]
+    [bread] = [word for word in listed(learned.labels[0]) if word.word == "bread"]
     found = []
     for text in TEXTS:
         result = reader(text, target="bad")
@@ -176,8 +185,7 @@ def test_learned_words_show_the_occurrence_that_added_most() -> None:
 def test_learned_words_cut_an_example_at_whole_words() -> None:
     text = f"{'before ' * 20}soup{' behind' * 20}"
     learned = read_learned_words(reader_of([text]), [text])
-    words = [*learned.labels[0].words_for, *learned.labels[0].words_against]
-    [soup] = [word for word in words if word.word == "soup"]
+    [soup] = [word for word in listed(learned.labels[0]) if word.word == "soup"]
     assert soup.example == (f"…{'before ' * 6}", "soup", f"{' behind' * 6}…")
 
 
@@ -215,13 +223,13 @@ def test_learned_words_are_the_same_if_the_tokenizer_makes_them_the_same(
     texts = ["Good", "good", "Good"]
     reader = reader_of(texts, tokenizer={"lowercase": lowercase})
     label = read_learned_words(reader, texts).labels[0]
-    assert {word.word for word in (*label.words_for, *label.words_against)} == expected
+    assert {word.word for word in listed(label)} == expected
 
 
 def test_learned_words_keep_the_accents_that_the_tokenizer_joins() -> None:
     texts = ["cafe\N{COMBINING ACUTE ACCENT} open", "caf\N{LATIN SMALL LETTER E WITH ACUTE}"]
     label = read_learned_words(reader_of(texts), texts).labels[0]
-    counts = {word.word: word.count for word in (*label.words_for, *label.words_against)}
+    counts = {word.word: word.count for word in listed(label)}
     assert counts == {"open": 1, texts[1]: 2}
 
 
@@ -232,9 +240,8 @@ def test_learned_words_leave_rare_words_out_and_count_them(
     reader = reader_of(TEXTS)
     learned = read_learned_words(reader, TEXTS)
     for label in learned.labels:
-        words = {word.word for word in (*label.words_for, *label.words_against)}
-        assert words == {"the", "soup", "was", "good", "bread", "cold", "and"} & words
-        assert "Nobody" not in words
+        words = {word.word for word in listed(label)}
+        assert words <= {"the", "soup", "was", "good", "bread", "cold", "and"}
     assert learned.least_count == 3
     assert learned.num_rare == 4, "a, no, nobody, there"
     assert all("Nobody" not in dict(hop.words) for hop in learned.hops)
@@ -251,7 +258,7 @@ def test_learned_words_keep_punctuation_and_unknown_words_apart() -> None:
     texts = ["the soup ! a b", "the soup ! \N{PILE OF POO}"]
     learned = read_learned_words(reader, texts)
     for label in learned.labels:
-        words = {word.word for word in (*label.words_for, *label.words_against)}
+        words = {word.word for word in listed(label)}
         assert words == {"the", "soup"}
         assert [word.word for word in label.punctuation] == ["!"]
         assert label.unknown is not None
@@ -327,7 +334,7 @@ def test_learned_words_of_few_or_empty_texts(texts: list[str]) -> None:
     learned = read_learned_words(reader_of(TEXTS), texts)
     assert learned.num_texts == len(texts)
     for label in learned.labels:
-        assert len(label.words_for) + len(label.words_against) == len(set(texts) - {""})
+        assert len(listed(label)) == len(set(texts) - {""})
 
 
 def test_learned_words_draw_texts_up_to_a_number_of_tokens_by_the_seed() -> None:
