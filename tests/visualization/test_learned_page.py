@@ -69,12 +69,8 @@ def test_learned_page_draws_the_bars_of_each_label_by_one_scale() -> None:
     }
     assert good["punctuation"][0]["mean"] == "+0.10"
     assert good["unknown"]["mean"] == "−0.10"
-
-
-def test_learned_page_shows_the_example_of_a_word_on_one_line() -> None:
-    [good, *_] = learned_values(LEARNED)["labels"]  # type: ignore[misc]
     _, _, [warm, *_] = good["lists"][0]
-    assert warm["example"] == ("it was ", "warm", " to me")
+    assert warm["example"] == ("it was ", "warm", " to me"), "on one line"
 
 
 def test_learned_page_of_two_labels_says_once_what_speaks_for_one_and_against_the_other() -> None:
