@@ -12,9 +12,7 @@ from rows import write_csv, write_jsonl
 from sase_hf import build_tokenizer
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.splits import encode_rows, load_rows
-from sase_hf.tasks.labels.doubtful import (
-    write_doubtful,
-)
+from sase_hf.tasks.labels.doubtful import write_doubtful
 from sase_hf.utils.text import Table
 from sase_hf.visualization.page import tables_html
 
@@ -38,13 +36,12 @@ def written(folder: Path, rows: list[dict[str, Any]], **options: Any) -> Table |
 
 
 def written_of(folder: Path, arguments: DataArguments) -> Table | None:
-    return write_doubtful(folder, setup_of(arguments))
-
-
-def setup_of(arguments: DataArguments) -> Any:
     rows = load_rows(arguments)
     tokenizer = build_tokenizer(rows.texts_to_learn_from())
-    return SimpleNamespace(rows=rows, tokens=encode_rows(rows, tokenizer), tokenizer=tokenizer)
+    setup: Any = SimpleNamespace(
+        rows=rows, tokens=encode_rows(rows, tokenizer), tokenizer=tokenizer
+    )
+    return write_doubtful(folder, setup)
 
 
 def lines_of(folder: Path) -> list[dict[str, str]]:
