@@ -119,19 +119,6 @@ def test_visualize_says_what_a_checkpoint_learned_from_all_rows_of_a_file(
     assert "what the model learned" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["number", "several", "pairs"])
-def test_visualize_says_what_each_kind_of_checkpoint_learned(
-    checkpoints: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    labels = {"number": 3.5, "several": ["poor", "fine"], "pairs": "poor"}
-    rows = [{**row, "label": labels[name]} for row in ROWS[:12]]
-    columns = "text,second" if name == "pairs" else "text"
-    words = ["--file", write_rows(tmp_path / "rows.jsonl", rows), "--select=random"]
-    main([str(checkpoints / name), *words, "--text_column_names", columns])
-    noun = "pairs" if name == "pairs" else "texts"
-    assert capsys.readouterr().out.startswith(f"what the model learned, from 12 {noun}:\n")
-
-
 def test_visualize_compares_two_checkpoints_and_reads_pairs(
     checkpoints: Path, tmp_path: Path
 ) -> None:
@@ -143,7 +130,9 @@ def test_visualize_compares_two_checkpoints_and_reads_pairs(
     assert page.texts["p.words"][::2] == page.texts["p.words"][1::2]
     options += ["--text_column_names=text, second", "--select=random", "--per_label=1"]
     main([str(checkpoints / "pairs"), *options])
-    texts = Page(output.read_text("utf-8")).texts["p.words"]
+    page = Page(output.read_text("utf-8"))
+    assert page.texts["h2"][0] == "What the model learned"
+    texts = page.texts["p.words"]
     shown = set(zip(texts[::2], texts[1::2], strict=True))
     assert shown
     assert shown <= {(row["text"], row["second"]) for row in ROWS}
@@ -167,8 +156,10 @@ def test_visualize_shows_true_numbers_and_sets_of_labels(
     file = write_rows(tmp_path / "rows.jsonl", [{"text": "warm meal", "label": label}] * 3)
     output = tmp_path / "page.html"
     main([str(checkpoints / name), "--file", file, "--output", str(output), "--select=random"])
-    (verdict,) = set(Page(output.read_text("utf-8")).texts["p.verdict"])
+    page = Page(output.read_text("utf-8"))
+    (verdict,) = set(page.texts["p.verdict"])
     assert re.fullmatch(shown, verdict)
+    assert page.texts["h2"][0] == "What the model learned"
 
 
 def test_visualize_writes_an_svg_of_one_text(checkpoints: Path, tmp_path: Path) -> None:
