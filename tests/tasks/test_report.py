@@ -25,7 +25,12 @@ LOGITS = [[3, 0, 0], [0, 1, 0], [0, 5, 0], [0, 0, 2], [0, 0, 2]]
 LABELS = [0, 0, 0, 2, 1]
 
 
-def make_report(logits: list[list[float]], labels: list[Any], problem: str, names: Any) -> Report:
+def make_report(
+    logits: list[list[float]],
+    labels: list[Any],
+    problem: str = "single_label_classification",
+    names: Any = NAMES,
+) -> Report:
     metrics = metrics_function(load_metrics(None, problem), answers_of_kind(problem))
     rows = Dataset.from_dict({"input_ids": [[2, 3]] * len(labels), "labels": labels})
     return measure_report(
@@ -41,7 +46,7 @@ def make_report(logits: list[list[float]], labels: list[Any], problem: str, name
 
 def test_report_counts_the_confusions_of_labels() -> None:
     """Precision and recall of each label, and the wrong rows, the surest first."""
-    report = make_report(LOGITS, LABELS, "single_label_classification", NAMES)
+    report = make_report(LOGITS, LABELS)
     assert report.confusion is not None
     assert report.confusion.tolist() == [[1, 2, 0], [0, 0, 1], [0, 0, 1]]
     cold, mild, hot = report.classes
@@ -56,10 +61,10 @@ def test_report_counts_the_confusions_of_labels() -> None:
 
 
 def test_headline_says_the_accuracy_and_the_worst_confusion() -> None:
-    few = make_report(LOGITS, LABELS, "single_label_classification", NAMES)
+    few = make_report(LOGITS, LABELS)
     assert (headline(few) or "").startswith("right for 2 of 5 validation rows, the linear model ")
     assert (headline(few) or "").endswith("; most often it confuses cold and mild")
-    many = make_report(LOGITS * 60, LABELS * 60, "single_label_classification", NAMES)
+    many = make_report(LOGITS * 60, LABELS * 60)
     assert (headline(many) or "").startswith("right for 40 of every 100 validation rows, ")
 
 
@@ -131,7 +136,7 @@ def test_headline_names_no_confusion_that_is_as_frequent_as_another() -> None:
 
 
 def test_remarks_name_few_rows_better_simple_models_and_labels_never_predicted() -> None:
-    report = make_report([[3, 0, 0]] * 5, LABELS, "single_label_classification", NAMES)
+    report = make_report([[3, 0, 0]] * 5, LABELS)
     few, gain, missed = remarks(report, "train more")
     assert few == "validation rows: 5; one row is 20 points of accuracy"
     assert gain == "this model is no better than the most frequent label: train more"
@@ -226,7 +231,7 @@ def test_report_says_where_it_leaves_the_linear_model_out(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sase_hf.tasks.labels.report.MAX_WEIGHTS", 11)
-    found = make_report([[3, 0, 0]], [0], "single_label_classification", NAMES)
+    found = make_report([[3, 0, 0]], [0])
     assert "linear model" not in found.systems
     assert "4 words times 3 labels exceed the limit of 11 weights" in caplog.text
 
@@ -244,12 +249,12 @@ def test_report_of_sets_of_one_label_scores_that_label() -> None:
 def test_report_shows_the_right_rows_of_which_the_model_is_least_sure_first() -> None:
     """Those of numbers are in random order."""
     logits = [[3, 0, 0], [2, 1.5, 0], [9, 0, 0], [2, 1, 0]]
-    report = make_report(logits, [0] * 4, "single_label_classification", NAMES)
+    report = make_report(logits, [0] * 4)
     assert report.right == [1, 3, 0, 2]
 
 
 def test_report_counts_the_rows_of_labels_where_no_row_is_right() -> None:
-    report = make_report([[0, 3, 0]] * 2, [0, 2], "single_label_classification", NAMES)
+    report = make_report([[0, 3, 0]] * 2, [0, 2])
     table = next(table for table in report_tables(report) if table.title == "Label by label")
     assert [row[-1] for row in table.rows] == ["1", "0", "1"]
 
@@ -268,7 +273,7 @@ def test_report_of_sets_and_of_numbers_has_no_confusion() -> None:
 
 def test_report_tables_give_the_accuracy_an_interval() -> None:
     """Each bound is 1.96 of its standard errors away from the share (Wilson, 1927)."""
-    report = make_report(LOGITS, LABELS, "single_label_classification", NAMES)
+    report = make_report(LOGITS, LABELS)
     results = next(report_tables(report))
     assert results.rows[-1] == ["this model, 95 % interval", "11.8%-76.9%", ""]
     for bound in (0.118, 0.769):
@@ -280,7 +285,7 @@ def test_report_tables_give_the_accuracy_an_interval() -> None:
 
 
 def test_report_tables_show_the_worst_confusions_of_many_labels() -> None:
-    report = make_report(LOGITS, LABELS, "single_label_classification", NAMES)
+    report = make_report(LOGITS, LABELS)
     *_, whole = report_tables(report)
     assert whole.rows[0] == ["cold", "1", "2", "0"]
     assert whole.shares is not None
@@ -290,7 +295,7 @@ def test_report_tables_show_the_worst_confusions_of_many_labels() -> None:
 
 
 def test_report_tables_leave_out_confusions_of_which_there_are_none() -> None:
-    report = make_report([[3, 0, 0], [0, 3, 0]], [0, 1], "single_label_classification", NAMES)
+    report = make_report([[3, 0, 0], [0, 3, 0]], [0, 1])
     titles = [table.title for table in report_tables(report, max_matrix=2)]
     assert titles[-1] == "Label by label"
 
