@@ -14,12 +14,10 @@ import pytest
 from loopback_hub import OWNER, TOKEN, Hub
 from runs import (
     QUIET,
-    RELATIONS,
     SIZES,
     STARS,
     TINY_MODEL,
     flags,
-    pair_rows,
     read_lines,
     review_rows,
     run_tiny,
@@ -27,11 +25,10 @@ from runs import (
     train_tiny,
     weights,
     write_rows,
-    write_splits,
 )
-from transformers import AutoConfig, AutoModelForSequenceClassification, pipeline
+from transformers import AutoConfig, pipeline
 
-from sase_hf import SelfAttentiveForNLI, build_tokenizer
+from sase_hf import build_tokenizer
 from sase_hf.hub import write_model_card
 from sase_hf.tasks import LabelTask
 from sase_hf.training import run
@@ -226,23 +223,6 @@ def test_run_names_the_recipe_whose_entry_is_not_there(
     with pytest.raises(OSError, match=f"^--{name}: .*none/too.*; give --{name} another value$"):
         run(parse_arguments(LabelTask, [*words, f"--{name}=none/too"]))
     run(parse_arguments(LabelTask, [*words, f"--{name}="]))
-
-
-def test_run_trains_a_model_for_pairs(tmp_path: Path) -> None:
-    outcome = train_tiny(
-        tmp_path / "run",
-        **write_splits(tmp_path, pair_rows),
-        text_column_names="premise,hypothesis",
-        label_names=list(RELATIONS),
-        max_steps=2,
-        max_tokens=8,
-        do_predict=True,
-    )
-    model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "run")
-    assert isinstance(model, SelfAttentiveForNLI)
-    assert list(model.config.id2label.values()) == list(RELATIONS)
-    assert model.config.max_tokens == 8
-    assert "test_accuracy" in outcome["metrics"]
 
 
 @pytest.mark.parametrize(
