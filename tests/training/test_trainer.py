@@ -107,6 +107,8 @@ def test_trainer_stops_before_an_update_with_a_value_that_is_not_finite(
 def test_trainer_refuses_to_push(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"push_to_hub .*sase_hf\.hub\.push"):
         make_trainer(tmp_path, push_to_hub=True)
+    with pytest.raises(ValueError, match=r"call sase_hf\.hub\.push"):
+        make_trainer(tmp_path).push_to_hub()
 
 
 def test_trainer_saves_no_weights_that_are_infinite(tmp_path: Path) -> None:
@@ -151,11 +153,6 @@ def test_trainer_reads_streams_which_have_no_sampler(tmp_path: Path) -> None:
     stream = ROWS.select(range(13)).to_iterable_dataset()
     assert training.evaluate(stream)["eval_penalty"] > 0
     assert len(training.predict(stream).predictions) == 13
-
-
-def test_trainer_refuses_to_push_when_it_is_asked_later(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"call sase_hf\.hub\.push"):
-        make_trainer(tmp_path).push_to_hub()
 
 
 class AskToStop(TrainerCallback):
