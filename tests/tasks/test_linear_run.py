@@ -35,19 +35,21 @@ def weights_of(folder: Path) -> dict[str, torch.Tensor]:
     return dict(AutoModelForSequenceClassification.from_pretrained(folder).state_dict())
 
 
-def test_new_model_of_single_texts_that_is_calibrated_has_a_linear_part(review_file: Path) -> None:
-    setup = set_up(review_file, calibrate=True)
-    assert setup.model.config.linear_part == "words_and_pairs"
-
-
-def test_new_model_that_is_not_calibrated_has_no_linear_part(review_file: Path) -> None:
-    assert set_up(review_file).model.config.linear_part == "none"
-
-
-def test_flag_decides_about_the_linear_part(review_file: Path) -> None:
-    without = set_up(review_file, calibrate=True, linear_part="none")
-    assert without.model.config.linear_part == "none"
-    assert set_up(review_file, linear_part="words").model.config.linear_part == "words"
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ({}, "none"),
+        ({"calibrate": True}, "words_and_pairs"),
+        ({"calibrate": True, "linear_part": "none"}, "none"),
+        ({"linear_part": "words"}, "words"),
+    ],
+    ids=str,
+)
+def test_new_model_of_single_texts_that_is_calibrated_has_a_linear_part(
+    options: dict[str, Any], kind: str, review_file: Path
+) -> None:
+    """A flag decides otherwise."""
+    assert set_up(review_file, **options).model.config.linear_part == kind
 
 
 @pytest.mark.slow
