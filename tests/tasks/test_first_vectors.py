@@ -95,20 +95,17 @@ def test_pairs_start_from_own_vectors_only_if_asked(tmp_path: Path) -> None:
     [
         ({"word_vectors": ["none", "own"]}, r"--word_vectors are none own; .* \./none"),
         ({"word_vectors": ["v.txt", "v.txt"]}, "--word_vectors are v.txt v.txt; name each once"),
-        ({"word_vectors": "own", "encoder_name_or_path": "b"}, "leave out --word_vectors"),
         (
             {"word_vectors": ["FILE", "own"], "embedding_size": 3},
             "--embedding_size is 3, but .* are 3 wide, which leaves nothing .* own; give a larger",
         ),
     ],
-    ids=["none", "twice", "encoder", "width"],
+    ids=["none", "twice", "width"],
 )
 def test_contradictions_about_word_vectors_are_refused(
     options: dict[str, Any], message: str, reviews: dict[str, str], vector_file: Path
 ) -> None:
-    names = options["word_vectors"]
-    if isinstance(names, list):
-        names = [str(vector_file) if name == "FILE" else name for name in names]
+    names = [str(vector_file) if name == "FILE" else name for name in options["word_vectors"]]
     with pytest.raises(ValueError, match=message):
         set_up(**{**reviews, **options, "word_vectors": names})
 
@@ -182,13 +179,21 @@ def test_log_counts_unlabelled_texts(reviews: dict[str, str], tmp_path: Path) ->
     assert "unlabelled: 6 texts" in list(task.describe(task.assemble()))
 
 
-@pytest.mark.parametrize("name", ["model_name_or_path", "encoder_name_or_path"])
-def test_unlabelled_texts_are_refused_for_a_trained_model(
-    name: str, reviews: dict[str, str]
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("model_name_or_path", "run", "is for .* --model_name_or_path run has its"),
+        ("encoder_name_or_path", "bert", "is for .* --encoder_name_or_path bert has its"),
+        ("word_vectors", "none", "--word_vectors is none; add own to it"),
+        ("word_vectors", "glove.txt", "--word_vectors is glove.txt; add own to it"),
+    ],
+)
+def test_unlabelled_texts_are_refused_where_no_words_and_vectors_come_from_them(
+    name: str, value: str, message: str, reviews: dict[str, str]
 ) -> None:
-    options = {"unlabelled_file": "more.csv", name: "folder"}
+    options = {"unlabelled_file": "more.csv", name: value}
     task = parse_arguments(LabelTask, flags(**TINY_MODEL, **reviews, **options))
-    with pytest.raises(ValueError, match=f"--unlabelled_file is for .* --{name} folder has its"):
+    with pytest.raises(ValueError, match=f"--unlabelled_file .*{message}"):
         task.load_rows()
 
 
@@ -223,25 +228,36 @@ def test_unlabelled_rows_without_texts_are_refused(
         set_up(**reviews, unlabelled_file=path)
 
 
-def test_unlabelled_rows_without_a_text_are_left_out(
-    reviews: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("rows", "texts", "said"),
+    [
+        # One empty row among thousands of scraped texts does not end a run.
+        (
+            [{"text": "a"}, {"text": " "}, {"text": None}],
+            ["a"],
+            "left 2 rows without a text out of",
+        ),
+        (
+            [{"film": "good"}, {"film": "bad"}],
+            ["good", "bad"],
+            "more.jsonl: the texts are read from column 'film'",
+        ),
+    ],
+    ids=["rows without a text", "short texts in the only column"],
+)
+def test_unlabelled_texts_are_read_and_what_was_done_is_said(
+    rows: list[dict[str, Any]],
+    texts: list[str],
+    said: str,
+    reviews: dict[str, str],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """One empty row among thousands of scraped texts does not end a run."""
-    path = write_rows(tmp_path / "more.jsonl", [{"text": "a"}, {"text": " "}, {"text": None}])
+    path = write_rows(tmp_path / "more.jsonl", rows)
     unlabelled = set_up(**reviews, unlabelled_file=path).rows.unlabelled
     assert unlabelled is not None
-    assert unlabelled["text"][:] == ["a"]
-    assert "left 2 rows without a text out of" in caplog.text
-
-
-def test_unlabelled_texts_may_be_short_in_the_only_column(
-    reviews: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = write_rows(tmp_path / "more.jsonl", [{"film": "good"}, {"film": "bad"}])
-    unlabelled = set_up(**reviews, unlabelled_file=path).rows.unlabelled
-    assert unlabelled is not None
-    assert unlabelled["text"][:] == ["good", "bad"]
-    assert "more.jsonl: the texts are read from column 'film'" in caplog.text
+    assert unlabelled["text"][:] == texts
+    assert said in caplog.text
 
 
 def test_unlabelled_file_without_a_header_is_doubted(
@@ -265,16 +281,6 @@ def test_file_of_unlabelled_texts_is_read_once(
         files = [path, path]
     with pytest.raises(ValueError, match=f"{path} is read by {flag}, too"):
         set_up(**reviews, unlabelled_file=files)
-
-
-@pytest.mark.parametrize("vectors", ["none", "glove.txt"])
-def test_unlabelled_texts_are_refused_where_no_vectors_come_from_them(
-    vectors: str, reviews: dict[str, str]
-) -> None:
-    options = {"unlabelled_file": "more.csv", "word_vectors": vectors}
-    task = parse_arguments(LabelTask, flags(**TINY_MODEL, **reviews, **options))
-    with pytest.raises(ValueError, match=f"--word_vectors is {vectors}; add own to it"):
-        task.load_rows()
 
 
 def test_few_unlabelled_texts_are_said_to_give_words_only(
