@@ -149,6 +149,10 @@ def test_corrections_are_in_the_log_and_among_the_sources(
         ({"text": "a", "label": None}, r"1 of 1 rows of .* have no text or no label"),
         ({"text": "a", "label": "1", "rationale": [[0, 9]]}, r"column 'rationale': \[0, 9\] is no"),
         ({"review": "a", "stars": "1"}, r"has no column 'text'; it has 'review', 'stars'"),
+        (
+            {"text": "bad food", "text_pair": "b", "label": "4"},
+            "corrections of pairs.*one text; name two --text_column",
+        ),
     ],
     ids=json.dumps,
 )
@@ -167,11 +171,6 @@ def test_log_says_which_corrections_a_limit_on_rows_leaves_out(
     notes = [message for message in caplog.messages if "corrected training rows" in message]
     assert len(notes) == bool(note)
     assert note in "".join(notes)
-
-
-def test_corrections_of_pairs_for_rows_of_one_text_are_refused(reviews: Path) -> None:
-    with pytest.raises(ValueError, match=r"corrections of pairs.*one text; name two --text_column"):
-        load(reviews, [{"text": "bad food", "text_pair": "b", "label": "4"}])
 
 
 def test_corrections_without_training_rows_are_refused(reviews: Path) -> None:
