@@ -128,10 +128,7 @@ def strength_for(labels_right: float) -> float:
 
 def test_labels_that_words_hardly_tell_are_regularised_more() -> None:
     assert strength_for(0.75) < 0.3
-
-
-def test_labels_that_words_tell_are_regularised_as_usual() -> None:
-    assert strength_for(1.0) == 2.0
+    assert strength_for(1.0) == 2.0, "as usual"
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=tiny.name_of)
@@ -177,18 +174,20 @@ def test_hops_that_would_outweigh_the_words_usually_count_less() -> None:
     assert usual == pytest.approx((0.25 * 0.6 / 10, 0.6))
 
 
-def test_hops_that_hardly_move_logits_count_as_usual() -> None:
-    """A constant that both rows have, however large, moves nothing."""
-    of_words = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
-    of_hops = 0.1 * of_words + 100
-    assert linear_part.usual_scales(of_hops, of_words, (0.3, 0.6)) == (0.3, 0.6)
-
-
-def test_hops_of_equal_rows_count_as_usual() -> None:
-    """The mean of seven equal numbers in float32 differs from them in the last digit."""
-    of_hops = torch.tensor([[0.1, 0.7, 40.3]]).repeat(7, 1)
-    of_words = torch.zeros(7, 3, dtype=torch.float64)
-    assert linear_part.usual_scales(of_hops, of_words, (0.3, 0.6)) == (0.3, 0.6)
+@pytest.mark.parametrize(
+    ("of_hops", "of_words"),
+    [
+        # A constant that both rows have, however large, moves nothing.
+        ([[100.0, 100.1], [100.1, 100.0]], [[0.0, 1.0], [1.0, 0.0]]),
+        # The mean of seven equal numbers in float32 differs from them in the last digit.
+        ([[0.1, 0.7, 40.3]] * 7, [[0.0] * 3] * 7),
+    ],
+    ids=["constant", "equal rows"],
+)
+def test_hops_that_hardly_move_logits_count_as_usual(of_hops: Any, of_words: Any) -> None:
+    of_words = torch.tensor(of_words, dtype=torch.float64)
+    scales = linear_part.usual_scales(torch.tensor(of_hops), of_words, (0.3, 0.6))
+    assert scales == (0.3, 0.6)
 
 
 def test_words_that_say_nothing_count_nothing() -> None:
@@ -219,7 +218,7 @@ def test_hops_that_say_nothing_count_little() -> None:
     assert scales.words > 1
 
 
-def test_rows_of_one_label_leave_the_model() -> None:
+def test_rows_of_one_label_or_without_words_leave_the_model() -> None:
     model = model_of()
     rows = rows_of(ONE_LABEL)
     same = relabelled(rows, [1] * len(rows))
@@ -227,6 +226,9 @@ def test_rows_of_one_label_leave_the_model() -> None:
     before = logits_of(model, rows)
     assert fit_linear_part(model, same) == (1.0, 0.0)
     assert torch.equal(logits_of(model, rows), before)
+    empty = Dataset.from_dict({"input_ids": [[], []], "labels": [0, 1]})
+    empty = empty.cast_column("input_ids", rows.features["input_ids"])
+    assert fit_linear_part(model, empty) == (1.0, 0.0)
 
 
 def test_label_without_training_rows_stays_unlikely() -> None:
@@ -286,12 +288,6 @@ def test_number_that_never_changes_leaves_the_others_their_scales() -> None:
             parts.append(relabelled(part, labels))
         scales.append(fit_linear_part(model_of(**IN_UNITS), *parts))
     assert scales[1].hops > 0.2 * scales[0].hops
-
-
-def test_texts_without_words_leave_the_model() -> None:
-    rows = Dataset.from_dict({"input_ids": [[], []], "labels": [0, 1]})
-    rows = rows.cast_column("input_ids", rows_of(ONE_LABEL).features["input_ids"])
-    assert fit_linear_part(model_of(), rows) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize(

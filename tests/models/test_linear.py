@@ -90,8 +90,7 @@ def test_linear_part_of_a_new_model_adds_nothing() -> None:
 
 
 def test_linear_part_adds_nothing_to_an_empty_text() -> None:
-    of_empty_text = added_by(linear_model(), [[4, 9], []])[1]
-    assert torch.equal(of_empty_text, torch.zeros(3))
+    assert not added_by(linear_model(), [[4, 9], []])[1].any()
 
 
 def test_config_made_in_code_has_no_linear_part() -> None:
@@ -119,17 +118,13 @@ def test_ranker_leaves_a_linear_part_out() -> None:
 
 
 def test_linear_part_keeps_its_weights_when_the_vocabulary_grows() -> None:
-    """New words weigh nothing, so the old texts keep their answers."""
+    """New words weigh nothing, so the old texts keep their answers; lost words are lost here."""
     model = linear_model()
     batch = tiny.text_batch(TEXTS)
     before = model(**batch).logits
     model.resize_token_embeddings(tiny.VOCAB_SIZE + 2)
     assert torch.equal(model(**batch).logits, before)
     assert not model.linear_part.word_weight[:, tiny.VOCAB_SIZE :].any()
-
-
-def test_linear_part_loses_the_words_that_the_vocabulary_loses() -> None:
-    model = linear_model()
     model.resize_token_embeddings(10)
     assert model.linear_part.word_weight.shape == (1, 10, 3)
 
