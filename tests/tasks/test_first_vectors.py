@@ -77,11 +77,7 @@ def test_a_file_called_own_is_named_by_a_path(
 def test_many_tokens_of_single_texts_start_from_own_vectors(reviews: dict[str, str]) -> None:
     assert set_up(TaskOfFewTokens, **reviews).vectors_found.keys() == {"own"}
     assert not set_up(LabelTask, **reviews).vectors_found
-
-
-def test_none_starts_from_random_vectors(reviews: dict[str, str]) -> None:
-    setup = set_up(TaskOfFewTokens, **reviews, word_vectors="none")
-    assert not setup.vectors_found
+    assert not set_up(TaskOfFewTokens, **reviews, word_vectors="none").vectors_found
 
 
 def test_pairs_start_from_own_vectors_only_if_asked(tmp_path: Path) -> None:
