@@ -527,13 +527,8 @@ def test_read_file_parquet_labels_are_what_a_csv_file_would_hold(
     pq.write_table(pa.table({"text": ["a", "b"], "label": values}), tmp_path / "r.parquet")
     split = read_file(tmp_path / "r.parquet", Columns(("text",), ("label",)))
     assert split.labels == {"label": labels}
-
-
-def test_read_file_parquet_batches_hold_decimals_as_numbers(tmp_path: Path) -> None:
-    rows = {"text": ["a", "b"], "label": [Decimal("1.50"), Decimal("2.00")]}
-    pq.write_table(pa.table(rows), tmp_path / "r.parquet")
-    split = read_file(tmp_path / "r.parquet", Columns(("text",), ("label",)))
-    assert next(split.batches())["label"] == [1.5, 2], "also where columns are found by values"
+    if isinstance(values[0], Decimal):
+        assert next(split.batches())["label"] == labels, "also where columns are found by values"
 
 
 @pytest.mark.parametrize("name", ["absent.csv", "absent.parquet", "absent.jsonl.gz"])
