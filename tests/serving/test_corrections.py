@@ -267,12 +267,6 @@ def test_correction_has_several_labels_or_numbers(
         for choice in tab.locator(".choices input").all():
             choice.set_checked(False)
         assert downloaded(tab)[0]["label"] == []
-    else:
-        tab.click(".correct")
-        tab.fill(".choices label:nth-child(1) input", "")
-        tab.click("[type=submit]")
-        assert tab.is_visible(".correction"), "a number is missing"
-        assert downloaded(tab)[0]["label"] == label
 
 
 def test_correction_of_a_pair_has_marks_on_both_texts(tmp_path: Path, tab: Any) -> None:
@@ -288,9 +282,6 @@ def test_correction_of_a_pair_has_marks_on_both_texts(tmp_path: Path, tab: Any) 
     [row] = downloaded(tab)
     assert (row["text"], row["text_pair"], row["label"]) == (*PAIR, "neutral")
     assert (row[RATIONALE], row[f"{RATIONALE}_pair"]) == ([[4, 8]], [[10, 15]])
-    path = write_jsonl(tmp_path / "corrections.jsonl", [row, {**row, "label": "contradiction"}])
-    train = load_rows(DataArguments(train_file=str(path), validation_fraction=0)).splits["train"]
-    assert train[0]["spans_pair"] == [[10, 15]]
 
 
 def test_pair_with_an_empty_text_is_read_and_not_corrected(tmp_path: Path, tab: Any) -> None:
@@ -342,8 +333,8 @@ def test_opened_texts_come_in_the_order_of_doubt(
     texts = [" ".join(TEXT.split()[start : start + 4]) for start in range(6)]
     explain = pipeline("self-attention", model=checkpoint)
     if has_answer_sets:
-        second_best = [sorted(one["scores"].values())[-2] for one in explain(texts)]
-        explain.model.config.answer_threshold = sorted(second_best)[3]
+        worst = sorted(min(one["scores"].values()) for one in explain(texts))
+        explain.model.config.answer_threshold = (worst[2] + worst[3]) / 2
         explain.model.save_pretrained(checkpoint)
 
     def doubt(text: str) -> tuple[int, float]:
@@ -355,19 +346,9 @@ def test_opened_texts_come_in_the_order_of_doubt(
     open_rows(tab, tmp_path, [{"text": text} for text in texts])
     expected = sorted(texts, key=doubt)
     assert opened_texts(tab) == [[text] for text in expected]
-    sizes = {doubt(text)[0] for text in texts}
-    assert len(sizes) == (2 if has_answer_sets else 1), "the premise"
+    by_margin = sorted(texts, key=lambda text: doubt(text)[1])
+    assert (expected != by_margin) == has_answer_sets, "the premise"
     assert tab.input_value("textarea") == expected[0]
-
-
-def test_large_answer_set_comes_before_a_small_margin(page: Any) -> None:
-    order = page.evaluate("""() => {
-      model.answer_threshold = 0.2;
-      const rows = [[0.45, 0.44, 0.11], [0.9, 0.06, 0.04], [0.5, 0.25, 0.25], [0.7, 0.2, 0.1]];
-      const ordered = rows.map(scores => ({ scores, doubt: doubtOf(scores) })).sort(moreDoubtful);
-      return ordered.map(row => row.scores[0]);
-    }""")
-    assert order == [0.5, 0.45, 0.7, 0.9]
 
 
 def test_person_goes_through_the_texts_of_a_file(tmp_path: Path, page: Any) -> None:
@@ -542,19 +523,6 @@ def test_correction_of_the_page_stands_behind_those_of_a_file(tmp_path: Path, pa
     assert kept[-1][RATIONALE] == [[0, 5]], "that of the page"
 
 
-def test_number_is_asked_for_where_words_are_marked_without_it(tmp_path: Path, tab: Any) -> None:
-    open_live_page(tab, save(tmp_path / "model", problem_type=REGRESSION))
-    type_in(tab, TEXTS[0])
-    tab.click(".correct")
-    tab.fill(".choices label:nth-child(2) input", "")
-    mark(tab, "soup")
-    asked = tab.locator(".choices label:nth-child(2) input")
-    assert asked.evaluate("input => input === document.activeElement")
-    asked.fill("2")
-    tab.click("[type=submit]")
-    assert downloaded(tab)[0][RATIONALE] == [[4, 8]]
-
-
 def test_number_is_kept_while_it_is_typed(tmp_path: Path, tab: Any) -> None:
     """The page may be closed before it is left; while it is no number, nothing is asked."""
     open_live_page(tab, save(tmp_path / "model", problem_type=REGRESSION))
@@ -633,6 +601,8 @@ def test_label_of_a_file_that_the_model_does_not_know_is_asked_for(
     tab.evaluate("place => showOpened(place)", found.index(True))
     tab.wait_for_selector(".result:not([inert])")
     mark(tab, "soup")
+    assert tab.evaluate("document.activeElement.name") == "label"
+    tab.click("[type=submit]")
     assert tab.is_hidden(".corrections")
     for choice in tab.locator(".choices input").all():
         if kind == REGRESSION:
@@ -642,7 +612,8 @@ def test_label_of_a_file_that_the_model_does_not_know_is_asked_for(
     tab.click("[type=submit]")
     names = ["bad", "fair", "<b>good</b>"]
     expected = {SINGLE_LABEL: names[-1], MULTI_LABEL: names, REGRESSION: [2, 2, 2]}
-    assert [row["label"] for row in downloaded(tab)] == [expected[kind]]
+    [row] = downloaded(tab)
+    assert (row["label"], row[RATIONALE]) == (expected[kind], [[0, 4]])
 
 
 def test_labels_that_are_asked_for_may_be_none(tmp_path: Path, tab: Any) -> None:
@@ -839,19 +810,9 @@ def test_page_of_pairs_refuses_lines_of_texts(tmp_path: Path, tab: Any) -> None:
 
 def test_page_reads_a_part_of_a_file_that_is_too_big(tmp_path: Path, page: Any) -> None:
     """And says so; the person can type in the meantime, and begin before all is read."""
-    page.evaluate("""() => {
-      window.seen = new Set();
-      setInterval(() => seen.add(first("#scanning progress").value));
-    }""")
     path = tmp_path / "many.txt"
-    path.write_text("\n".join(f"soup {number}" for number in range(2100)))
-    open_file(page, path)
-    assert page.evaluate("seen.size") > 10
-    assert len(opened_texts(page)) == 2000
-    assert "first 2,000 texts" in remarks(page)
     path.write_text("\n".join(f"{TEXT * 400} {number}" for number in range(500)))
     page.evaluate("model.max_tokens = null")  # so that reading takes longer than a click
-    page.evaluate("opened = null; first('.opened input').value = '';")
     page.set_input_files(".opened input", str(path))
     page.wait_for_function("() => first('#scanning progress').value > 0")
     page.click("#scanning button")
