@@ -46,6 +46,11 @@ def save(folder: Path, head: Any = SelfAttentiveForSequenceClassification, **fie
     return save_tiny(folder, head, **{"problem_type": SINGLE_LABEL, **fields})
 
 
+def open_model(tab: Any, folder: Path, *head: Any, **fields: Any) -> None:
+    """Open a tiny model in a tab."""
+    open_live_page(tab, save(folder / "model", *head, **fields))
+
+
 @pytest.fixture
 def page(tab: Any, checkpoint: str) -> Any:
     """Return a tab in which a classifier with one label a text is open."""
@@ -61,6 +66,18 @@ def type_in(tab: Any, *texts: str) -> None:
     tab.wait_for_function(
         "typed => items.get(first('.result'))?.texts.join('\\n') === typed.join('\\n')", arg=typed
     )
+
+
+def begin(tab: Any, *texts: str) -> None:
+    """Type a text or a pair, and open its panel where it is not open."""
+    type_in(tab, *texts)
+    if tab.is_visible(".correct"):
+        tab.click(".correct")
+
+
+def wait_for_words(tab: Any, text: str) -> None:
+    """Wait until the words of a text are shown."""
+    tab.wait_for_function("text => first('.words').textContent === text", arg=text)
 
 
 def mark(tab: Any, word: str, times: int = 1) -> None:
@@ -98,8 +115,7 @@ def test_correction_is_a_row_that_training_reads(tmp_path: Path, page: Any) -> N
     What is no reason is left out of the text to learn from.
     """
     text = f"{FAMILY} the soup e\u0301té\u202e \U0001f355 was not שלום good"
-    type_in(page, text)
-    page.click(".correct")
+    begin(page, text)
     page.check(".choices label:nth-child(3) input")
     mark(page, FAMILY)
     mark(page, "soup")
@@ -120,8 +136,7 @@ def test_correction_is_a_row_that_training_reads(tmp_path: Path, page: Any) -> N
 
 
 def test_words_that_follow_each_other_are_one_mark(page: Any) -> None:
-    type_in(page, "the soup was not good")
-    page.click(".correct")
+    begin(page, "the soup was not good")
     for word in ("not", "good", "the"):
         mark(page, word)
     [row] = downloaded(page)
@@ -132,8 +147,7 @@ def test_words_that_follow_each_other_are_one_mark(page: Any) -> None:
 def test_second_correction_of_a_text_replaces_the_first(page: Any) -> None:
     assert page.is_hidden(".corrections")
     for label, word in ((1, "soup"), (2, "good")):
-        type_in(page, TEXTS[0])
-        page.click(".correct")
+        begin(page, TEXTS[0])
         page.check(f".choices label:nth-child({label}) input")
         mark(page, word)
         page.click("[type=submit]")
@@ -153,8 +167,7 @@ def test_second_correction_of_a_text_replaces_the_first(page: Any) -> None:
 
 def test_correction_is_kept_while_it_is_made(page: Any) -> None:
     """Whoever types on without the button loses nothing; who only looks corrects nothing."""
-    type_in(page, TEXTS[0])
-    page.click(".correct")
+    begin(page, TEXTS[0])
     mark(page, "good")
     type_in(page, TEXTS[1])
     type_in(page, TEXTS[2])
@@ -224,8 +237,7 @@ def test_page_warns_before_it_is_closed_with_work_in_it(browser: Any, checkpoint
 
     tab.on("dialog", stay)
     open_live_page(tab, checkpoint)
-    type_in(tab, TEXTS[0])
-    tab.click(".correct")
+    begin(tab, TEXTS[0])
     mark(tab, "good")
     tab.close(run_before_unload=True)
     tab.wait_for_timeout(500)
@@ -248,10 +260,8 @@ def test_page_warns_before_it_is_closed_with_work_in_it(browser: Any, checkpoint
 def test_correction_has_several_labels_or_numbers(
     tmp_path: Path, tab: Any, fields: dict[str, Any], label: list[Any]
 ) -> None:
-    checkpoint = save(tmp_path / "model", **fields)
-    open_live_page(tab, checkpoint)
-    type_in(tab, TEXTS[0])
-    tab.click(".correct")
+    open_model(tab, tmp_path, **fields)
+    begin(tab, TEXTS[0])
     names = tab.locator(".choices bdi").all_text_contents()
     for number, name in enumerate(names):
         choice = tab.locator(".choices input").nth(number)
@@ -270,9 +280,8 @@ def test_correction_has_several_labels_or_numbers(
 
 
 def test_correction_of_a_pair_has_marks_on_both_texts(tmp_path: Path, tab: Any) -> None:
-    open_live_page(tab, save(tmp_path / "model", SelfAttentiveForNLI))
-    type_in(tab, *PAIR)
-    tab.click(".correct")
+    open_model(tab, tmp_path, SelfAttentiveForNLI)
+    begin(tab, *PAIR)
     toolbars = tab.locator("[role=toolbar]").all()
     names = [toolbar.get_attribute("aria-label") for toolbar in toolbars]
     assert names == ["Words to mark in the first text", "Words to mark in the second text"]
@@ -286,9 +295,8 @@ def test_correction_of_a_pair_has_marks_on_both_texts(tmp_path: Path, tab: Any) 
 
 def test_pair_with_an_empty_text_is_read_and_not_corrected(tmp_path: Path, tab: Any) -> None:
     """Training would refuse the file; an open panel waits for the next pair."""
-    open_live_page(tab, save(tmp_path / "model", SelfAttentiveForNLI))
-    type_in(tab, *PAIR)
-    tab.click(".correct")
+    open_model(tab, tmp_path, SelfAttentiveForNLI)
+    begin(tab, *PAIR)
     for texts in (("Two dogs sleep.", " \u3000"), ("", "No dog is awake.")):
         type_in(tab, *texts)
         assert tab.text_content("#answer bdi")
@@ -308,7 +316,7 @@ def test_pair_with_an_empty_text_is_read_and_not_corrected(tmp_path: Path, tab: 
 
 
 def test_pair_with_an_empty_text_is_no_correction_of_a_file(tmp_path: Path, tab: Any) -> None:
-    open_live_page(tab, save(tmp_path / "model", SelfAttentiveForNLI))
+    open_model(tab, tmp_path, SelfAttentiveForNLI)
     texts = [("Dogs sleep.", " "), PAIR, ("", "")]
     rows = [
         {"text": text, "text_pair": other, "label": "neutral", RATIONALE: []}
@@ -357,7 +365,7 @@ def test_person_goes_through_the_texts_of_a_file(tmp_path: Path, page: Any) -> N
     open_rows(page, tmp_path, rows)
     texts = [text for [text] in opened_texts(page)]
     for place, text in enumerate(texts, start=1):
-        page.wait_for_function("text => first('.words').textContent === text", arg=text)
+        wait_for_words(page, text)
         assert page.text_content(".walk .place") == f"{place} of {len(texts)}"
         assert page.locator(".choices label:has(:checked)").text_content() == "fair"
         if place == 2:
@@ -368,7 +376,7 @@ def test_person_goes_through_the_texts_of_a_file(tmp_path: Path, page: Any) -> N
     assert page.is_disabled(".walk .next")
     assert page.is_hidden(".correction"), "nothing is next"
     page.click(".walk .previous")
-    page.wait_for_function("text => first('.words').textContent === text", arg=texts[-2])
+    wait_for_words(page, texts[-2])
     assert [row["text"] for row in downloaded(page)] == [texts[0], *texts[2:]]
 
 
@@ -404,7 +412,7 @@ def test_double_click_goes_on_by_one_text(tmp_path: Path, page: Any, pause: int)
     open_rows(page, tmp_path, rows)
     texts = [text for [text] in opened_texts(page)]
     for place, text in enumerate(texts[:-1], start=1):
-        page.wait_for_function("text => first('.words').textContent === text", arg=text)
+        wait_for_words(page, text)
         page.wait_for_selector(".result:not([inert])")
         page.hover("[type=submit]")
         for number in (1, 2):
@@ -471,7 +479,7 @@ def test_marks_on_words_that_the_page_does_not_read_stay(tmp_path: Path, page: A
     row: dict[str, Any] = {"text": text, "label": "fair", RATIONALE: [[0, 4], [315, 504]]}
     row[RATIONALE_AGAINST] = [[300, 304]]
     open_rows(page, tmp_path, [row])
-    page.wait_for_function("text => first('.words').textContent === text", arg=text)
+    wait_for_words(page, text)
     assert page.locator(".words span").count() == 64, "the premise"
     page.locator(".words span").first.click()
     [again] = downloaded(page)
@@ -485,7 +493,7 @@ def test_marks_on_words_that_the_page_does_not_read_stay(tmp_path: Path, page: A
 def test_blanks_behind_the_words_are_no_mark(tmp_path: Path, page: Any) -> None:
     row = {"text": "soup ", "label": "fair", RATIONALE: [[0, 5]]}
     open_rows(page, tmp_path, [row])
-    page.wait_for_function("() => first('.words').textContent === 'soup '")
+    wait_for_words(page, "soup ")
     mark(page, "soup", times=2)
     assert downloaded(page)[0][RATIONALE] == []
 
@@ -502,9 +510,7 @@ def test_of_several_corrections_of_a_text_in_a_file_the_last_counts(
 def test_newest_correction_stands_last(page: Any) -> None:
     """Training takes texts that differ in capitals for one, and the last correction of it."""
     for text in ("Soup", "soup", "Soup"):
-        type_in(page, text)
-        if page.is_visible(".correct"):
-            page.click(".correct")
+        begin(page, text)
         mark(page, text)
     assert [row["text"] for row in downloaded(page)] == ["soup", "Soup"]
 
@@ -512,9 +518,7 @@ def test_newest_correction_stands_last(page: Any) -> None:
 def test_correction_of_the_page_stands_behind_those_of_a_file(tmp_path: Path, page: Any) -> None:
     """It is newer, and training takes the later one of "Soup" and "soup"."""
     for text in ("Soup", "bread"):
-        type_in(page, text)
-        if page.is_visible(".correct"):
-            page.click(".correct")
+        begin(page, text)
         mark(page, text)
     rows = [{"text": text, "label": "bad", RATIONALE: []} for text in ("bread", "soup", "was")]
     open_rows(page, tmp_path, rows)
@@ -525,9 +529,8 @@ def test_correction_of_the_page_stands_behind_those_of_a_file(tmp_path: Path, pa
 
 def test_number_is_kept_while_it_is_typed(tmp_path: Path, tab: Any) -> None:
     """The page may be closed before it is left; while it is no number, nothing is asked."""
-    open_live_page(tab, save(tmp_path / "model", problem_type=REGRESSION))
-    type_in(tab, TEXTS[0])
-    tab.click(".correct")
+    open_model(tab, tmp_path, problem_type=REGRESSION)
+    begin(tab, TEXTS[0])
     box = tab.locator(".choices label:nth-child(2) input")
     label = "() => Array.from(corrections.values(), ({ label }) => label[1])"
     kept = []
@@ -545,9 +548,9 @@ def test_number_is_kept_while_it_is_typed(tmp_path: Path, tab: Any) -> None:
 def test_number_keeps_its_digits_when_its_text_is_corrected_again(tmp_path: Path, tab: Any) -> None:
     """Those of a model are shown with as few as tell them from others."""
     numbers = [12345678, 0.1, 1234.56789012]
-    open_live_page(tab, save(tmp_path / "model", problem_type=REGRESSION))
+    open_model(tab, tmp_path, problem_type=REGRESSION)
     open_rows(tab, tmp_path, [{"text": "soup", "label": numbers}])
-    tab.wait_for_function("() => first('.words').textContent === 'soup'")
+    wait_for_words(tab, "soup")
     mark(tab, "soup")
     assert downloaded(tab)[0]["label"] == numbers
     shown = tab.evaluate("[0.1, 2, 16777215, 1e-10].map(Math.fround).map(shortNumber)")
@@ -555,22 +558,10 @@ def test_number_keeps_its_digits_when_its_text_is_corrected_again(tmp_path: Path
 
 
 def test_numbers_with_a_gap_are_no_label(tmp_path: Path, tab: Any) -> None:
-    open_live_page(tab, save(tmp_path / "model", problem_type=REGRESSION))
+    open_model(tab, tmp_path, problem_type=REGRESSION)
     row = {"text": "soup", "label": [1, None, 2], RATIONALE: []}
     open_rows(tab, tmp_path, [row])
     assert "the label is [1,null,2]" in tab.text_content("#unopened")
-
-
-def test_zeros_and_ones_of_a_file_are_labels(tmp_path: Path, tab: Any) -> None:
-    """One for each, in the order of the model; a list of one number is a name."""
-    open_live_page(tab, save(tmp_path / "model", problem_type=MULTI_LABEL))
-    tab.evaluate("model.labels.splice(0, 3, '0', '1', '2')")
-    cells: list[Any] = [[0, 1, 1], [0, 0, 0], [0], ["1", "0"], "[1, 0, 0]"]
-    rows = [{"text": f"soup {k}", "label": cell, RATIONALE: []} for k, cell in enumerate(cells)]
-    open_rows(tab, tmp_path, rows)
-    by_text = {row["text"]: row["label"] for row in downloaded(tab)}
-    found = [by_text[f"soup {k}"] for k in range(len(cells))]
-    assert found == [["1", "2"], [], ["0"], ["1", "0"], ["0"]]
 
 
 UNKNOWN_LABELS: dict[str, list[Any]] = {
@@ -585,7 +576,7 @@ def test_label_of_a_file_that_the_model_does_not_know_is_asked_for(
     tmp_path: Path, tab: Any, kind: str
 ) -> None:
     """A guess of the model never takes its place, and rows without a label are none of them."""
-    open_live_page(tab, save(tmp_path / "model", problem_type=kind))
+    open_model(tab, tmp_path, problem_type=kind)
     missing = [None, "", " ", "-", *(["-1", -1] if kind != REGRESSION else [])]
     labels = [*UNKNOWN_LABELS[kind], *missing]
     rows = [{"text": f"soup {number}", "label": label} for number, label in enumerate(labels)]
@@ -617,7 +608,7 @@ def test_label_of_a_file_that_the_model_does_not_know_is_asked_for(
 
 
 def test_labels_that_are_asked_for_may_be_none(tmp_path: Path, tab: Any) -> None:
-    open_live_page(tab, save(tmp_path / "model", problem_type=MULTI_LABEL))
+    open_model(tab, tmp_path, problem_type=MULTI_LABEL)
     open_rows(tab, tmp_path, [{"text": "soup", "label": "x"}])
     tab.wait_for_selector(".result:not([inert])")
     tab.check(".choices label:nth-child(2) input")
@@ -625,27 +616,42 @@ def test_labels_that_are_asked_for_may_be_none(tmp_path: Path, tab: Any) -> None
     assert [row["label"] for row in downloaded(tab)] == [[]]
 
 
-def test_several_labels_in_a_cell_are_read(tmp_path: Path, tab: Any) -> None:
-    """As training reads them: with a mark between, or in brackets."""
-    open_live_page(tab, save(tmp_path / "model", problem_type=MULTI_LABEL))
-    tab.evaluate("model.labels.splice(0, 3, 'bad', 'fair', 'not, good')")
-    cells = ["bad; fair", "fair|bad", "bad\nfair", "bad,fair", "fair / bad"]
-    cells += ["fair;not, good", "bad;"]
-    cells += ["['bad', 'fair']", "[\"bad\", 'fair',]", "['bad']", "[]", "not, good"]
-    rows = [{"text": f"soup {k}", "label": cell} for k, cell in enumerate(cells)]
+# By the labels of the model.
+CELLS: dict[tuple[str, ...], list[tuple[Any, list[str]]]] = {
+    ("bad", "fair", "not, good"): [
+        *((f"bad{between}fair", ["bad", "fair"]) for between in ("; ", "|", "\n", ",", " / ")),
+        ("fair;not, good", ["fair", "not, good"]),
+        ("bad;", ["bad"]),
+        ("['bad', 'fair']", ["bad", "fair"]),
+        ("[\"bad\", 'fair',]", ["bad", "fair"]),
+        ("['bad']", ["bad"]),
+        ("[]", []),
+        ("not, good", ["not, good"]),
+    ],
+    ("0", "1", "2"): [
+        ([0, 1, 1], ["1", "2"]),
+        ([0, 0, 0], []),
+        ([0], ["0"]),
+        (["1", "0"], ["1", "0"]),
+        ("[1, 0, 0]", ["0"]),
+    ],
+}
+
+
+@pytest.mark.parametrize("labels", CELLS, ids=["names", "zeros and ones"])
+def test_several_labels_in_a_cell_are_read(
+    tmp_path: Path, tab: Any, labels: tuple[str, ...]
+) -> None:
+    """As training reads them: with a mark between, in brackets, or a zero or one for each label.
+
+    A list of one number is a name.
+    """
+    open_model(tab, tmp_path, problem_type=MULTI_LABEL)
+    tab.evaluate("labels => model.labels.splice(0, 3, ...labels)", list(labels))
+    cells, expected = zip(*CELLS[labels], strict=True)
+    rows = [{"text": f"soup {k}", "label": cell, RATIONALE: []} for k, cell in enumerate(cells)]
     open_rows(tab, tmp_path, rows)
-    by_text = {row["texts"][0]: row["label"] for row in tab.evaluate("opened.rows")}
-    found = [by_text[f"soup {k}"] for k in range(len(cells))]
-    both = ["bad", "fair"]
-    assert [sorted(labels) for labels in found] == [
-        *([both] * 5),
-        ["fair", "not, good"],
-        ["bad"],
-        *([both] * 2),
-        ["bad"],
-        [],
-        ["not, good"],
-    ]
+    assert [row["label"] for row in downloaded(tab)] == [*expected]
 
 
 def test_text_that_is_repeated_has_the_first_label(tmp_path: Path, page: Any) -> None:
@@ -660,8 +666,7 @@ def test_counter_is_said_from_the_first_correction_on(page: Any) -> None:
     counter = page.locator(".counted")
     assert counter.get_attribute("role") == "status"
     assert counter.evaluate("element => element.checkVisibility()")
-    type_in(page, TEXTS[0])
-    page.click(".correct")
+    begin(page, TEXTS[0])
     mark(page, "good")
     assert counter.text_content() == "1 correction"
     page.click(".discard")
@@ -797,7 +802,7 @@ def test_page_names_what_is_wrong_with_a_file(tmp_path: Path, page: Any) -> None
 
 
 def test_page_of_pairs_refuses_lines_of_texts(tmp_path: Path, tab: Any) -> None:
-    open_live_page(tab, save(tmp_path / "model", SelfAttentiveForNLI))
+    open_model(tab, tmp_path, SelfAttentiveForNLI)
     (tmp_path / "lines.txt").write_text("one\n")
     open_file(tab, tmp_path / "lines.txt")
     assert "text and text_pair" in tab.text_content("#unopened")
@@ -849,8 +854,7 @@ def test_long_text_is_corrected(page: Any) -> None:
     """Of ten thousand words."""
     text = "x " * 9_999
     page.evaluate("model.max_tokens = 10000")
-    type_in(page, text)
-    page.click(".correct")
+    begin(page, text)
     for place in (0, 5000, 9998):
         page.locator(".words span").nth(place).click()
     [row] = downloaded(page)
@@ -876,8 +880,7 @@ def test_panel_fits_a_phone(page: Any) -> None:
     page.set_viewport_size({"width": 320, "height": 700})
     labels = [f"label{'x' * 40} {number}" for number in range(30)]
     page.evaluate("labels => { settings.labels = labels; }", labels)
-    type_in(page, TEXTS[0] + " " + "W" * 200)
-    page.click(".correct")
+    begin(page, TEXTS[0] + " " + "W" * 200)
     assert page.locator(".choices label").count() == 30, "the premise"
     mark(page, "good")
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
