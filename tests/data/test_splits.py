@@ -384,15 +384,13 @@ def test_encode_rows_keeps_the_order_of_rows(reviews: Path) -> None:
         assert rows["input_ids"][:] == [tokenizer(row["text"]).input_ids for row in REVIEWS]
 
 
-@pytest.mark.parametrize(("max_tokens", "longest"), [(3, 3), (None, 6)])
-def test_encode_rows_keeps_the_first_tokens(
-    reviews: Path, max_tokens: int | None, longest: int
-) -> None:
+def test_encode_rows_keeps_the_first_tokens(reviews: Path) -> None:
     task = load(train_file=reviews)
     tokenizer = build_tokenizer(task.splits["train"]["text"])
-    ids = [tokenizer(row["text"]).input_ids[:longest] for row in REVIEWS]
-    assert max(map(len, ids)) == longest, "the premise"
-    assert encode_rows(task, tokenizer, max_tokens)["train"]["input_ids"][:] == ids
+    ids = [tokenizer(row["text"]).input_ids for row in REVIEWS]
+    assert max(map(len, ids)) > 3, "the premise"
+    cut = encode_rows(task, tokenizer, max_tokens=3)["train"]["input_ids"][:]
+    assert cut == [first[:3] for first in ids]
 
 
 def test_load_rows_of_pairs_have_standard_columns(tmp_path: Path) -> None:

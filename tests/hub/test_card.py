@@ -216,13 +216,6 @@ def test_card_facts_name_what_was_measured_and_no_loss(tmp_path: Path) -> None:
     assert facts_of(tmp_path, card)["Measured"] == "accuracy 0.75 on test rows of a.jsonl"
 
 
-def test_card_facts_tell_a_missing_card_from_a_silent_one(tmp_path: Path) -> None:
-    assert card_facts(str(tmp_path)) == {}
-    facts = facts_of(tmp_path, "---\nlanguage: [de, fr]\nlicense: mit\n---\n")
-    silent = dict.fromkeys(("Trained on", "Measured", "Limits"), "")
-    assert facts == {**silent, "Language": "de, fr", "Licence": "mit"}
-
-
 def test_card_facts_give_terms_and_limits_as_plain_lines(tmp_path: Path) -> None:
     limits = "* Rooms of *2004*,\n  see [there](a.md).\n\nFew rows."
     about = {"limits": limits, "license": "other", "license_name": "x-terms"}

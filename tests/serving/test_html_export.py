@@ -446,10 +446,13 @@ def test_page_tells_a_missing_card_from_a_silent_one(tmp_path: Path) -> None:
     bare, _ = live_page(checkpoint)
     assert "The model has no card" in bare
     assert silent not in bare
-    (tmp_path / "model" / "README.md").write_text("---\nlanguage: en\n---\n", encoding="utf-8")
+    (tmp_path / "model" / "README.md").write_text(
+        "---\nlanguage: [de, fr]\n---\n", encoding="utf-8"
+    )
     about, _ = live_page(checkpoint, about={"license": "mit", "language": None})
     assert "The model has no card" not in about
-    for name, said in {"Language": "en", "Licence": "mit", "Limits": silent}.items():
+    unsaid = dict.fromkeys(("Trained on", "Measured", "Limits"), silent)
+    for name, said in {**unsaid, "Language": "de, fr", "Licence": "mit"}.items():
         assert f"<dt>{name}</dt><dd><bdi>{said}</bdi></dd>" in about
 
 

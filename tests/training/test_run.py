@@ -120,10 +120,15 @@ def test_run_refuses_a_folder_in_which_another_run_is_writing(
 def test_run_refuses_a_folder_of_a_run_with_other_rows(
     reviews: dict[str, str], tmp_path: Path
 ) -> None:
-    rows = {"rows": 48, "text_column_names": ["x"], "shuffle_seed": 3}
+    """The weights of one file would be given out as those of another."""
+    rows = {"rows": 48, "sha256": "0", "text_column_names": ["x"], "shuffle_seed": 3}
     (tmp_path / "training_rows.json").write_text(json.dumps(rows), encoding="utf-8")
-    differences = r"other rows, text_column_names \['x'\] and not \['text'\], shuffle_seed 3 and"
-    with pytest.raises(ValueError, match=differences):
+    differences = (
+        r"sha256 0 and not \w+, text_column_names \['x'\] and not \['text'\], shuffle_seed 3"
+    )
+    with pytest.raises(
+        ValueError, match=f"other rows, {differences} .* choose another --output_dir"
+    ):
         train_tiny(tmp_path, **reviews)
 
 

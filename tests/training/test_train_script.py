@@ -341,18 +341,11 @@ def trained(reviews: Path) -> Path:
     return run
 
 
-def test_train_writes_into_no_folder_of_other_rows_or_of_a_model(
-    trained: Path, reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_predictions_are_written_into_no_folder_of_a_model(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The weights of one file would be given out as those of another."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(trained, "runs/other")
-    Path("other.csv").write_text(reviews.read_text().replace("was", "is"))
-    words = flags(**TINY, train_file="other.csv", output_dir="runs/other")
-    with pytest.raises(SystemExit, match=r"trains on other rows, .* choose another --output_dir"):
-        main([*words, "--resume_from_checkpoint"])
-    with pytest.raises(SystemExit, match=r"other is not empty, it holds a trained model"):
-        main(words)
     with pytest.raises(SystemExit, match="runs/other, for the results, holds a model"):
         main(flags(**QUIET, model_name_or_path="runs/other", test_file="runs.csv"))
 
