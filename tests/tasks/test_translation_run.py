@@ -18,7 +18,7 @@ from sase_hf.models.modeling_rnnsearch import GENERATION_BOUNDS
 from sase_hf.tasks import RetrievalTask, TranslationTask, translation
 from sase_hf.training import run
 from sase_hf.training.arguments import RANGES
-from sase_hf.training.command_line import parse_arguments
+from sase_hf.training.command_line import flag_words, parse_arguments
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "train_translation.py"
 WORDS = {"a": "un", "dog": "chien", "cat": "chat", "runs": "court", "sleeps": "dort", ".": "."}
@@ -46,7 +46,7 @@ def words_for(folder: Path, **flags: Any) -> list[str]:
         "disable_tqdm": "true",
         **flags,
     }
-    return [f"--{name}={value}" for name, value in given.items() if value is not None]
+    return flag_words(given)
 
 
 def translate(folder: Path, **flags: Any) -> dict[str, Any]:
