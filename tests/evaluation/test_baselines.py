@@ -1,6 +1,7 @@
 """The simple models that a report compares with."""
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,34 +42,34 @@ def test_linear_model_learns_which_word_says_the_label(problem: str) -> None:
     assert (found == (labels > 0.5)).mean() > 0.95
 
 
+def learned(answers: Any, **columns: list[Any]) -> list[int]:
+    """Return the label that the model gives to each of the rows that it learned."""
+    data = Dataset.from_dict(columns)
+    labels: list[int] = linear_model(data, data, VOCAB_SIZE, answers).argmax(-1).tolist()
+    return labels
+
+
 def test_linear_model_counts_the_texts_of_a_pair_apart() -> None:
     """The label is whether word 2 stands in the first text or in the second."""
     sides = [row % 2 for row in range(200)]
-    rows = [{"input_ids": [2, 3], "token_type_ids": [s, 1 - s], "labels": s} for s in sides]
-    data = Dataset.from_list(rows)
-    assert linear_model(data, data, 4, TWO_LABELS).argmax(-1).tolist() == sides
+    types = [[side, 1 - side] for side in sides]
+    columns = {"input_ids": [[2, 3]] * len(sides), "token_type_ids": types, "labels": sides}
+    assert learned(TWO_LABELS, **columns) == sides
 
 
 def test_linear_model_sees_which_words_both_texts_of_a_pair_have() -> None:
     """The label is whether the texts, of one word each, are equal: no word of either says it."""
     pairs = [(first, second) for first in range(2, 8) for second in range(2, 8)] * 4
-    data = Dataset.from_dict(
-        {
-            "input_ids": pairs,
-            "token_type_ids": [[0, 1]] * len(pairs),
-            "labels": [int(first == second) for first, second in pairs],
-        }
-    )
-    logits = linear_model(data, data, 8, TWO_LABELS)
-    assert logits.argmax(-1).tolist() == data["labels"][:]
+    labels = [int(first == second) for first, second in pairs]
+    types = [[0, 1]] * len(pairs)
+    assert learned(TWO_LABELS, input_ids=pairs, token_type_ids=types, labels=labels) == labels
 
 
 def test_linear_model_reads_pairs_of_neighbouring_words() -> None:
     """The same words in another order have another label."""
     labels = [row % 2 for row in range(40)]
     texts = [[2, 3, 4] if label else [4, 3, 2] for label in labels]
-    data = Dataset.from_dict({"input_ids": texts, "labels": labels})
-    assert linear_model(data, data, 5, TWO_LABELS).argmax(-1).tolist() == labels
+    assert learned(TWO_LABELS, input_ids=texts, labels=labels) == labels
 
 
 def test_linear_model_learns_from_rows_of_the_whole_split_where_they_are_many(
@@ -77,25 +78,20 @@ def test_linear_model_learns_from_rows_of_the_whole_split_where_they_are_many(
     """Rows may be in the order of their labels."""
     monkeypatch.setattr("sase_hf.evaluation.baselines.MAX_ROWS", 12)
     labels = [row // 40 for row in range(120)]
-    data = Dataset.from_dict({"input_ids": [[label + 2] for label in labels], "labels": labels})
-    logits = linear_model(data, data, 5, THREE_LABELS)
-    assert logits.argmax(-1).tolist() == labels
+    texts = [[label + 2] for label in labels]
+    assert learned(THREE_LABELS, input_ids=texts, labels=labels) == labels
 
 
 def test_linear_model_never_answers_with_a_label_that_no_training_row_has() -> None:
-    data = Dataset.from_dict({"input_ids": [[2], [3], [4]], "labels": [0, 0, 0]})
-    assert linear_model(data, data, 5, TWO_LABELS).argmax(-1).tolist() == [
-        0,
-        0,
-        0,
-    ]
+    labels = [0, 0, 0]
+    assert learned(TWO_LABELS, input_ids=[[2], [3], [4]], labels=labels) == labels
 
 
 def test_linear_model_reads_texts_of_any_length_also_an_empty_one() -> None:
     texts = [[4], [2, 3, 4, 2], [5, 2], [2, 5], [3, 6], []]
-    data = Dataset.from_dict({"input_ids": texts, "labels": [0, 0, 1, 1, 2, 2]})
-    logits = linear_model(data, data, 7, THREE_LABELS)
-    assert (logits.argmax(-1) == np.array(data["labels"][:])).mean() > 0.8
+    labels = [0, 0, 1, 1, 2, 2]
+    found = learned(THREE_LABELS, input_ids=texts, labels=labels)
+    assert (np.array(found) == labels).mean() > 0.8
 
 
 def test_most_frequent_says_what_most_training_rows_say() -> None:
