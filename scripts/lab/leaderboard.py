@@ -155,7 +155,7 @@ class Comparison(Run):
         call([str(SCRIPTS / "train.py"), *self.flags(folder)], log)
         seconds = processor_seconds() - before
         model, tokenizer = load_checkpoint(str(folder))
-        rows = list(read_rows(str(folder / "predictions.jsonl.gz")))
+        rows = list(read_rows(str(folder / "predictions.jsonl")))
         scores = [row["scores"] for row in rows]
         answers = [row.get("answer_set", row["scores"]) for row in rows]  # few rows: all labels
         labels = [task.label_names[label] for label in task.splits["test"]["label"]]
