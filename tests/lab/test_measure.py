@@ -3,17 +3,12 @@
 import json
 import re
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from checkpoints import save_checkpoint, script_main, write_texts
 from explanations.dataset import EvaluationDataset
-from rows import write_jsonl
 from tiny_translation import save_translator
-
-from sase_hf.data.rows_for_model import rows_for_model
-from sase_hf.models.answers import MULTI_LABEL, SINGLE_LABEL
 
 
 @pytest.mark.parametrize(
@@ -93,19 +88,3 @@ def test_measure_writes_a_record_of_faithfulness(
     shown = f"{written['metrics']['attention_deletion_area']:.3f}"
     assert table[0].split()[:6] == ["means", "over", "2", "texts", "deletion", "AUC"]
     assert table[1].split()[:2] == ["attention", shown]
-
-
-@pytest.mark.parametrize(
-    ("labels", "advice"), [(["a", None], ""), ([["a"], None], r", with \[\] if none .* applies")]
-)
-def test_read_file_advises_no_flag_that_its_command_lacks(
-    labels: list[Any], advice: str, tmp_path: Path
-) -> None:
-    rows = [{"text": "x", "label": label} for label in labels]
-    path = write_jsonl(tmp_path / "rows.jsonl", rows)
-    kind = MULTI_LABEL if isinstance(labels[0], list) else SINGLE_LABEL
-    config = SimpleNamespace(id2label={0: "a", 1: "b"}, problem_type=kind)
-    model: Any = SimpleNamespace(config=config, reads_pairs=False)
-    ending = "; to predict without labels, add --label_column_name ''"
-    with pytest.raises(ValueError, match=f"None is not a label; label the row{advice}{ending}$"):
-        rows_for_model("model", model, str(path))
