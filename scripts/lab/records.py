@@ -21,10 +21,20 @@ RECORDS = CARDS / "records"
 Record = Mapping[str, Any]
 
 # Settings that do not change the result: runs that differ only in these are the same run.
-WITHOUT_EFFECT = {"disable_tqdm", "logging_first_step", "logging_steps", "logging_strategy"}
-WITHOUT_EFFECT |= {"output_dir", "record", "report_to", "resume_from_checkpoint", "run_name"}
-WITHOUT_EFFECT |= {"save_total_limit", "seed"}  # the seed stands in the name of a run
-WITHOUT_EFFECT |= {"bf16"}  # the accuracy is about the same in both
+WITHOUT_EFFECT = {
+    "bf16",  # the accuracy is about the same in both
+    "disable_tqdm",
+    "logging_first_step",
+    "logging_steps",
+    "logging_strategy",
+    "output_dir",
+    "record",
+    "report_to",
+    "resume_from_checkpoint",
+    "run_name",
+    "save_total_limit",
+    "seed",  # stands in the name of a run
+}
 RENAMED = {"max_tokens": "max_seq_length"}  # settings have the names that records know
 
 
@@ -39,8 +49,7 @@ def settings_sha(settings: Mapping[str, Any]) -> str:
         if name not in WITHOUT_EFFECT
     }
     if "word_vectors" in deciding:  # which had a flag beside it
-        has_files = deciding["word_vectors"] != "none"
-        deciding["extend_vocabulary"] = "true" if has_files else None
+        deciding["extend_vocabulary"] = None if deciding["word_vectors"] == "none" else "true"
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
 
 
