@@ -50,6 +50,8 @@ def settings_sha(settings: Mapping[str, Any]) -> str:
     }
     if "word_vectors" in deciding:  # which had a flag beside it
         deciding["extend_vocabulary"] = None if deciding["word_vectors"] == "none" else "true"
+    if deciding.get("text_column_names") == ["premise", "hypothesis"]:  # of SNLI
+        deciding["drop_unlabelled"] = "true"  # which was a flag
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
 
 
