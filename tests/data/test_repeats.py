@@ -47,14 +47,6 @@ def test_load_rows_counts_texts_of_a_split_in_an_earlier_one(
     ]
 
 
-def test_load_rows_says_that_the_validation_file_is_the_training_file(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = files_of(tmp_path, train=TRAIN)["train_file"]
-    load_rows(DataArguments(train_file=path, validation_file=path))
-    assert "10 of 10 validation texts are also in the training rows: " in caplog.text
-
-
 @pytest.mark.parametrize("text", ["TEXT number 3", " text  number\n3 ", "te\u0301xt", "t\u00e9xt"])
 def test_load_rows_counts_texts_that_differ_only_in_case_blanks_and_encoding(
     text: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
