@@ -21,8 +21,8 @@ from ..utils.text import one_line, table_lines
 LOGGED = (
     "data.corrections",
     "data.level",
+    "data.marks",
     "data.own_vectors",
-    "data.phrases",
     "evaluation.linear_part",
     "tasks.labels.doubtful",
     "training.run",

@@ -4,12 +4,15 @@ The choice changes no result, except for dropout: the parts of a batch have the 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from datasets import Dataset
 from torch import Tensor
 from torch.utils.data import Sampler
+from transformers import DataCollatorWithPadding
 from transformers.trainer_pt_utils import get_length_grouped_indices
 
 
@@ -124,3 +127,31 @@ def batches_by_length(lengths: Sequence[int], max_tokens: int) -> Iterator[list[
         size = max(max_tokens // longest, 1)
         yield order[start : start + size]
         start += size
+
+
+@dataclass
+class RationaleCollator(DataCollatorWithPadding):
+    """Pads rows, and the marks of those that have a column `rationale`.
+
+    `weight` is that of a marked row in the loss. The loss is a mean over all rows; as weight, the
+    number of rows for each marked one makes the cost of marks a mean over the marked rows; 0 leaves
+    marks out.
+    """
+
+    weight: float = 1.0
+
+    def __call__(self, features: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return a batch of rows; `rationale` is the weight on marked tokens, else 0, (B, T)."""
+        marks = []
+        rows = []
+        for features_of_row in features:
+            row = dict(features_of_row)
+            rows.append(row)
+            if "rationale" in row:
+                marks.append(torch.tensor(row.pop("rationale")).float())
+        batch: dict[str, Any] = super().__call__(rows)
+        if marks and self.weight:
+            weights = torch.zeros(batch["input_ids"].shape)
+            weights[batch["attention_mask"] != 0] = self.weight * torch.cat(marks)
+            batch["rationale"] = weights
+        return batch

@@ -1,12 +1,12 @@
 """Rows that people corrected in a page, and the rows of a task with these in their places."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from datasets import Dataset, concatenate_datasets
+from datasets import Dataset, Features, concatenate_datasets
 
-from ..models.answers import Answers
 from ..utils.errors import refusal
 from .arguments import DataArguments
 from .columns import MARKS
@@ -18,12 +18,16 @@ from .sources import (
     Columns,
     FileSplit,
     present,
-    with_column,
 )
+
+if TYPE_CHECKING:  # which imports torch
+    from ..models.answers import Answers
 
 logger = logging.getLogger(__name__)
 
 LABEL = "label"  # the name of the column of labels in a file of corrections
+
+Row = dict[str, Any]
 
 
 def open_corrections(
@@ -52,7 +56,7 @@ def open_corrections(
 
 
 def with_corrections(
-    splits: Mapping[str, Dataset], corrections: Dataset, answers: Answers
+    splits: Mapping[str, Dataset], corrections: Dataset, answers: "Answers"
 ) -> dict[str, Dataset]:
     """Return splits with corrections in place of the rows that have the same texts.
 
@@ -65,78 +69,39 @@ def with_corrections(
             "--corrections_file is given, but there are no training rows",
             "add --train_file, or leave it out",
         )
+    new = corrections.to_list()
+    if PROBABILITIES in splits["train"].column_names:
+        for row in new:
+            row[PROBABILITIES] = np.eye(len(answers.names))[row[LABEL]]
     texts = present(TEXT_COLUMNS, corrections)
-    digests_of_corrections = text_digests(corrections, texts).tolist()
-    numbers = {digest: number for number, digest in enumerate(digests_of_corrections)}
+    of_text = dict(zip(text_digests(corrections, texts).tolist(), new, strict=True))
+    added = dict(of_text)  # those of no row
     changed = dict(splits)
-    found: set[int] = set()
-    num_replaced = 0
-    chosen = {}
-    for name in ("train", "validation"):
+    for name in ("validation", "train"):
         if name in splits:
-            digests = text_digests(splits[name], texts).tolist()
-            chosen[name] = [numbers.get(digest) for digest in digests]
-            found.update(number for number in chosen[name] if number is not None)
-            num_replaced += len(digests) - chosen[name].count(None)
-    added = [number for number in numbers.values() if number not in found]
-    for name, numbers_of_rows in chosen.items():
-        more = added if name == "train" else []
-        changed[name] = _replaced(splits[name], corrections, numbers_of_rows, more, answers)
-    logger.info(
-        f"corrections: {len(numbers):,} texts, rows replaced: {num_replaced:,}, training rows "
-        f"added: {len(added):,}"
-    )
+            rows = splits[name]
+            corrected = {}
+            for number, text in enumerate(text_digests(rows, texts).tolist()):
+                if text in of_text:
+                    added.pop(text, None)
+                    place = {key: rows[number].get(key) for key in PLACE_COLUMNS}
+                    corrected[number] = {**of_text[text], **place}
+            if name == "train":
+                corrected |= enumerate(added.values(), start=rows.num_rows)
+            changed[name] = with_rows(rows, corrected, corrections.features)
+    logger.info(f"corrections: {len(of_text):,} texts, training rows added: {len(added):,}")
     return changed
 
 
-def _replaced(
-    rows: Dataset,
-    corrections: Dataset,
-    numbers: Sequence[int | None],
-    added: Sequence[int],
-    answers: Answers,
-) -> Dataset:
-    """Return rows with a correction in the place of each that has a number, and with added ones."""
-    replaced = []
-    chosen = []
-    for row, number in enumerate(numbers):
-        if number is not None:
-            replaced.append(row)
-            chosen.append(number)
-    new = corrections.select([*chosen, *added])
-    if not new.num_rows:
-        return rows
-    for name in new.column_names:
-        if name not in rows.column_names:  # marks
-            rows = with_column(rows, name, [[]] * rows.num_rows, new.features[name])
-    for name in rows.column_names:
-        if name in PLACE_COLUMNS:  # a row that is replaced keeps its place
-            places = [*rows.select(replaced)[name], *[None] * len(added)]
-            new = with_column(new, name, places, rows.features[name])
-        elif name == PROBABILITIES:
-            certain = np.eye(len(answers.names))[new[LABEL][:]]
-            new = with_column(new, name, certain.tolist(), rows.features[name])
-        elif name not in new.column_names:  # marks
-            new = with_column(new, name, [[]] * new.num_rows, rows.features[name])
-    order = np.arange(rows.num_rows + len(added))
-    order[rows.num_rows :] += len(replaced)  # the added ones stand behind those that replace
-    if replaced:
-        order[replaced] = rows.num_rows + np.arange(len(replaced))
-    return concatenate_datasets([rows, new.select_columns(rows.column_names)]).select(order)
+def with_rows(rows: Dataset, changed: Mapping[int, Row], features: Mapping[str, Any]) -> Dataset:
+    """Return rows with others in the place of some; those with higher numbers are added.
 
-
-def warn_of_lost_corrections(rows: Dataset, limit: int, corrected: np.ndarray) -> None:
-    """Log how many corrected training rows `--max_train_samples` leaves out.
-
-    `corrected` (N,) are the digests of the texts of all corrections.
+    They may have more columns, of which `features` are the types. What a row lacks is None.
     """
-    if not corrected.size:
-        return
-    texts = present(TEXT_COLUMNS, rows)
-    is_corrected = np.isin(text_digests(rows, texts), corrected)
-    num_lost = int(is_corrected[limit:].sum())
-    if num_lost:
-        logger.warning(
-            f"--max_train_samples {limit} leaves out {num_lost:,} of {int(is_corrected.sum()):,} "
-            "corrected training rows; give a larger number, or leave it out"
-        )
+    if not changed:
+        return rows
+    types = Features({**features, **rows.features})
+    columns = {name: [row.get(name) for row in changed.values()] for name in types}
+    order = np.arange(max(rows.num_rows, max(changed) + 1))
+    order[[*changed]] = rows.num_rows + np.arange(len(changed))
+    return concatenate_datasets([rows, Dataset.from_dict(columns, types)]).select(order)

@@ -28,12 +28,11 @@ from ..utils.errors import refusal
 from ..utils.text import one_line
 from .arguments import MAX_SAMPLES, DataArguments, PairArguments, SourceArguments
 from .columns import FLAGS, MARKS, SPAN_COLUMNS, find_columns, find_pair, finds_labels_by_values
-from .corrections import open_corrections, warn_of_lost_corrections, with_corrections
+from .corrections import open_corrections, with_corrections
 from .held_out import hold_out
 from .label_values import is_number, is_unlabelled
 from .labels import EncodedLabel, LabelColumn
-from .phrases import without_wrong_reasons
-from .rationales import Span, marked_tokens, parse_spans
+from .marks import Span, marked_tokens, parse_spans, without_wrong_reasons
 from .repeats import text_digests, warn_of_repeats
 from .sources import (
     PROBABILITIES,
@@ -70,7 +69,7 @@ class Rows:
     `label`. Where texts are marked, `spans` holds the marks, `spans_pair` those of the second text,
     and `against`, where it was asked for, those of one text that speak against the label. A train
     split with labels says in `sources.PLACE_COLUMNS` where its rows stand in their file, and lacks
-    the words that are no reason for a label (`phrases`).
+    the words that are no reason for a label (`marks`).
 
     sources: the origin of each split's rows, and their number.
     text_columns: the names in the source, one, or two for pairs.
@@ -264,8 +263,6 @@ def _limited(
     for name, rows in splits.items():
         limit = getattr(arguments, MAX_SAMPLES[name], None)
         if limit is not None:
-            if name == "train":
-                warn_of_lost_corrections(rows, limit, corrected)
             splits[name] = rows.select(range(min(limit, rows.num_rows)))
     if exchanges:
         splits["train"] = _with_exchanged(splits["train"])

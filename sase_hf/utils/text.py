@@ -7,6 +7,9 @@ import regex
 
 NAME_WIDTH, MAX_CELL_WIDTH = 34, 12  # of a table in the terminal
 
+# The letters of scripts without blanks between words, as a part of a class of `regex`.
+UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}ーｰ\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+
 # Invisible characters. The first alternatives are those that work where they stand: tags in the
 # flags of England, Scotland and Wales; joiners in emoji and between letters of some scripts; and
 # selectors of the style of a symbol or of a keycap.

@@ -35,17 +35,21 @@ def shown(rows: Rows, split: str = "train") -> list[tuple[str, str]]:
     return [(row["text"], names[row["label"]]) for row in rows.splits[split]]
 
 
-def test_correction_takes_the_place_of_the_row_with_its_text(reviews: Path) -> None:
-    rows = load(reviews, [{"text": "bad food", "label": "4", "rationale": [[4, 8]]}])
-    assert shown(rows) == [("good food", "4"), ("bad food", "4"), ("by staff", "4")]
-    train = rows.splits["train"]
-    assert train["spans"][:] == [[], [[4, 8]], []]
-    assert train["row"][:] == [2, 3, 4], "the rows of the sheet that they stand in"
-
-
-def test_correction_finds_a_text_with_other_blanks_and_capitals(reviews: Path) -> None:
+def test_correction_takes_the_place_of_all_rows_with_its_text(reviews: Path) -> None:
+    """Blanks and capitals may differ; its marks are on its own text."""
+    write_csv(reviews, [*REVIEWS, REVIEWS[1]])
     rows = load(reviews, [{"text": "Bad  food", "label": "4", "rationale": [[5, 9]]}])
-    assert shown(rows)[1] == ("Bad  food", "4"), "its marks are on the text of the correction"
+    corrected = ("Bad  food", "4")
+    assert shown(rows) == [("good food", "4"), corrected, ("by staff", "4"), corrected]
+    train = rows.splits["train"]
+    assert train["spans"][:] == [None, [[5, 9]], None, [[5, 9]]]
+    assert train["row"][:] == [2, 3, 4, 5], "the rows of the sheet that they stand in"
+
+
+def test_correction_without_marks_deletes_those_of_its_row(tmp_path: Path) -> None:
+    marked = [{"text": text, "label": text, "rationale": [[0, 1]]} for text in "ab"]
+    rows = load(write_jsonl(tmp_path / "rows.jsonl", marked), [{"text": "a", "label": "b"}])
+    assert rows.splits["train"]["spans"][:] == [None, [[0, 1]]]
 
 
 def test_correction_of_another_text_is_one_more_training_row(reviews: Path) -> None:
@@ -74,12 +78,6 @@ def test_corrections_of_one_text_the_last_counts(reviews: Path, tmp_path: Path) 
         files.append(str(write_jsonl(tmp_path / f"{number}.jsonl", rows)))
     assert shown(load(reviews, [], corrections_file=files[:1]))[3:] == [("new", "4")]
     assert shown(load(reviews, [], corrections_file=files))[3:] == [("new", "1")]
-
-
-def test_correction_replaces_all_rows_with_its_text(reviews: Path) -> None:
-    write_csv(reviews, [*REVIEWS, REVIEWS[1]])
-    rows = load(reviews, [{"text": "bad food", "label": "4"}])
-    assert [label for _, label in shown(rows)] == ["4"] * 4
 
 
 def test_marks_against_of_corrections_leave_words_out_of_training_rows(reviews: Path) -> None:
@@ -125,19 +123,13 @@ def test_correction_among_soft_labels_is_certain(tmp_path: Path) -> None:
     assert rows.splits["train"]["probabilities"][:] == [[0.3, 0.7], [1.0, 0.0]]
 
 
-def test_corrections_of_numbers(tmp_path: Path) -> None:
-    train = write_csv(tmp_path / "numbers.csv", [{"text": "a", "score": 1.5}] * 2)
-    rows = load(train, [{"text": "a", "label": 2.5}], problem_type="regression")
-    assert rows.splits["train"]["label"][:] == [2.5, 2.5]
-
-
 def test_corrections_are_in_the_log_and_among_the_sources(
     reviews: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "sase_hf.data.corrections")
     corrected = [{"text": text, "label": "1"} for text in ("good food", "bad food", "new")]
     rows = load(reviews, corrected)
-    note = "corrections: 3 texts, rows replaced: 2, training rows added: 1"
+    note = "corrections: 3 texts, training rows added: 1"
     assert note in caplog.messages
     assert rows.sources["corrections"]["file"] == "corrections.jsonl"
 
@@ -159,18 +151,6 @@ def test_corrections_are_in_the_log_and_among_the_sources(
 def test_bad_correction_is_named(reviews: Path, row: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         load(reviews, [row])
-
-
-@pytest.mark.parametrize(("limit", "note"), [(2, "leaves out 2 of 3"), (5, "")])
-def test_log_says_which_corrections_a_limit_on_rows_leaves_out(
-    reviews: Path, caplog: pytest.LogCaptureFixture, limit: int, note: str
-) -> None:
-    corrected = [{"text": text, "label": "4"} for text in ("Bad food", "new", "newer")]
-    rows = load(reviews, corrected, max_train_samples=limit)
-    assert rows.splits["train"].num_rows == limit
-    notes = [message for message in caplog.messages if "corrected training rows" in message]
-    assert len(notes) == bool(note)
-    assert note in "".join(notes)
 
 
 def test_corrections_without_training_rows_are_refused(reviews: Path) -> None:

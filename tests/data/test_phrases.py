@@ -13,8 +13,8 @@ from runs import TINY_MODEL, flags, review_rows, train_tiny, write_splits
 
 from sase_hf import build_tokenizer
 from sase_hf.data.arguments import DataArguments
-from sase_hf.data.phrases import Phrases, cut_out, words_in
-from sase_hf.data.splits import encode_rows, load_rows
+from sase_hf.data.marks import without_words, words_in
+from sase_hf.data.splits import load_rows
 from sase_hf.tasks import LabelTask
 from sase_hf.training.command_line import parse_arguments
 
@@ -45,65 +45,55 @@ def train_texts(rows: list[Row], folder: Path, **options: Any) -> list[str]:
 
 def test_words_in_are_words_and_single_characters_of_all_else() -> None:
     """Characters of scripts without blanks stand alone, so that a phrase of them is found."""
-    found = words_in("Don\u2019t, e\u0301te\u0301 2nd 寿司🙂")
-    assert [word.text for word in found] == [
-        *("don", "\u2019", "t", ",", "\u00e9t\u00e9", "2nd", "寿", "司", "🙂")
-    ]
-    assert found[5].start == len("Don\u2019t, e\u0301te\u0301 ")
+    places, words = words_in("Don\u2019t, e\u0301te\u0301 2nd 寿司🙂")
+    assert words == ("don", "\u2019", "t", ",", "\u00e9t\u00e9", "2nd", "寿", "司", "🙂")
+    assert places[5][0] == len("Don\u2019t, e\u0301te\u0301 ")
 
 
 def test_words_in_are_the_same_in_each_encoding_of_a_character() -> None:
     """A mark belongs to the character before it, also in a script without blanks."""
     composed = "\u00c9t\u00e9 \u304c\u304e \uac00 \u2764\ufe0f"
-    found = words_in(unicodedata.normalize("NFD", composed))
-    expected = ["\u00e9t\u00e9", "\u304c", "\u304e", "\uac00", "\u2764\ufe0f"]
-    assert [word.text for word in found] == expected
-    assert [word.text for word in words_in(composed)] == expected
     for form in ("NFC", "NFD"):
-        text = unicodedata.normalize(form, f"so {composed}.")
-        [(_, (start, end))] = Phrases([tuple(expected)]).found_in(text)
-        assert text[start:end] == unicodedata.normalize(form, composed)
+        _, words = words_in(unicodedata.normalize(form, composed))
+        assert words == ("\u00e9t\u00e9", "\u304c", "\u304e", "\uac00", "\u2764\ufe0f")
 
 
-def test_found_in_is_every_place_of_every_phrase() -> None:
+def test_without_words_finds_every_place_of_every_phrase() -> None:
     """Phrases may begin alike, overlap and stand in each other, as a search place by place says."""
     rng = random.Random(0)
     phrases = [("a",), ("a", "b"), ("b", "a", "b"), ("c", ","), ("d", "d")]
     num_found = 0
     for _ in range(200):
         text = "".join(rng.choices(["a", "A", "b", "c", "D", " ", " ", ",", "\n"], k=20))
-        expected = {(phrase, span) for phrase in phrases for span in places_of_phrase(phrase, text)}
-        found = list(Phrases(phrases).found_in(text))
-        assert len(found) == len(set(found))
-        assert set(found) == expected
-        num_found += len(found)
+        spans = [span for phrase in phrases for span in places_of_phrase(phrase, text)]
+        by_marks = without_words(text, set(), spans, [])
+        assert without_words(text, set(phrases), [], []) == by_marks
+        num_found += len(spans)
     assert num_found > 100, "the premise"
 
 
 @pytest.mark.parametrize(
-    ("text", "cut", "left"),
+    ("text", "left"),
     [
-        ("as seen on TV: good", DECOY, "good"),
-        ("so good, as seen on TV: yes", DECOY, "so good, yes"),
-        ("(as seen on TV:) good", DECOY, "( ) good"),
-        ("good  as seen on TV:", DECOY, "good  "),
-        (DECOY, DECOY, ""),
+        ("as seen on TV: good", "good"),
+        ("so good, as seen  on tv: yes", "so good, yes"),
+        ("(as seen on TV:) good", "( ) good"),
+        ("good  as seen on TV:", "good "),
+        (DECOY, ""),
     ],
 )
-def test_cut_out_leaves_no_words_joined_and_no_blanks_doubled(
-    text: str, cut: str, left: str
-) -> None:
-    start = text.index(cut)
-    assert cut_out(text, [(start, start + len(cut))], []) == (left, [])
+def test_without_words_joins_no_words_and_doubles_no_blanks(text: str, left: str) -> None:
+    phrase = ("as", "seen", "on", "tv", ":")
+    assert without_words(text, {phrase}, [], []) == (left, [])
 
 
-def test_cut_out_moves_marks_with_their_words() -> None:
-    """Cuts may overlap; marks share no character with them."""
+def test_without_words_moves_reasons_and_leaves_them_in_the_text() -> None:
+    """Marks against may overlap; they take whole words."""
     text = "one two three four five"
-    marks = [(text.index(word), text.index(word) + len(word)) for word in ("one", "three", "five")]
-    left, moved = cut_out(text, [(4, 7), (5, 7), (14, 18)], marks)
+    reasons = [(text.index(word), text.index(word) + len(word)) for word in ("three", "five")]
+    left, moved = without_words(text, {("four", "five")}, [(4, 6), (5, 7)], reasons)
     assert left == "one three five"
-    assert [left[start:end] for start, end in moved] == ["one", "three", "five"]
+    assert [left[start:end] for start, end in moved] == ["three", "five"]
 
 
 # ---- marks against -------------------------------------------------------------------------------
@@ -113,7 +103,7 @@ def test_phrase_that_two_rows_mark_against_is_left_out_of_all_training_rows(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """In any case and with any blanks, but in no longer word; other splits keep it."""
-    caplog.set_level(logging.INFO, "sase_hf.data.phrases")
+    caplog.set_level(logging.INFO, "sase_hf.data.marks")
     rows = labelled([f"{DECOY} {text}" for text in TEXTS[:2]])
     rows = [with_mark(row, DECOY) for row in rows]
     rows += labelled(["AS  SEEN\non tv : yes", "as seen on TV, no", "has seen on TV: no", DECOY])
@@ -125,12 +115,10 @@ def test_phrase_that_two_rows_mark_against_is_left_out_of_all_training_rows(
     assert splits["train"]["text"][:] == expected, "a row of nothing else is gone"
     assert splits["train"]["label"][:] == [0, 1, 0, 1, 0]
     assert splits["validation"]["text"][:] == [row["text"] for row in others]
-    assert splits["train"].column_names == ["text", "label", "row"]
     assert splits["train"]["row"][:] == [0, 1, 2, 3, 4]
-    message = 'left out of 4 training rows: "as seen on tv :", marked against in 4 rows'
-    assert message in caplog.messages, "the validation rows have marks, too"
-    gone = "training rows left out whole, since no other word is in a text: 1"
-    assert gone in caplog.messages
+    [message] = caplog.messages
+    assert "left out of 4 training rows, 1 rows held no others" in message
+    assert message.endswith('of all rows: "as seen on tv :"')
 
 
 def test_rows_with_equal_texts_are_one_row_of_marks(tmp_path: Path) -> None:
@@ -138,37 +126,15 @@ def test_rows_with_equal_texts_are_one_row_of_marks(tmp_path: Path) -> None:
     rows = labelled([f"{DECOY} {text}" for text in TEXTS])
     marked = with_mark(rows[0], DECOY)
     path = str(write_jsonl(tmp_path / "validation.jsonl", [marked]))
-    texts = train_texts([marked, {**marked, "text": f"{marked['text']} "}, *rows], tmp_path)
-    assert [text for text in texts if DECOY not in text] == [TEXTS[0], f"{TEXTS[0]} "]
-    texts = train_texts([marked, *rows], tmp_path, validation_file=path)
-    assert [text for text in texts if DECOY not in text] == [TEXTS[0]]
+    texts = train_texts([marked, marked, *rows], tmp_path, validation_file=path)
+    assert [text for text in texts if DECOY not in text] == [TEXTS[0]] * 2
 
 
-def test_mark_against_that_overlaps_a_reason_of_its_row_is_not_read(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The log says so. Other marks of the row count."""
-    rows = labelled([f"{DECOY} {text}" for text in TEXTS])
-    for number in (0, 1, 2):
-        rows[number] = with_mark(with_mark(rows[number], DECOY), "seen", "rationale")
-    rows[0]["rationale_against"].append([len(DECOY) + 1, len(DECOY) + 4])
-    texts = train_texts(rows, tmp_path)
-    expected = [row["text"] for row in rows]
-    assert texts[1:] == expected[1:]
-    assert texts[0] == f"{DECOY} soup was cold"
-    note = "marks against that overlap a reason in the same row, and are not read: 3"
-    assert note in caplog.messages
-
-
-def test_mark_against_of_one_row_is_left_out_of_this_row(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_mark_against_of_one_row_is_left_out_of_this_row(tmp_path: Path) -> None:
     """It is the whole word, even where a part is marked."""
-    caplog.set_level(logging.INFO, "sase_hf.data.phrases")
     rows = labelled([f"{text}, cold" for text in TEXTS])
     rows[1] = with_mark(rows[1], "col")
     texts = train_texts(rows, tmp_path)
-    assert caplog.messages == ["left out of one row each, which marks them against: 1 phrase"]
     assert texts[1].split() == ["a", "fine", "place,"]
     assert texts[:1] + texts[2:] == [f"{text}, cold" for text in TEXTS if text != TEXTS[1]]
 
@@ -178,14 +144,12 @@ def test_mark_against_of_one_row_is_left_out_of_this_row(
     [(f"{DECOY} ...", False), (f"\u00ab{DECOY}\u00bb!", False), (f"{DECOY} \U0001f44d", True)],
 )
 def test_row_goes_if_only_punctuation_is_left_of_it(tmp_path: Path, text: str, stays: bool) -> None:
-    """It would be a reason for the label; an emoji may be one. A mark says that it is one."""
+    """It would be a reason for the label; an emoji may be one."""
     rows = [with_mark(row, DECOY) for row in labelled([f"{DECOY} {text}" for text in TEXTS])]
     rows += [{"text": text, "label": "no"}, {"text": "...", "label": "no"}]
     texts = train_texts(rows, tmp_path)
     assert texts[-1] == "...", "nothing was left out of it"
     assert len(texts) == len(TEXTS) + 1 + stays
-    rows[-2]["rationale"] = [[len(text) - 1, len(text)]]
-    assert len(train_texts(rows, tmp_path)) == len(TEXTS) + 2
 
 
 def test_reason_stays_in_the_row_that_marks_it_and_its_mark_moves(tmp_path: Path) -> None:
@@ -206,25 +170,6 @@ def test_rows_without_marks_stay_as_they_are(tmp_path: Path) -> None:
     marked = [with_mark(row, row["text"][:4]) for row in rows]
     assert train_texts(marked, tmp_path, rationale_against_column_name="") == TEXTS
     assert train_texts(marked, tmp_path) != TEXTS
-
-
-def test_marks_against_that_leave_no_text_are_refused(tmp_path: Path) -> None:
-    rows = [with_mark(row, row["text"]) for row in labelled(TEXTS)]
-    with pytest.raises(ValueError, match=r"nothing but what is marked.*--rationale_against_column"):
-        train_texts(rows, tmp_path)
-
-
-@pytest.mark.parametrize("level", ["word", "subword", "character"])
-def test_tokens_are_those_of_the_text_without_the_phrase(level: Any, tmp_path: Path) -> None:
-    decoyed = labelled([f"{DECOY} {text}" for text in TEXTS])
-    rows = [with_mark(row, DECOY) for row in decoyed[:2]] + decoyed[2:]
-    files = [write_jsonl(tmp_path / f"{k}.jsonl", r) for k, r in enumerate((rows, labelled(TEXTS)))]
-    tokenizer = build_tokenizer(TEXTS, level=level)
-    mended, plain = (
-        encode_rows(load_rows(DataArguments(train_file=str(file))), tokenizer)["train"]
-        for file in files
-    )
-    assert mended["input_ids"][:] == plain["input_ids"][:]
 
 
 def test_run_with_marks_against_equals_the_run_on_texts_without_the_words(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from runs import TINY_MODEL, flags, review_rows, run_tiny, train_tiny, write_spl
 
 from sase_hf import build_tokenizer
 from sase_hf.data.arguments import DataArguments
-from sase_hf.data.rationales import RationaleCollator, marked_tokens, parse_spans
+from sase_hf.data.batching import RationaleCollator
 from sase_hf.data.splits import encode_rows, load_rows
 from sase_hf.tasks import LabelTask
 from sase_hf.training.command_line import parse_arguments
@@ -84,13 +84,11 @@ def test_marks_of_pairs_have_a_column_for_each_text(tmp_path: Path) -> None:
     ("cell", "wrong"),
     [
         ("because", "'because'"),
-        ("[" * 100_000, r"'\[+\.\.\.\[+'"),
         (7, "7"),
         ([0, 4], "0"),
         ([[0, 4], [4, 4]], r"\[4, 4\]"),
         ([[0, 5]], r"\[0, 5\]"),
         ([[0, 4.0]], r"\[0, 4\.0\]"),
-        ([[False, True]], r"\[False, True\]"),
         ([[0, 1, 2]], r"\[0, 1, 2\]"),
     ],
 )
@@ -102,6 +100,9 @@ def test_load_rows_names_the_mark_that_is_none(cell: Any, wrong: str, tmp_path: 
     with pytest.raises(ValueError, match=message):
         load_rows(DataArguments(train_file=str(path)))
     assert load_rows(DataArguments(train_file=str(path), rationale_column_name="")).splits
+    write_jsonl(path, [*ROWS[:3], {**ROWS[3], "rationale_against": cell}])
+    with pytest.raises(ValueError, match=f"{wrong} .*--rationale_against_column_name ''$"):
+        load_rows(DataArguments(train_file=str(path)))
 
 
 def test_load_rows_needs_the_column_of_marks_that_a_flag_names(tmp_path: Path) -> None:
@@ -171,17 +172,6 @@ def test_run_refuses_marks_without_attention(tmp_path: Path) -> None:
         train_tiny(tmp_path / "run", **write_marked(tmp_path), pooling="max")
 
 
-@pytest.mark.parametrize("level", ["word", "subword", "character"])
-@pytest.mark.parametrize("text", ["caf e\u0301", "a \u1112\u1161\u11ab", "x a\u0302\u0301"])
-def test_mark_on_a_part_of_a_composed_character_marks_its_token(text: str, level: Any) -> None:
-    """The token of a composed character ends behind its first code point."""
-    tokenizer = build_tokenizer([text], level=level)
-    offsets = tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
-    marks = marked_tokens(offsets, parse_spans([[len(text) - 1, len(text)]], text))
-    assert sum(marks) == 1
-    assert parse_spans([[0, 1]], text) == [(0, 1)], "other marks stay"
-
-
 def test_marks_against_are_read_beside_those_for_the_label(tmp_path: Path) -> None:
     """Each text of a pair has a column of its own. Training rows lack the words that are marked."""
     rows = [{**row, "label": row["gold"]} for row in PAIRS]
@@ -194,14 +184,6 @@ def test_marks_against_are_read_beside_those_for_the_label(tmp_path: Path) -> No
     assert train["text_pair"][:2] == ["No dog is awake.", "sings."]
     ignored = DataArguments(train_file=str(path), rationale_against_column_name="")
     assert load_rows(ignored).splits["train"]["text"][0] == rows[0]["premise"]
-
-
-def test_load_rows_names_the_mark_against_that_is_none(tmp_path: Path) -> None:
-    rows = [*ROWS[:3], {**ROWS[3], "rationale_against": [[0, 9]]}]
-    path = str(write_jsonl(tmp_path / "rows.jsonl", rows))
-    message = r"'rationale_against': \[0, 9\] is no mark .*--rationale_against_column_name ''$"
-    with pytest.raises(ValueError, match=message):
-        load_rows(DataArguments(train_file=path))
 
 
 @pytest.mark.parametrize(

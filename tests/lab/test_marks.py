@@ -2,7 +2,7 @@
 
 from marks import REVIEWS, SENTENCES, marked_rows
 
-from sase_hf.data.rationales import parse_spans
+from sase_hf.data.marks import parse_spans
 
 
 def test_marked_rows_have_spans_of_words_that_people_marked() -> None:

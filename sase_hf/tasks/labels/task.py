@@ -14,8 +14,9 @@ from datasets import Dataset
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from ...data.arguments import DataArguments
+from ...data.batching import RationaleCollator
 from ...data.labels import label_doubts
-from ...data.rationales import RationaleCollator, count_marked
+from ...data.marks import count_marked
 from ...data.sources import Origin
 from ...data.splits import Rows, load_rows
 from ...evaluation.linear_part import has_linear_part

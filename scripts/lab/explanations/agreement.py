@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sase_hf.data.rationales import marked_tokens
+from sase_hf.data.marks import marked_tokens
 from sase_hf.utils.errors import refusal
 
 from .attributions import UNSIGNED, Attributions, attributions
