@@ -41,6 +41,8 @@ _WORD = regex.compile(rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED}]]+|\S\p{{M}}*", r
 _CUT = regex.compile(r"\s*\0[\0\s]*")  # NUL stands for each character that is cut
 _SAYS_SOMETHING = regex.compile(r"[^\p{P}\s]")  # what is no punctuation
 
+ORIGINAL = "original"  # the column of the first texts from which words are left out, as they were
+
 # The columns of each text, of the reasons in it, and of the words that are none.
 SIDES = tuple(zip(TEXT_COLUMNS, SPAN_COLUMNS, AGAINST_COLUMNS, strict=True))
 
@@ -98,9 +100,10 @@ def without_wrong_reasons(splits: Mapping[str, Dataset]) -> tuple[dict[str, Data
     """Return splits whose training rows lack the words that are no reason for a label, and these.
 
     These are the marks against, and their phrases wherever else they stand, if `LEAST_MARKED` rows
-    have such marks, validation rows included. Words that are marked as a reason in a row stay in
-    it. A row goes if nothing or only punctuation is left of one of its texts: it would teach that
-    punctuation is the reason. The log lists the phrases.
+    have such marks, validation rows included. What is marked as a reason in a row stays in it. A
+    row goes if nothing or only punctuation is left of one of its texts: it would teach that
+    punctuation is the reason. The log lists the phrases; the column `ORIGINAL` has the first text
+    of each row that changes, as it was.
     """
     # Rows with equal texts are one, since a correction replaces all of them.
     marked = dict.fromkeys(_marked_against(splits.values()))
@@ -118,8 +121,8 @@ def _marked_against(splits: Iterable[Dataset]) -> Iterator[tuple[Phrase, str, st
             for row in rows:
                 for name, _, against in SIDES:
                     for span in row.get(against) or ():
-                        places, words = words_in(row[name])
-                        phrase = tuple(compress(words, marked_tokens(places, [span])))
+                        words = words_in(row[name])
+                        phrase = tuple(compress(words.values(), marked_tokens(words, [span])))
                         if phrase:  # else the mark is on blanks
                             yield phrase, row["text"], row.get("text_pair")
 
@@ -130,6 +133,7 @@ def _without_phrases(rows: Dataset, phrases: Sequence[Phrase]) -> Dataset:
     changed: dict[int, Row] = {}
     empty = []
     for number, row in enumerate(rows):
+        row[ORIGINAL] = row["text"]
         for name, spans, against in SIDES:
             text = row.get(name, "")
             marks = [row.get(column) or () for column in (against, spans)]
@@ -143,19 +147,20 @@ def _without_phrases(rows: Dataset, phrases: Sequence[Phrase]) -> Dataset:
         f"words marked against: left out of {len(changed):,} training rows, {len(empty):,} rows "
         f"held no others; of all rows: {one_line(words)}"
     )
-    left = with_rows(rows, changed, rows.features)
+    left = with_rows(rows, changed, {ORIGINAL: rows.features["text"]})
     left = left.select(np.delete(np.arange(rows.num_rows), empty))
     return left.remove_columns(present(AGAINST_COLUMNS, left))
 
 
-def words_in(text: str) -> tuple[list[Span], Phrase]:
-    """Return the places of the words of a text, and these in lower case, composed.
+def words_in(text: str) -> dict[Span, str]:
+    """Return the words of a text in lower case, composed, by their places.
 
     Each character of punctuation is a word of its own.
     """
-    found = [*_WORD.finditer(text)]
-    words = (unicodedata.normalize("NFC", word[0].casefold()) for word in found)
-    return [word.span() for word in found], tuple(words)
+    return {
+        word.span(): unicodedata.normalize("NFC", word[0].casefold())
+        for word in _WORD.finditer(text)
+    }
 
 
 def without_words(
@@ -165,7 +170,8 @@ def without_words(
 
     These stay, and move with their words. One blank takes the place of neighbours that are cut.
     """
-    places, words = words_in(text)
+    places = words_in(text)
+    words = tuple(places.values())
     is_cut = marked_tokens(places, against)
     for length in {len(phrase) for phrase in phrases}:
         for first in range(len(words) - length + 1):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ...data.label_values import NUMBER
+from ...data.marks import ORIGINAL
 from ...data.sources import PLACE_COLUMNS
 from ...data.splits import Rows
 from ...evaluation.baselines import labels_of
@@ -61,7 +62,7 @@ def _cells_of(row: Row, doubt: Doubt, rows: Rows) -> Row:
     """Return the row of the file for a doubt."""
     return {
         **{name: row[name] for name in reversed(PLACE_COLUMNS) if name in row},
-        "text": shortened(row["text"], MAX_CHARACTERS),
+        "text": shortened(row.get(ORIGINAL) or row["text"], MAX_CHARACTERS),
         "label": label_text(rows.labels.decode(row["label"])),
         "suggested_label": label_text(rows.labels.decode(doubt.suggested)),
         "probability": round(doubt.probability, DIGITS),
