@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from reference import places_of_phrase
 from rows import write_jsonl
-from runs import TINY_MODEL, flags, review_rows, train_tiny, write_splits
+from runs import TINY_MODEL, flags
 
-from sase_hf import build_tokenizer
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.marks import without_words, words_in
 from sase_hf.data.splits import load_rows
@@ -172,29 +171,6 @@ def test_rows_without_marks_stay_as_they_are(tmp_path: Path) -> None:
     marked = [with_mark(row, row["text"][:4]) for row in rows]
     assert train_texts(marked, tmp_path, rationale_against_column_name="") == TEXTS
     assert train_texts(marked, tmp_path) != TEXTS
-
-
-def test_run_with_marks_against_equals_the_run_on_texts_without_the_words(tmp_path: Path) -> None:
-    """So nothing else changes with batches, processes or a stop. Maximum pooling may learn it."""
-
-    def decoyed(count: int, seed: int) -> list[Row]:
-        rows = review_rows(count, seed)
-        if count == len(plain_rows):
-            rows = [{**row, "text": f"{DECOY} {row['text']}"} for row in rows]
-            rows[:2] = [with_mark(row, DECOY) for row in rows[:2]]
-        return rows
-
-    for folder in ("plain", "decoyed"):
-        (tmp_path / folder).mkdir()
-    plain = write_splits(tmp_path / "plain")
-    plain_rows = Path(plain["train_file"]).read_text().splitlines()
-    build_tokenizer([*plain_rows, DECOY]).save_pretrained(tmp_path / "words")
-    options = {"tokenizer_name": tmp_path / "words", "pooling": "max", "do_eval": True}
-    learned = train_tiny(tmp_path / "run0", **plain, **options)["metrics"]
-    mended = write_splits(tmp_path / "decoyed", decoyed)
-    again = train_tiny(tmp_path / "run1", **mended, **options)["metrics"]
-    for name in ("train_loss", "eval_loss"):
-        assert again[name] == learned[name]
 
 
 def test_new_model_knows_the_words_that_are_left_out(tmp_path: Path) -> None:
