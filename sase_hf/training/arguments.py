@@ -134,8 +134,8 @@ class EncoderArguments(ModelSource):
         "folder or a name on the Hub. It brings its tokenizer and word vectors, and is trained too."
     )
     word_vectors: list[str] | None = flag(
-        "Word vectors to start from: GloVe or fastText text, word2vec text or binary, "
-        "also gzip; or a static embedding (model2vec), as a folder or as OWNER/NAME[@REVISION] on "
+        "Word vectors to start from: GloVe, fastText or word2vec text, word2vec binary (.bin), "
+        "also .gz; or a static embedding (model2vec), as a folder or as OWNER/NAME[@REVISION] on "
         "the Hub. own: vectors of the training texts; none: random ones. They set embedding_size; "
         "several are concatenated. Words of files and static embeddings join a new tokenizer while "
         "vocab_size leaves room, so that words first met after training have a vector. By default "

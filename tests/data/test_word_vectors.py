@@ -2,12 +2,8 @@
 
 import codecs
 import gzip
-import pickle
-import re
 import struct
 import tracemalloc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -34,13 +30,14 @@ def binary(end: bytes = b"\n") -> bytes:
 
 
 FORMS = {
-    "GloVe": GLOVE,
-    "GloVe cut and with Windows line ends": GLOVE.rstrip(b"\n").replace(b"\n", b"\r\n"),
-    "fastText": b"3 3\n" + GLOVE.replace(b"\n", b" \n"),
-    "word2vec binary": binary(),
-    "word2vec binary without line feeds": binary(end=b""),
+    "glove.txt": GLOVE,
+    "glove": GLOVE.rstrip(b"\n").replace(b"\n", b"\r\n"),
+    "with_mark.txt": codecs.BOM_UTF8 + GLOVE,
+    "header_with_mark.vec": codecs.BOM_UTF8 + b"3 3\n" + GLOVE,
+    "fasttext.vec": b"3 3\n" + GLOVE.replace(b"\n", b" \n"),
+    "word2vec.bin": binary(),
+    "no_line_feeds.bin": binary(end=b""),
 }
-PACKINGS = {"plain": bytes, "gzip": gzip.compress}
 
 
 @pytest.fixture
@@ -65,91 +62,48 @@ def read(path: Path, data: bytes) -> dict[str, list[float]]:
     return dict(zip(words, matrix.tolist(), strict=True))
 
 
-@contextmanager
-def memory_below(limit: float) -> Iterator[None]:
-    tracemalloc.start()
-    yield
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < limit
-
-
-@pytest.mark.parametrize("packing", PACKINGS)
-@pytest.mark.parametrize("form", FORMS)
-def test_word_vectors_form_is_known_by_content(path: Path, form: str, packing: str) -> None:
-    """People rename files, and three tools write three forms; some words of GloVe hold spaces."""
+@pytest.mark.parametrize("name", FORMS)
+def test_word_vectors_form_is_that_of_the_name_and_the_header(tmp_path: Path, name: str) -> None:
     expected = {word: np.float32(row).tolist() for word, row in VECTORS.items()}
-    assert read(path, PACKINGS[packing](FORMS[form])) == expected
-    words = read(path, GLOVE + b". . . 1 2 3\nat name@example.org 4 5 6\n\xc2\xa0 7 8 9\n")
-    assert list(words)[3:] == [". . .", "at name@example.org", "\N{NO-BREAK SPACE}"]
+    words = read(tmp_path / name, FORMS[name])
+    assert words == read(tmp_path / f"{name}.gz", gzip.compress(FORMS[name])) == expected
+    assert list(words) == list(VECTORS)
+
+
+def test_word_vectors_have_words_with_spaces_and_damaged_ones(path: Path) -> None:
+    """As GloVe's and word2vec's own files do; neither is a word of a tokenizer."""
+    more = b". . . 1 2 3\nat name@example.org 4 5 6\n\xc2\xa0 7 8 9\ncaf\xe9 1 1 1\n"
+    words = read(path, GLOVE + more)
+    assert list(words)[3:] == [". . .", "at name@example.org", "\N{NO-BREAK SPACE}", "caf\ufffd"]
     assert words[". . ."] == [1, 2, 3]
 
 
-def test_word_vectors_of_a_text_file_may_begin_with_a_byte_order_mark(path: Path) -> None:
-    for start in ("", "3 3\n"):
-        words = read(path, codecs.BOM_UTF8 + start.encode() + GLOVE)
-        assert list(words) == list(VECTORS)
-
-
 @pytest.mark.parametrize(
-    ("data", "message"),
+    ("name", "data", "message"),
     [
-        (b"4 3\n" + GLOVE + b"bad 1 2 3 4\n", r"row 4: b'bad 1 2 3 4\\n' is not a word"),
-        (GLOVE + b"caf\xe9 1 2 3\n", r"row 4: the word b'caf\\xe9' is not UTF-8"),
-        (GLOVE + b"bad 1 x 3\n", r"row 4: 'bad': could not convert .* b'x'"),
-        (GLOVE + b"bad 1 1e99 3\n", r"row 4: 'bad': a number is not finite"),
-        (b"4 3\n" + GLOVE, r"first line promises 4 words, 3 follow; is the file complete\?"),
-        (b"", r"line 1: 0 numbers per word"),
-        (binary()[:-9], r"promises 3 words, 2 follow; is the file complete"),
-        (b"version https://git-lfs.github.com/spec/v1\n", "it is a pointer of Git LFS"),
-        (b"<html>", "it is a page of the web"),
-        (b"PK\x03\x04" + bytes(99), "it is a zip archive; unzip it first"),
-        (pickle.dumps({"the": [1.0]}), "line 1: "),  # loading a pickle would run its code
+        ("v", b"4 3\n" + GLOVE + b"bad 1 2 3 4\n", r"row 4, 'bad 1', is not a word and 3 numbers"),
+        ("v", GLOVE + b"bad 1 2\n", r"row 4, 'bad', is not a word and 3 numbers"),
+        ("v", GLOVE + b"bad 1 x 3\n", r"row 4, 'bad', could not convert .* 'x'"),
+        ("v", GLOVE + b"bad 1 1e99 3\n", r"row 4, 'bad', has a number that is not finite"),
+        ("v", b"4 3\n" + GLOVE, r"first line promises 4 words, 3 follow"),
+        ("v.bin", binary()[:-9], r"promises 3 words, 2 follow"),
+        ("v", b"", r"none of the tokenizer's"),
+        ("v", b"version https://git-lfs.github.com/spec/v1\n", "it is a pointer of Git LFS"),
+        ("v", b"PK\x03\x04" + bytes(99), r"row 1, .* is not a word .* end in .gz or .bin"),
+        ("v.gz", GLOVE, "not a gzipped file"),
+        (
+            "v.gz",
+            gzip.compress(GLOVE)[:-9],
+            "v.gz: cannot read word vectors: Compressed file ended",
+        ),
     ],
 )
-def test_word_vectors_malformed_row_is_named(path: Path, data: bytes, message: str) -> None:
-    """Its number leads to it; a vector read one field off would do silent harm."""
-    with pytest.raises(ValueError, match=message):
-        read(path, data)
-
-
-MANY = b"".join(b"w%d 1 2 3\n" % index for index in range(2_000))
-
-
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        (b"bad 1 2 3 4\n", r"row 2001: b'bad 1 2 3 4\n' is not a word"),
-        (b"caf\xe9 1 2 3\n", r"row 2001: the word b'caf\xe9' is not UTF-8"),
-        (b"bad 1 x 3\n", r"row 2001: 'bad': could not convert"),
-        (b"bad 1 nan 3\n", r"row 2001: 'bad': a number is not finite"),
-    ],
-)
-def test_word_vectors_pass_over_a_few_malformed_rows_and_name_the_first(
-    bad: bytes, message: str, path: Path, caplog: pytest.LogCaptureFixture
+def test_word_vectors_malformed_row_is_named(
+    tmp_path: Path, name: str, data: bytes, message: str
 ) -> None:
-    """One broken word in two million must not cost the others; many are no vector file."""
-    data = MANY + bad + b"soup 4 5 6\nbad 7 8 9\n"
-    path.write_bytes(data)
-    tokenizer = build_tokenizer(["soup bad"])
-    matrix, share = load_word_vectors(path, tokenizer)
-    assert share == 1
-    assert matrix[tokenizer.convert_tokens_to_ids("soup")].tolist() == [4, 5, 6]
-    assert matrix[tokenizer.convert_tokens_to_ids("bad")].tolist() == [7, 8, 9], "the next row"
-    assert f"{path}: rows passed over: 1, first {message}" in caplog.text
-    path.write_bytes(MANY + 3 * bad + b"soup 4 5 6\n")
-    with pytest.raises(ValueError, match=re.escape(message) + r".*\(3 of 2,004 rows cannot"):
-        load_word_vectors(path, tokenizer)
-
-
-def test_word_vectors_archive_that_was_cut_or_changed_is_refused(path: Path) -> None:
-    """A download that broke off must not become a smaller vocabulary."""
-    packed = gzip.compress(b"".join(b"w%d 1 2 3\n" % i for i in range(1000)))
-    middle = len(packed) // 3
-    changed = packed[:middle] + bytes([packed[middle] ^ 4]) + packed[middle + 1 :]
-    for damaged in (packed[:5], packed[:-9], changed):
-        with pytest.raises(ValueError, match=r"vectors: it cannot be unpacked: .*is it complete"):
-            read(path, damaged)
+    """Its number leads to it; a vector read one field off would do silent harm."""
+    with pytest.raises(ValueError, match=f"(?i){message}"):
+        read(tmp_path / name, data)
 
 
 def test_word_vectors_fill_the_rows_of_the_words_found(
@@ -171,16 +125,13 @@ def test_word_vectors_of_missing_words_look_like_found_ones(path: Path) -> None:
     """Drawn by the seed with each dimension's mean and spread, they do not stand out."""
     found, missing = ([f"{kind}{i}" for i in range(2000)] for kind in "fm")
     tokenizer = build_tokenizer([*found, *missing])
-    vectors = torch.randn(2000, 4) * torch.arange(1, 5) + 10 * torch.arange(4)
-    rows = (" ".join(map(str, row)) for row in vectors.tolist())
-    path.write_text("".join(f"{word} {row}\n" for word, row in zip(found, rows, strict=True)))
+    vectors = torch.randn(2000, 2) * torch.tensor([1, 4]) + torch.tensor([0, 30])
+    path.write_text("".join(f"f{i} {x} {y}\n" for i, (x, y) in enumerate(vectors.tolist())))
     matrix, other = (load_word_vectors(path, tokenizer, seed=seed)[0] for seed in (0, 1))
     drawn = matrix[tokenizer.convert_tokens_to_ids(missing)]
     # Two means of 2000 draws differ by 0.03 standard deviations; this allows five times that.
     assert ((drawn.mean(0) - vectors.mean(0)).abs() < 0.15 * vectors.std(0)).all()
     assert torch.allclose(drawn.std(0), vectors.std(0), rtol=0.1)
-    torch.rand(3)
-    assert torch.equal(load_word_vectors(path, tokenizer)[0], matrix)
     assert not torch.equal(other, matrix)
 
 
@@ -203,36 +154,20 @@ def test_word_vectors_spellings_are_alike_by_the_tokenizers_normalizer(
     assert matrix[tokenizer.convert_tokens_to_ids(words[0])].tolist() == expected
 
 
-@pytest.mark.parametrize(
-    ("beginning", "message"),
-    [
-        (b"", "line 1: 0 numbers per word"),
-        (b"the 0.5 1 2\n", "row 2: .* is not a word and its numbers"),
-        (b"1 3\nthe", "promises 1 words, 0 follow"),
-    ],
-)
-def test_word_vectors_of_an_endless_line_are_refused_in_little_memory(
-    beginning: bytes, message: str, path: Path, tokenizer: TokenizersBackend
-) -> None:
-    """A few bytes unpack to it."""
-    size = 2**25
-    path.write_bytes(gzip.compress(beginning + bytes(size), 1))
-    with memory_below(size / 2), pytest.raises(ValueError, match=message):
-        load_word_vectors(path, tokenizer)
-
-
 def test_word_vectors_of_other_words_are_not_parsed_and_take_no_memory(
     path: Path, tokenizer: TokenizersBackend
 ) -> None:
     """The file may be larger than memory; a vocabulary of some thousand words is not."""
     other = " ".join(["0.12345"] * 99) + " x"
     path.write_text("".join(f"word{i} {other}\n" for i in range(8_000)) + f"soup {'1 ' * 100}\n")
-    with memory_below(path.stat().st_size / 4):
-        load_word_vectors(path, tokenizer)
+    tracemalloc.start()
+    load_word_vectors(path, tokenizer)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < path.stat().st_size / 4
 
 
 STATIC = torch.tensor([[0.0, 0.5], [1.0, 1.5], [2.0, 2.5], [3.0, 3.5], [4.0, 4.5]])
-WHOLE = save({"embeddings": STATIC})  # its header may promise a matrix of any size
 NAME = f"{OWNER}/vectors"
 
 
@@ -277,28 +212,18 @@ def test_word_vectors_of_a_static_embedding_are_those_of_whole_words(
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        (static_files(["a", "b"], name=""), r"holds \['a', 'b'\], not the matrix"),
-        (static_files(list("abcdef")), "has 5 vectors and its tokenizer 6 tokens; both must be"),
-        (static_files(["a"]) | {"tokenizer.json": b"{}"}, "cannot load .*: Model missing"),
-        *(
-            (static_files(["a"]) | {"model.safetensors": damaged}, "cannot load .*deserializing")
-            for damaged in (WHOLE[:-4], WHOLE[:20], WHOLE.replace(b"[5,2]", b"[9,2]"))
-        ),
+        (static_files(["a", "b"], name=""), r"holds \['a', 'b'\], not one matrix"),
+        (static_files(list("abcdef")), "index 5 is out of bounds"),
+        (static_files(["a"]) | {"tokenizer.json": b"{}"}, "Model missing"),
+        (static_files(["a"]) | {"model.safetensors": b"{}"}, "deserializing"),
+        ({"a.txt": b"stew 1 2\n"}, r"model\.safetensors"),
     ],
 )
 def test_word_vectors_folder_is_refused_unless_it_is_a_whole_static_embedding(
     tmp_path: Path, files: dict[str, bytes], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"cannot read word vectors: .*{message}"):
         list(read_words(write_files(tmp_path, files)))
-
-
-def test_word_vectors_folder_without_a_static_embedding_names_the_file_that_it_lacks(
-    tmp_path: Path,
-) -> None:
-    folder = write_files(tmp_path / "vectors", {"a.txt": b"stew 1 2\n"})
-    with pytest.raises(OSError, match=r"cannot load .*vectors: .*model\.safetensors"):
-        list(read_words(folder))
 
 
 def test_word_vectors_of_the_hub_download_only_what_is_read(
@@ -321,6 +246,5 @@ def test_word_vectors_of_the_hub_download_only_what_is_read(
         with pytest.raises(FileNotFoundError, match=rf"^there is no file {name}; check"):
             list(read_words(name))
     assert hub.requests == []
-    for name in (f"{OWNER}/absent", f"{NAME}@other"):
-        with pytest.raises(OSError, match=rf"^cannot load {name} from the Hub \(there is no such"):
-            list(read_words(name))
+    with pytest.raises(OSError, match=rf"^cannot load {OWNER}/absent from the Hub"):
+        list(read_words(f"{OWNER}/absent"))
