@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import torch
 from datasets import Dataset
 from torch import Tensor
@@ -24,7 +25,7 @@ class LengthGroupedOrder(Sampler[int]):
     """
 
     def __init__(
-        self, lengths: Sequence[int], batch_size: int, seed: int, batches: int | None = None
+        self, lengths: Sequence[int], batch_size: int, seed: int, batches: int | None
     ) -> None:
         self.lengths = lengths
         self.batch_size = batch_size
@@ -59,10 +60,8 @@ def _falling_order(lengths: Sequence[int]) -> list[int]:
 
 def token_counts(dataset: Dataset) -> list[int]:
     """Count the tokens of every tokenized row from Arrow's offsets, without reading a row."""
-    table = dataset.with_format("arrow")[:]
-    counts: list[int] = []
-    for chunk in table["input_ids"].chunks:
-        counts += chunk.value_lengths().to_pylist()
+    lists = dataset.with_format("arrow")[:]["input_ids"]
+    counts: list[int] = pc.list_value_length(lists).to_pylist()
     return counts
 
 
@@ -83,36 +82,25 @@ def share_of_token(dataset: Dataset, token_id: int | None) -> float:
     """Return the share of a token, from 0 to 1, or the larger one of texts and targets."""
     table = dataset.with_format("arrow")[:]
     largest = 0.0
-    for name in ("input_ids", "labels"):
-        if name not in table.column_names:
-            continue
-        if "list<item: int" not in str(table.schema.field(name).type):
-            continue
-        num_tokens = 0
-        count = 0
-        for ids in numbers_of_lists(dataset, name):
-            num_tokens += len(ids)
-            count += int((ids == token_id).sum())
-        largest = max(largest, count / max(num_tokens, 1))
+    for field in table.schema:
+        if field.name in ("input_ids", "labels") and str(field.type).startswith("list<item: int"):
+            is_token = pc.equal(pc.list_flatten(table[field.name]), token_id)
+            largest = max(largest, pc.mean(is_token).as_py() or 0.0)
     return largest
 
 
 def parts_of_batch(batch: Mapping[str, Tensor], max_tokens: int | None) -> list[dict[str, Tensor]]:
     """Split a batch into parts of whole rows with at most `max_tokens` tokens, padding included.
 
-    The batch holds tensors of B rows, among them `input_ids`, shape (B, T), or `inputs_embeds`,
-    shape (B, T, d). A longer row is a part of its own; None leaves the batch whole.
+    The batch holds tensors of B rows, among them `input_ids`, shape (B, T). A longer row is a part
+    of its own; None leaves the batch whole.
     """
-    name = "input_ids" if "input_ids" in batch else "inputs_embeds"
-    num_rows, length = batch[name].shape[:2]
-    if max_tokens is None or num_rows * length <= max_tokens:
+    if max_tokens is None:
         return [dict(batch)]
+    length = max(batch["input_ids"].shape[1], 1)
     rows_a_part = max(max_tokens // length, 1)
-    parts = []
-    for start in range(0, num_rows, rows_a_part):
-        rows = slice(start, start + rows_a_part)
-        parts.append({name: tensor[rows] for name, tensor in batch.items()})
-    return parts
+    parts = zip(*(tensor.split(rows_a_part) for tensor in batch.values()), strict=True)
+    return [dict(zip(batch, part, strict=True)) for part in parts]
 
 
 def batches_by_length(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
