@@ -22,7 +22,6 @@ LOGGED = (
     "data.corrections",
     "data.level",
     "data.marks",
-    "data.own_vectors",
     "evaluation.linear_part",
     "tasks.labels.doubtful",
     "training.run",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import regex
 
-from .tokenizer import text_fault
+from ..utils.text import text_fault
 
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+\.0*")  # pandas writes it so beside missing cells

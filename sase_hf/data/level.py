@@ -7,25 +7,23 @@ texts: it is counted between two halves of a sample, each of 250 to 5,000 words.
 Of 10,000 words of English reviews, letters, questions and fortunes 8 to 13 % are such forms, of
 French and German texts 6 to 13 %. Of Hungarian, Turkish, Czech, Polish and Russian texts it is
 16 to 20 %, of Korean reviews 25 %. A new word without a known stem, such as a name, does not
-count: its pieces would mean nothing either.
+count: its pieces would mean nothing either. Nor does a word with a digit, such as an article
+number: each is new, and shares its beginning with all others.
 """
 
 import logging
 import math
 import random
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from tokenizers import Tokenizer
-
-from .tokenizer import Level, build_tokenizer, cut_place
+from .tokenizer import Level, cut, untrained
 
 logger = logging.getLogger(__name__)
 
 MIN_NEW_FORMS = 0.14  # of the words, from which on a model reads pieces
 MIN_WORDS = 500  # of a sample; fewer say nothing
 MAX_WORDS = 10_000
-MAX_SIZE = 20 * MAX_WORDS  # characters of the sample, which hold so many words
 MAX_LENGTH = 2_000  # characters of one text, so that the sample has words of many texts
 STEM = 0.6  # of the letters of a word: two words with the same beginning are forms of one
 MIN_STEM = 3  # letters
@@ -38,14 +36,12 @@ def choose_level(texts: Sequence[str]) -> Level:
     """
     halves = _sample(texts)
     num_words = sum(map(len, halves))
-    if num_words < MIN_WORDS:
-        logger.info(f"level: word ({num_words:,} words are too few to measure their endings)")
-        return "word"
     share = new_form_share(*halves)
-    level: Level = "subword" if share >= MIN_NEW_FORMS else "word"
+    has_forms = num_words >= MIN_WORDS and share >= MIN_NEW_FORMS
+    level: Level = "subword" if has_forms else "word"
     logger.info(
-        f"level: {level} ({share:.1%} of {num_words:,} words are new forms of other words; "
-        f"subword from {MIN_NEW_FORMS:.0%} on)"
+        f"level: {level} ({share:.1%} of {num_words:,} words are new forms of others; subword from "
+        f"{MIN_NEW_FORMS:.0%} of {MIN_WORDS} words on)"
     )
     return level
 
@@ -55,47 +51,28 @@ def new_form_share(first: Sequence[str], second: Sequence[str]) -> float:
 
     The other half has a word with the same beginning, of `STEM` of the letters.
     """
-    num_new = _num_new_forms(first, second) + _num_new_forms(second, first)
+    num_new = 0
+    for words, others in ((first, second), (second, first)):
+        known = set(others)
+        beginnings = {word[:size] for word in known for size in range(MIN_STEM, len(word) + 1)}
+        for word in words:
+            stem = word[: max(MIN_STEM, math.ceil(STEM * len(word)))]
+            num_new += word not in known and stem in beginnings
     return num_new / max(len(first) + len(second), 1)
 
 
-def _num_new_forms(words: Sequence[str], known_words: Iterable[str]) -> int:
-    """Count the words that are not known, but whose stem is."""
-    known = set(known_words)
-    beginnings = {word[:size] for word in known for size in range(MIN_STEM, len(word) + 1)}
-    num_new = 0
-    for word in words:
-        stem = word[: max(MIN_STEM, math.ceil(STEM * len(word)))]
-        num_new += word not in known and stem in beginnings
-    return num_new
-
-
 def _sample(texts: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the words of two halves of a sample; no text is in both."""
-    beginnings: list[str] = []
-    size = 0
-    for number in random.Random(0).sample(range(len(texts)), min(len(texts), MAX_WORDS)):
-        text = texts[number]
-        beginnings.append(text[: cut_place(text, 0, MAX_LENGTH)])
-        size += len(beginnings[-1])
-        if size >= MAX_SIZE:
-            break
-    halves: tuple[list[str], list[str]] = ([], [])
-    if not any(map(str.split, beginnings)):
-        return halves
-    cutter = build_tokenizer(beginnings).backend_tokenizer
-    for text in beginnings:
-        shorter = min(halves, key=len)
-        shorter += _words(text, cutter)
-        if sum(map(len, halves)) >= MAX_WORDS:
-            break
-    return halves
-
-
-def _words(text: str, cutter: Tokenizer) -> list[str]:
-    """Return the words of a text, without numbers and marks.
+    """Return the words of two halves of a sample; no text is in both.
 
     Syllables of Korean are taken apart: endings begin within them.
     """
-    pieces = cutter.pre_tokenizer.pre_tokenize_str(cutter.normalizer.normalize_str(text))
-    return [unicodedata.normalize("NFD", word) for word, _ in pieces if word[0].isalpha()]
+    halves: tuple[list[str], list[str]] = ([], [])
+    cutter = untrained()
+    for number in random.Random(0).sample(range(len(texts)), min(len(texts), MAX_WORDS)):
+        shorter = min(halves, key=len)
+        for word in cut(texts[number][:MAX_LENGTH], cutter):
+            if word[0].isalpha() and not any(map(str.isdigit, word)):
+                shorter.append(unicodedata.normalize("NFD", word))
+        if sum(map(len, halves)) >= MAX_WORDS:
+            break
+    return halves

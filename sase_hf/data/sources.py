@@ -47,10 +47,9 @@ from datasets.exceptions import DatasetGenerationError
 from ..models.checked_files import sha256_of
 from ..utils.errors import refusal
 from ..utils.files import is_write_error
-from ..utils.text import one_line
+from ..utils.text import one_line, text_fault
 from .arguments import SPLITS, SourceArguments
 from .rows import ENDINGS, FIRST_ROW, is_sheet, place_of, read_parts, wrap_read_errors
-from .tokenizer import text_fault
 
 logger = logging.getLogger(__name__)
 

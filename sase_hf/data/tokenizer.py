@@ -1,15 +1,11 @@
 """Tokenizers built from texts: stock fast tokenizers, which read any text."""
 
 import json
-import os
-import re
-import reprlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from itertools import chain, islice, product
+from itertools import product
 from typing import Any, Literal, get_args
 
-import regex
 from tokenizers import (
     AddedToken,
     Regex,
@@ -19,13 +15,13 @@ from tokenizers import (
     normalizers,
     pre_tokenizers,
     processors,
-    trainers,
 )
-from transformers import BatchEncoding, PreTrainedTokenizerBase, TokenizersBackend
+from transformers import PreTrainedTokenizerBase, TokenizersBackend
 from transformers.utils import logging
 
 from ..models.checked_files import record_tokenizer
 from ..utils.errors import refusal
+from ..utils.text import text_fault
 
 Level = Literal["word", "subword", "character"]
 
@@ -35,75 +31,56 @@ NUM_PIECES = 8_000
 # Korean reviews it learnt six points less. So fewer texts have fewer and shorter pieces.
 MIN_MERGED = 20
 
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_PIECE_SIZE = 2**16  # characters of a text that are counted at a time
-_SPACES = " \t\r\n"  # white space for every tokenizer
-
 PAD_TOKEN = "[PAD]"
 UNK_TOKEN = "[UNK]"
-SPECIAL_TOKENS = [PAD_TOKEN, UNK_TOKEN]
 EOS_TOKEN = "[EOS]"
+SPECIAL_TOKENS = [PAD_TOKEN, UNK_TOKEN]
 
-# Scripts without spaces between words. Texts are cut into their characters where these are more
-# than a hundredth of the letters in a sample of the texts; a stray phrase elsewhere stays one word.
+# Scripts without spaces between words: their characters are cut apart.
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}ーｰ\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
-_MIN_UNSPACED = 0.01
-_SAMPLE_SIZE = 1000
-# The characters of a word: letters, the marks on them, digits. && is an intersection.
-_OF_WORDS = r"\p{L}\p{M}\p{N}"
-_OF_SPACED_WORDS = rf"{_OF_WORDS}&&[^{_UNSPACED}]"
+# The class of the characters of a word: letters, the marks on them, digits. && is an intersection.
+_OF_WORDS = rf"\p{{L}}\p{{M}}\p{{N}}&&[^{_UNSPACED}]"
+# A token that is no word: an English contraction as the Penn Treebank cuts it, or any other
+# character, with its marks if of `_UNSPACED`. Nothing backtracks: time grows only with the length.
+_APART = rf"(?i:n't|'(?:s|m|d|ll|re|ve))(?![{_OF_WORDS}])|[{_UNSPACED}]\p{{M}}*|[^{_OF_WORDS}]"
+# A piece of a text to translate, with a mark for the space before: a short elision ("l'"), the end
+# of a contraction, a word, or a token that is no word.
+_PIECE = (
+    rf"▁?[{_OF_WORDS}]{{1,2}}'(?=\p{{L}})|'(?i:s|m|d|t|ll|re|ve)(?![{_OF_WORDS}])"
+    rf"|▁?[{_UNSPACED}]\p{{M}}*|▁?[{_OF_WORDS}]+|▁?[^▁{_OF_WORDS}]|▁"
+)
 
 
 class LenientTokenizer(TokenizersBackend):
-    """A stock fast tokenizer that reads a lone surrogate as U+FFFD.
+    """A stock fast tokenizer that reads a text which spells `[PAD]`, `[UNK]` or `[EOS]` as text.
 
-    JSON and file names can hold a surrogate, and the stock class fails on it with the whole batch.
-    Where this package is not imported, the stock class loads in its place. Saved beside new weights
-    of a model, it is the one that these weights load with from then on.
-
-    A text that spells a named special token, such as the padding token, is cut like any other. A
-    special token that a user adds, by `add_special_tokens` or `extra_special_tokens`, is read as
-    one token, also by the stock class that loads it.
+    Where this package is not imported, the stock class loads in its place, and does the same. Saved
+    beside new weights of a model, it is the one that these weights load with from then on. A token
+    that a user adds is read as one token, also a special one; the stock class cuts one that has a
+    name, such as `mask_token="[MASK]"`.
     """
 
     def _add_tokens(
         self, new_tokens: Sequence[str | AddedToken], special_tokens: bool = False
     ) -> int:
-        """Add tokens; only named special ones are special to the backend, which then cuts them."""
-        named = set(self.special_tokens_map.values())
+        """Add tokens; the backend cuts special ones, so that those of users are none to it."""
         tokens: list[str | AddedToken] = []
         for new_token in new_tokens:
-            is_named = str(new_token) in named
+            is_text = str(new_token) in (*SPECIAL_TOKENS, EOS_TOKEN)
             if isinstance(new_token, str):
-                token = AddedToken(new_token, normalized=not (special_tokens or is_named))
+                token = AddedToken(new_token, normalized=not (special_tokens or is_text))
             else:
                 token = copy(new_token)
-            token.special = is_named
+            token.special = is_text
             tokens.append(token)
         added: int = super()._add_tokens(tokens)
         return added
 
-    def save_pretrained(
-        self, save_directory: str | os.PathLike[str], *args: Any, **kwargs: Any
-    ) -> tuple[str, ...]:
+    def save_pretrained(self, save_directory: Any, *args: Any, **kwargs: Any) -> tuple[str, ...]:
         """Save the tokenizer as transformers does, and name it in `SHA256SUMS` of new weights."""
         saved: tuple[str, ...] = super().save_pretrained(save_directory, *args, **kwargs)
         record_tokenizer(save_directory)
         return saved
-
-    def _encode_plus(  # type: ignore[override]  # which names each option
-        self, text: object, text_pair: object = None, **options: Any
-    ) -> BatchEncoding:
-        return super()._encode_plus(_repaired(text), _repaired(text_pair), **options)
-
-
-def _repaired(text: object) -> Any:
-    """Replace the lone surrogates in a text, or in lists of texts."""
-    if isinstance(text, list | tuple):
-        return type(text)(map(_repaired, text))
-    if isinstance(text, str):
-        return _LONE_SURROGATE.sub("\ufffd", text)
-    return text
 
 
 def build_tokenizer(
@@ -152,29 +129,17 @@ def build_tokenizer(
     """
     if level not in get_args(Level):
         raise refusal(f"level is {level!r}", "it must be 'word', 'subword' or 'character'")
-    if level == "subword" and any(True for _ in extra_words):
+    are_pieces = level == "subword"
+    if are_pieces and extra_words:
         raise refusal(
             "extra_words are given, but level is 'subword', which cuts words into pieces",
             "leave them out, or choose level='word'",
         )
     if vocab_size is None:
-        vocab_size = NUM_PIECES if level == "subword" else NUM_WORDS
+        vocab_size = NUM_PIECES if are_pieces else NUM_WORDS
     if min_frequency is None:
-        min_frequency = MIN_MERGED if level == "subword" else 1
-    texts, of_words = _characters_of_words(texts)
-    if level == "subword":
-        tokenizer = Tokenizer(models.BPE(unk_token=UNK_TOKEN))
-    else:
-        tokenizer = Tokenizer(models.WordLevel({}, UNK_TOKEN))
-    tokenizer.normalizer = _normalizer(lowercase, one_line=level == "character")
-    if level == "character":
-        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
-    else:
-        apart = pre_tokenizers.Split(Regex(_apart(of_words)), "isolated")
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), apart])
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="$A:0", pair="$A:0 $B:1", special_tokens=[]
-    )
+        min_frequency = MIN_MERGED if are_pieces else 1
+    tokenizer = untrained(level, lowercase)
     _train(tokenizer, texts, vocab_size, min_frequency)
     vocabulary = _extended(tokenizer, extra_words, vocab_size)
     if len(vocabulary) == len(SPECIAL_TOKENS):
@@ -183,38 +148,58 @@ def build_tokenizer(
             f"vocab_size={vocab_size} leaves no room for words",
             "give more texts, or change one of the two",
         )
-    if level != "subword":
+    if not are_pieces:
         tokenizer.model = models.WordLevel(vocabulary, unk_token=UNK_TOKEN)
     return _fast(tokenizer, ["input_ids", "token_type_ids", "attention_mask"])
+
+
+def untrained(level: Level = "word", lowercase: bool = True) -> Tokenizer:
+    """Return a tokenizer that spells and cuts texts as `build_tokenizer` says, without words."""
+    tokenizer = _without_words(level)
+    tokenizer.normalizer = _normalizer(lowercase, one_line=level == "character")
+    if level == "character":
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+    else:
+        apart = pre_tokenizers.Split(Regex(_APART), "isolated")
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), apart])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A:0", pair="$A:0 $B:1", special_tokens=[]
+    )
+    return tokenizer
+
+
+def cut(text: str, tokenizer: Tokenizer) -> list[str]:
+    """Return the words of a text as a tokenizer spells them, whether it knows them or not."""
+    normalized = tokenizer.normalizer.normalize_str(text)
+    return [word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normalized)]
 
 
 def built_settings(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any] | None:
     """Return how `build_tokenizer` made a tokenizer; None if another one made or changed it.
 
     `lowercase` and `level` are its arguments; `unspaced` is the class of the characters that are
-    cut apart, in JavaScript's spelling, or empty. Pieces of words have `merges`, two pieces with a
-    space between, in the order in which they are merged.
+    cut apart, in JavaScript's spelling. Pieces of words have `merges`, two pieces with a space
+    between, in the order in which they are merged.
     """
     if not (tokenizer.is_fast and tokenizer.split_special_tokens):
         return None
-    settings = json.loads(tokenizer.backend_tokenizer.to_str())
-    settings["truncation"] = None
-    settings["padding"] = None
-    levels: tuple[Level, ...] = get_args(Level)
-    class_of_sample = {"a": "", "\u6211": _UNSPACED}  # a text, and what it makes be cut apart
-    for lowercase, level, sample in product((True, False), levels, class_of_sample):
-        built = build_tokenizer([sample], lowercase=lowercase, level=level)
-        expected = json.loads(built.backend_tokenizer.to_str())
-        expected["model"]["vocab"] = settings["model"].get("vocab")
-        if level == "subword":
-            expected["model"]["merges"] = settings["model"].get("merges")
-        if settings == expected:
-            unspaced = class_of_sample[sample].replace("p{", "p{Script=")
-            found: dict[str, Any] = {"lowercase": lowercase, "level": level, "unspaced": unspaced}
-            if level == "subword":
-                found["merges"] = [" ".join(pair) for pair in settings["model"]["merges"]]
-            return found
+    rules, merges = _rules_and_merges(tokenizer)
+    unspaced = _UNSPACED.replace("p{", "p{Script=")
+    for lowercase, level in product((True, False), get_args(Level)):
+        built = build_tokenizer(["a"], lowercase=lowercase, level=level)
+        if rules == _rules_and_merges(built)[0]:
+            found = {"lowercase": lowercase, "level": level, "unspaced": unspaced}
+            return {**found, "merges": merges} if level == "subword" else found
     return None
+
+
+def _rules_and_merges(tokenizer: TokenizersBackend) -> tuple[dict[str, Any], list[str]]:
+    """Return all but the words of a tokenizer's file, and the pieces that it merges."""
+    rules = json.loads(tokenizer.backend_tokenizer.to_str())
+    model = rules["model"]
+    rules["model"] = model["type"]
+    rules["truncation"] = rules["padding"] = None
+    return rules, list(map(" ".join, model.get("merges", [])))
 
 
 def build_translation_tokenizer(
@@ -236,16 +221,12 @@ def build_translation_tokenizer(
     `subwords` cuts rare words into byte-pair-encoded parts instead of making them `[UNK]`. The
     other arguments and errors are those of `build_tokenizer`.
     """
-    texts, of_words = _characters_of_words(texts)
-    if subwords:
-        tokenizer = Tokenizer(models.BPE(unk_token=UNK_TOKEN))
-    else:
-        tokenizer = Tokenizer(models.WordLevel({}, UNK_TOKEN))
+    tokenizer = _without_words("subword" if subwords else "word")
     tokenizer.normalizer = _normalizer(lowercase, one_line=True)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Metaspace(split=False),
-            pre_tokenizers.Split(Regex(_piece(of_words)), "removed", invert=True),
+            pre_tokenizers.Split(Regex(_PIECE), "removed", invert=True),
         ]
     )
     tokenizer.decoder = decoders.Metaspace()
@@ -256,20 +237,6 @@ def build_translation_tokenizer(
     return _fast(tokenizer, ["input_ids", "attention_mask"], eos_token=EOS_TOKEN)
 
 
-def text_fault(value: object) -> str | None:
-    """Return why a value cannot be tokenized, None if it can."""
-    if not isinstance(value, str):
-        return f"{reprlib.repr(value)} is of type {type(value).__name__}, not a string"
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return (
-            f"{reprlib.repr(value)} has a lone surrogate, which is not a character; repair it with "
-            'text.encode("utf-8", "replace").decode()'
-        )
-    return None
-
-
 def with_texts_apart(tokenizer: TokenizersBackend) -> TokenizersBackend:
     """Return a tokenizer that puts its special tokens around each text of a pair as around one.
 
@@ -277,83 +244,28 @@ def with_texts_apart(tokenizer: TokenizersBackend) -> TokenizersBackend:
     """
     if not tokenizer.num_special_tokens_to_add():
         return tokenizer
-    alone = tokenizer("a", return_special_tokens_mask=True)
-    tokens = tokenizer.convert_ids_to_tokens(alone["input_ids"])
-    start = alone["special_tokens_mask"].index(0)
-    end = len(tokens) - alone["special_tokens_mask"][::-1].index(0)
-    first, second = (
-        [f"{token}:{side}" for token in (*tokens[:start], f"${name}", *tokens[end:])]
-        for side, name in enumerate("AB")
-    )
-    marks = {*tokens[:start], *tokens[end:]}
+    marks = tokenizer("").tokens()
+    start = tokenizer("a", return_special_tokens_mask=True)["special_tokens_mask"].index(0)
+    single = [*marks[:start], "$A", *marks[start:]]
+    second = ["$B:1" if token == "$A" else f"{token}:1" for token in single]
     template = processors.TemplateProcessing(
-        single=first,
-        pair=first + second,
-        special_tokens=[(mark, tokenizer.convert_tokens_to_ids(mark)) for mark in marks],
+        single=single,
+        pair=single + second,
+        special_tokens=[(mark, tokenizer.convert_tokens_to_ids(mark)) for mark in set(marks)],
     )
-    backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
-    # Byte-level tokens may begin with the space before a word; others are not changed.
-    backend.post_processor = processors.Sequence([processors.ByteLevel(), template])
     return LenientTokenizer(
-        tokenizer_object=backend,
+        tokenizer_object=tokenizer.backend_tokenizer,
+        # Byte-level tokens may begin with the space before a word; others are not changed.
+        post_processor=processors.Sequence([processors.ByteLevel(), template]),
         **tokenizer.special_tokens_map,
         model_input_names=["input_ids", "token_type_ids", "attention_mask"],
-        clean_up_tokenization_spaces=False,
     )
 
 
-def _characters_of_words(texts: Iterable[str]) -> tuple[Iterable[str], str]:
-    """Return all texts, and the class of the characters that form words in them.
-
-    If the texts have a length, the sample is spread evenly over them; else it is the beginning.
-    """
-    refuse_no_texts(texts)
-    rest = iter(texts)
-    if rest is texts or not isinstance(texts, Sized):
-        first = list(islice(rest, _SAMPLE_SIZE))
-        texts = chain(first, rest)
-    else:
-        first = list(islice(rest, 0, None, len(texts) // _SAMPLE_SIZE + 1))
-    sample = "".join(text for text in first if isinstance(text, str))
-    unspaced = len(regex.findall(rf"[{_UNSPACED}]", sample))
-    is_spaced = unspaced <= _MIN_UNSPACED * len(regex.findall(r"\p{L}", sample))
-    return texts, _OF_WORDS if is_spaced else _OF_SPACED_WORDS
-
-
-def refuse_no_texts(texts: object) -> None:
-    """Raise ValueError for a single text, or a mapping, in the place of texts."""
-    if isinstance(texts, str | bytes | Mapping):
-        raise refusal(
-            f"texts is a {type(texts).__name__}",
-            "pass an iterable of strings, such as a list or a column of a dataset: "
-            'dataset["train"]["text"]',
-        )
-
-
-def _apart(of_words: str) -> str:
-    """Return the pattern of a token that is no word of these characters.
-
-    The token is an English contraction as the Penn Treebank cuts it, or any other character, with
-    its marks if of `_UNSPACED`. Nothing backtracks: time grows only with the length of a text.
-    """
-    contraction = rf"(?i:n't|'(?:s|m|d|ll|re|ve))(?![{of_words}])"
-    return rf"{contraction}|{_unspaced(of_words)}[^{of_words}]"
-
-
-def _piece(of_words: str) -> str:
-    """Return the pattern of a piece of a text to translate, with a mark for the space before.
-
-    The piece is a short elision ("l'"), the end of a contraction, a word, or a token of `_apart`.
-    """
-    return (
-        rf"▁?[{of_words}]{{1,2}}'(?=\p{{L}})|'(?i:s|m|d|t|ll|re|ve)(?![{of_words}])"
-        rf"|{_unspaced(of_words, '▁?')}▁?[{of_words}]+|▁?[^▁{of_words}]|▁"
-    )
-
-
-def _unspaced(of_words: str, before: str = "") -> str:
-    """Return the alternative that is a character of `_UNSPACED`, if these are apart from words."""
-    return "" if of_words == _OF_WORDS else rf"{before}[{_UNSPACED}]\p{{M}}*|"
+def _without_words(level: Level) -> Tokenizer:
+    if level == "subword":
+        return Tokenizer(models.BPE(unk_token=UNK_TOKEN))
+    return Tokenizer(models.WordLevel({}, UNK_TOKEN))
 
 
 def _normalizer(lowercase: bool, one_line: bool) -> normalizers.Normalizer:
@@ -362,69 +274,39 @@ def _normalizer(lowercase: bool, one_line: bool) -> normalizers.Normalizer:
     steps = [normalizers.NFC(), apostrophe]
     if lowercase:
         steps.append(normalizers.Lowercase())
-    of_letters = normalizers.Sequence(steps)
-    if not one_line:
-        return of_letters
-    one_space = normalizers.Replace(Regex(r"\s+"), " ")
-    return normalizers.Sequence([of_letters, one_space, normalizers.Strip()])
+    if one_line:
+        steps += [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+    return normalizers.Sequence(steps)
 
 
 def _train(
     tokenizer: Tokenizer, texts: Iterable[str], vocab_size: int, min_frequency: int, *more: str
 ) -> None:
     """Learn the special tokens and the words."""
-    is_bpe = isinstance(tokenizer.model, models.BPE)
-    trainer_class = trainers.BpeTrainer if is_bpe else trainers.WordLevelTrainer
-    trainer = trainer_class(
-        vocab_size=vocab_size,
-        min_frequency=min_frequency,
-        special_tokens=[*SPECIAL_TOKENS, *more],
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(checked_pieces(texts, "Counting words"), trainer)
+    trainer = tokenizer.model.get_trainer()
+    trainer.vocab_size = vocab_size
+    trainer.min_frequency = min_frequency
+    trainer.special_tokens = [*SPECIAL_TOKENS, *more]
+    trainer.show_progress = False
+    tokenizer.train_from_iterator(checked_texts(texts, "Counting words"), trainer)
 
 
-def checked_pieces(texts: Iterable[str], purpose: str) -> Iterator[str]:
-    """Yield texts, long ones in pieces, with a progress bar after a second.
+def checked_texts(texts: Iterable[str], purpose: str) -> Iterator[str]:
+    """Yield texts with a progress bar after a second.
 
-    ValueError names a text that cannot be tokenized.
+    ValueError names a text that cannot be tokenized, also a single one in the place of texts.
     """
+    if isinstance(texts, str | Mapping):
+        raise refusal(f"texts is a {type(texts).__name__}", "pass a list of texts, or a column")
     shown = logging.tqdm(texts, desc=purpose, unit=" texts", delay=1)
     for position, text in enumerate(shown):
         fault = text_fault(text)
         if fault is not None:
-            raise ValueError(
-                f"text {position} (counted from 0): {fault}. From a dataset, pass one column: "
-                'dataset["text"]'
+            raise refusal(
+                f"text {position} (counted from 0): {fault}",
+                'from a dataset, pass one column: dataset["text"]',
             )
-        yield from _pieces(text)
-
-
-def _pieces(text: str) -> Iterator[str]:
-    """Yield a text in pieces that hold its words, because a long one takes much memory."""
-    start = 0
-    while start < len(text):
-        end = cut_place(text, start, _PIECE_SIZE)
-        yield text[start:end]
-        start = end
-
-
-def cut_place(text: str, start: int, size: int) -> int:
-    """Return where a piece from `start` of at most `size` characters ends.
-
-    That is before the last white space in its second half or, if there is none, between any two
-    characters.
-    """
-    end = start + size
-    if end >= len(text):
-        return len(text)
-    middle = start + size // 2
-    last_space = max(text.rfind(space, middle, end) for space in _SPACES)
-    if last_space < 0:
-        return end
-    while last_space > middle and text[last_space - 1] in _SPACES:
-        last_space -= 1
-    return last_space
+        yield text
 
 
 def _extended(tokenizer: Tokenizer, extra_words: Iterable[str], vocab_size: int) -> dict[str, int]:
@@ -433,10 +315,9 @@ def _extended(tokenizer: Tokenizer, extra_words: Iterable[str], vocab_size: int)
     for word in extra_words:
         if len(vocabulary) >= vocab_size:
             break
-        normalized = tokenizer.normalizer.normalize_str(word)
-        pieces = tokenizer.pre_tokenizer.pre_tokenize_str(normalized)
+        pieces = cut(word, tokenizer)
         if len(pieces) == 1:
-            vocabulary.setdefault(pieces[0][0], len(vocabulary))
+            vocabulary.setdefault(pieces[0], len(vocabulary))
     return vocabulary
 
 
@@ -451,6 +332,4 @@ def _fast(
         **special_tokens,
         split_special_tokens=True,
         model_input_names=model_input_names,
-        padding_side="right",
-        clean_up_tokenization_spaces=False,
     )

@@ -2,12 +2,12 @@
 
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 
 from sase_hf.data import level
-from sase_hf.data.level import MIN_NEW_FORMS, choose_level, new_form_share
+from sase_hf.data.level import choose_level, new_form_share
 
 ENDINGS = ["", "ler", "de", "lerde", "im", "lerim", "den", "lerimden", "in", "lerinde", "le", "sin"]
 Word = Callable[[random.Random], str]
@@ -38,7 +38,7 @@ def texts_of(word: Word, count: int, length: int = 12) -> list[str]:
     return [" ".join(word(rng) for _ in range(length)) for _ in range(count)]
 
 
-@pytest.mark.parametrize("count", [60, 200, 1_000, 10_000])
+@pytest.mark.parametrize("count", [60, 1_000])
 @pytest.mark.parametrize(
     ("word", "expected"), [(with_ending, "subword"), (stem, "word"), (or_name, "word")]
 )
@@ -52,25 +52,26 @@ def test_choose_level_takes_pieces_where_stems_have_many_endings(
 @pytest.mark.parametrize(
     ("texts", "said"),
     [
-        (["one two"] * 50, "level: word (100 words are too few to measure their endings)"),
-        ([], "level: word (0 words"),
-        (["", " \n"] * 500, "level: word (0 words"),
-        (["12 34 !?"] * 500, "level: word (0 words"),
-        (["我喜欢这部电影" * 20] * 50, "level: word (0.0% of 7,000 words are new"),
-        (
-            texts_of(with_ending, 900),
-            "% of 10,008 words are new forms of other words; subword from",
-        ),
+        (texts_of(with_ending, 40), "of 480 words are new forms of others; subword from 14%"),
+        (["", "12 34 !? sku12"] * 500, "level: word (0.0% of 0 words"),
+        (["我喜欢这部电影" * 20] * 50, "level: word (0.0% of 7,000 words"),
+        (texts_of(with_ending, 900), "% of 10,008 words are new forms of others; subword"),
     ],
-    ids=["few", "none", "blank", "numbers", "unspaced", "endings"],
+    ids=["few", "none", "unspaced", "endings"],
 )
 def test_choose_level_says_what_it_measured(
     texts: list[str], said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, logger="sase_hf.data.level"):
         choose_level(texts)
-    [line] = caplog.messages
-    assert said in line
+    assert said in caplog.text
+
+
+def test_choose_level_does_not_count_words_with_digits() -> None:
+    """Article numbers are ever new, and begin alike."""
+    texts = texts_of(stem, 1_000)
+    numbered = [f"{text} sku{10_000 + number} part{number}" for number, text in enumerate(texts)]
+    assert choose_level(numbered) == "word"
 
 
 def test_choose_level_takes_syllables_of_korean_apart() -> None:
@@ -83,7 +84,7 @@ def test_choose_level_takes_syllables_of_korean_apart() -> None:
     assert choose_level(texts) == "subword"
 
 
-def test_choose_level_reads_a_part_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_choose_level_reads_a_part_of_the_texts() -> None:
     """Ten million words would take minutes; what is read is spread over all of them."""
     read = []
 
@@ -93,7 +94,7 @@ def test_choose_level_reads_a_part_of_the_texts(monkeypatch: pytest.MonkeyPatch)
             return f"{made_word(random.Random(number))} " * 50_000
 
     assert choose_level(Texts([""] * 10**6)) == "word"
-    assert len(read) <= level.MAX_SIZE // level.MAX_LENGTH + 2
+    assert len(read) <= level.MAX_WORDS / (level.MAX_LENGTH / 7) + 1
     assert max(read) > 9 * 10**5
 
 
@@ -114,13 +115,3 @@ def test_new_form_share_counts_new_words_with_a_known_beginning(
 ) -> None:
     assert new_form_share(first.split(), second.split()) == pytest.approx(expected)
     assert new_form_share(second.split(), first.split()) == pytest.approx(expected)
-
-
-def test_made_languages_are_far_from_the_limit() -> None:
-    """So that the tests above do not hang on chance."""
-    shares = []
-    for word in (with_ending, stem, or_name):
-        words: Sequence[str] = " ".join(texts_of(word, 800)).split()
-        shares.append(new_form_share(words[::2], words[1::2]))
-    assert shares[0] > 1.5 * MIN_NEW_FORMS
-    assert max(shares[1:]) < MIN_NEW_FORMS / 1.5

@@ -1,22 +1,17 @@
 """Which words a built tokenizer knows, how it cuts a text, and what it never mistakes."""
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from datasets import Dataset
 from tiny import tiny_model
-from tokenizers import AddedToken, Tokenizer
+from tokenizers import AddedToken
 from transformers import AutoTokenizer, BertTokenizer, RobertaTokenizer, TokenizersBackend
 
-from sase_hf import (
-    SelfAttentiveForRetrieval,
-    build_tokenizer,
-    build_translation_tokenizer,
-    data,
-)
+from sase_hf import SelfAttentiveForRetrieval, build_tokenizer, build_translation_tokenizer
 from sase_hf.data.tokenizer import LenientTokenizer, built_settings, with_texts_apart
 
 TEXTS = ["The soup was good, the bread was not.", "I don't like the soup.", "Pad it [ unk ]!"]
@@ -49,14 +44,10 @@ def test_build_tokenizer_orders_words_by_frequency_then_code_point() -> None:
         assert words_in_order(build_tokenizer(texts, lowercase=False)) == expected
 
 
-def test_build_tokenizer_vocab_size_leaves_out_rare_words() -> None:
-    """The size is the number of rows of the embedding matrix, special tokens included."""
+def test_build_tokenizer_leaves_out_rare_words() -> None:
+    """`vocab_size` is the number of rows of the embedding matrix, special tokens included."""
     assert words_in_order(build_tokenizer(["a a a b b c"], vocab_size=4))[2:] == ["a", "b"]
-
-
-def test_build_tokenizer_min_frequency_leaves_out_rare_words() -> None:
-    tokenizer = build_tokenizer(["a a b", "b c"], min_frequency=2)
-    assert tokenizer("a b c")["input_ids"] == [2, 3, tokenizer.unk_token_id]
+    assert words_in_order(build_tokenizer(["a a b", "b c"], min_frequency=2))[2:] == ["a", "b"]
 
 
 def test_build_tokenizer_extra_words_fill_the_room_that_the_texts_leave() -> None:
@@ -94,10 +85,8 @@ def test_tokenizer_cuts_scripts_without_spaces_into_characters(text: str, tokens
     translation = build_translation_tokenizer(iter([text, *TEXTS]))
     assert translation.tokenize(f"{text[:2]}x")[:3] == ["▁" + tokens[0], tokens[2], "[UNK]"]
     assert translation.decode(translation(text)["input_ids"], skip_special_tokens=True) == text
-    late = [*1500 * [TEXTS[0]], *500 * [text]]
-    assert build_tokenizer(late).tokenize(text) == tokens.split(), "the sample is of all texts"
-    stray = build_tokenizer([f"The soup {text}"] + 9 * [TEXTS[0] * 20])
-    assert stray.tokenize("soup 我喜欢abc")[-1] in (text[:6], "[UNK]"), "a phrase stays one word"
+    stray = build_tokenizer([*9 * TEXTS, f"The soup {text}"])
+    assert stray.tokenize(f"soup {text}") == ["soup", *tokens.split()], "whatever the other texts"
 
 
 def test_tokenizer_reads_spellings_alike() -> None:
@@ -137,9 +126,15 @@ def test_tokenizer_of_pieces_cuts_rare_words_into_stem_and_ending(tmp_path: Path
         assert encoded.tokens() == " ".join(words).split()
         assert encoded.word_ids() == [0, 0, 1, 1, 1, 2, 3, 4, 5, 5, 5, 6, 7]
     settings = built_settings(built) or {}
-    pieces = {pair.replace(" ", "") for pair in settings.pop("merges")}
+    pieces = {pair.replace(" ", "") for pair in settings["merges"]}
     assert {"talk", "soup", "do", "n't"} <= pieces <= set(built.get_vocab())
-    assert settings == {"lowercase": True, "level": "subword", "unspaced": ""}
+
+
+def test_built_settings_are_none_for_a_changed_tokenizer() -> None:
+    tokenizer = build_tokenizer(TEXTS)
+    assert built_settings(tokenizer)
+    tokenizer.add_tokens(["[USER]"])
+    assert built_settings(tokenizer) is None
 
 
 def test_tokenizer_of_pieces_fits_its_size_and_keeps_every_character() -> None:
@@ -187,26 +182,10 @@ def test_tokenizer_reads_typed_special_tokens_as_text(
         assert each(words, is_split_into_words=True)["input_ids"] == expected
 
 
-def test_tokenizer_reads_lone_surrogates_as_text(
-    tokenizer: TokenizersBackend, tmp_path: Path
-) -> None:
-    """The stock class fails on half a character, and takes the other texts of a batch down."""
-    lone = "soup \ud800it"
-    replaced = "soup \ufffdit"
-    for each in (tokenizer, reloaded(tokenizer, tmp_path)):
-        expected = each(replaced)["input_ids"]
-        assert each(["soup", lone])["input_ids"] == [each("soup")["input_ids"], expected]
-        assert each(lone, lone) == each(replaced, replaced)
-        assert each([("soup", lone)]) == each([("soup", replaced)])
-        assert each([[lone]], is_split_into_words=True)["input_ids"] == [expected]
-
-
 @pytest.mark.parametrize(
     "add",
     [
-        lambda tokenizer: tokenizer.add_special_tokens({"additional_special_tokens": ["[USER]"]}),
         lambda tokenizer: tokenizer.add_special_tokens({"extra_special_tokens": ["[USER]"]}),
-        lambda tokenizer: tokenizer.add_tokens(["[USER]"], special_tokens=True),
         lambda tokenizer: tokenizer.add_tokens(AddedToken("[USER]", special=True)),
     ],
 )
@@ -227,34 +206,12 @@ def test_tokenizer_reads_a_token_that_a_user_adds(
         assert each.decode([*soup, each.pad_token_id], skip_special_tokens=True) == "soup"
 
 
-def test_tokenizer_loads_with_more_special_tokens(
+def test_tokenizer_loads_with_a_special_token_of_a_name(
     tokenizer: TokenizersBackend, tmp_path: Path
 ) -> None:
     tokenizer.save_pretrained(tmp_path)
-    loaded = AutoTokenizer.from_pretrained(tmp_path, extra_special_tokens=["[USER]"])
-    assert loaded("[USER]")["input_ids"] == [len(tokenizer)]
-
-
-@pytest.mark.parametrize("build", [build_tokenizer, build_translation_tokenizer])
-def test_build_tokenizer_counts_a_long_text_in_pieces(
-    build: Callable[..., TokenizersBackend], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Counted whole, 20 MB take a gigabyte; the words are the same."""
-    rng = random.Random(0)
-    text = " \n".join("".join(rng.choices("abc'.", k=rng.randint(1, 6))) for _ in range(3_000))
-    whole = build([text]).get_vocab()
-    sizes: list[int] = []
-    train = Tokenizer.train_from_iterator
-
-    def counted(self: Tokenizer, texts: Iterable[str], trainer: Any) -> None:
-        pieces = list(texts)
-        sizes.extend(map(len, pieces))
-        train(self, pieces, trainer)
-
-    monkeypatch.setattr(data.tokenizer, "_PIECE_SIZE", 50)
-    monkeypatch.setattr(Tokenizer, "train_from_iterator", counted)
-    assert build([text]).get_vocab() == whole
-    assert max(sizes) <= 50
+    loaded = AutoTokenizer.from_pretrained(tmp_path, mask_token="[MASK]")
+    assert loaded("[MASK]")["input_ids"] == [loaded.mask_token_id] == [len(tokenizer)]
 
 
 def test_tokenizer_saved_is_a_stock_one(tokenizer: TokenizersBackend, tmp_path: Path) -> None:
@@ -274,7 +231,7 @@ def test_tokenizer_saved_is_a_stock_one(tokenizer: TokenizersBackend, tmp_path: 
 @pytest.mark.parametrize(
     ("texts", "options", "message"),
     [
-        ("one text", {}, "texts is a str; pass an iterable of strings"),
+        ("one text", {}, "texts is a str; pass a list"),
         (Dataset.from_dict({"text": ["a"]}), {}, r"text 0 .* is of type dict, .*pass one column"),
         (["a", None], {}, r"text 1 \(counted from 0\): None is of type NoneType, not a string"),
         (["", " \n"], {}, "no word occurs min_frequency=1 times in the texts"),

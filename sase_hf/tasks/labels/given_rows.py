@@ -23,10 +23,9 @@ from ...data.columns import LABELS, PAIRS, TEXTS
 from ...data.label_values import class_name
 from ...data.labels import check_classes
 from ...data.sources import TEXT_COLUMNS, usual_form
-from ...data.tokenizer import text_fault
 from ...models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from ...utils.errors import refusal
-from ...utils.text import one_line
+from ...utils.text import one_line, text_fault
 
 logger = logging.getLogger(__name__)
 
