@@ -286,30 +286,11 @@ def test_few_unlabelled_texts_are_said_to_give_words_only(
     assert caplog.text.count("words only; --word_vectors own learns vectors from them") == 1
 
 
-def test_none_as_word_vectors_is_allowed_for_a_checkpoint(
-    reviews: dict[str, str], tmp_path: Path
-) -> None:
-    """Recipes with `word_vectors: none` start from a checkpoint, too."""
-    folder = tmp_path / "run"
-    train_tiny(folder, **reviews, max_steps=1)
-    task = parse_arguments(
-        LabelTask, flags(**reviews, model_name_or_path=folder, word_vectors="none")
-    )
-    assert task.assemble().vectors_found == {}
-
-
 def test_run_replaces_no_file_of_unlabelled_texts(reviews: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     path = write_rows(tmp_path / "run" / "predictions.jsonl", review_rows(3))
     with pytest.raises(FileExistsError, match=r"reads .*predictions.jsonl and would replace it"):
         train_tiny(tmp_path / "run", **reviews, unlabelled_file=path, max_steps=1)
-
-
-def test_run_names_the_flag_of_a_missing_file_of_unlabelled_texts(
-    reviews: dict[str, str], tmp_path: Path
-) -> None:
-    with pytest.raises(OSError, match=r"--unlabelled_file: .*gone.csv.*another value"):
-        train_tiny(tmp_path / "run", **reviews, unlabelled_file="gone.csv", max_steps=1)
 
 
 def test_a_resumed_run_reads_the_same_unlabelled_texts(

@@ -39,7 +39,6 @@ def level_of(task_class: type[LabelTask] = LabelTask, **options: Any) -> Any:
 
 def test_level_is_measured_on_the_texts(endings: dict[str, str], reviews: dict[str, str]) -> None:
     assert level_of(**endings) == "subword"
-    assert level_of(**endings, level="auto", vocab_size=100, min_frequency=2) == "subword"
     assert level_of(**reviews) == "word"
 
 
