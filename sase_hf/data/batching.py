@@ -12,29 +12,22 @@ import pyarrow.compute as pc
 import torch
 from datasets import Dataset
 from torch import Tensor
-from torch.utils.data import Sampler
 from transformers import DataCollatorWithPadding
-from transformers.trainer_pt_utils import get_length_grouped_indices
+from transformers.trainer_pt_utils import LengthGroupedSampler, get_length_grouped_indices
 
 
-class LengthGroupedOrder(Sampler[int]):
+class LengthGroupedOrder(LengthGroupedSampler):
     """Rows in random order, those of similar lengths together; seed and epoch decide the order.
 
     The stock sampler of `group_by_length` draws from the global random state, which a resumed run
     finds changed. `batches` are sorted together; None lets transformers choose their number.
     """
 
-    def __init__(
-        self, lengths: Sequence[int], batch_size: int, seed: int, batches: int | None
-    ) -> None:
-        self.lengths = lengths
-        self.batch_size = batch_size
+    def __init__(self, lengths: list[int], batch_size: int, seed: int, batches: int | None) -> None:
+        super().__init__(batch_size, lengths=lengths)
         self.batches = batches
         self.seed = seed
         self.epoch = 0
-
-    def __len__(self) -> int:
-        return len(self.lengths)
 
     def __iter__(self) -> Iterator[int]:
         generator = torch.Generator().manual_seed(self.seed + self.epoch)

@@ -70,7 +70,7 @@ def own_word_vectors(
 def has_tokens(texts: Iterable[str], tokenizer: TokenizersBackend, count: int) -> bool:
     """Return whether texts have so many tokens, special ones not counted; read no more of them."""
     for block in _blocks(texts, tokenizer):
-        count -= np.count_nonzero(block != NO_WORD)
+        count -= int(np.count_nonzero(block != NO_WORD))
         if count <= 0:
             return True
     return False
@@ -154,19 +154,15 @@ def _positive_information(counts: csr_array, totals: np.ndarray) -> csr_array:
     pairs = (counts + counts.T).tocoo()
     words, contexts = pairs.coords
     smoothed = totals**SMOOTHING
-    information = np.log(pairs.data)
-    information -= _logarithms(totals)[words]
-    information -= _logarithms(smoothed)[contexts]
-    information += _logarithms(smoothed.sum())
+    with np.errstate(divide="ignore"):  # of words that never occur
+        # In the precision of the counts, which needs half of the memory.
+        of_words, of_contexts, of_all = (
+            np.log(numbers).astype(np.float32) for numbers in (totals, smoothed, smoothed.sum())
+        )
+    information = np.log(pairs.data) - of_words[words] - of_contexts[contexts] + of_all
     is_positive = information > ROUNDING
     places = (words[is_positive], contexts[is_positive])
     return coo_array((information[is_positive], places), pairs.shape).tocsr()
-
-
-def _logarithms(numbers: np.ndarray) -> np.ndarray:
-    """Return logarithms in the precision of the counts, which needs half of the memory."""
-    with np.errstate(divide="ignore"):  # of words that never occur
-        return np.log(numbers).astype(np.float32)
 
 
 def _factors(matrix: csr_array, width: int, seed: int) -> np.ndarray:

@@ -193,7 +193,7 @@ def built_settings(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any] | None:
     return None
 
 
-def _rules_and_merges(tokenizer: TokenizersBackend) -> tuple[dict[str, Any], list[str]]:
+def _rules_and_merges(tokenizer: Any) -> tuple[dict[str, Any], list[str]]:
     """Return all but the words of a tokenizer's file, and the pieces that it merges."""
     rules = json.loads(tokenizer.backend_tokenizer.to_str())
     model = rules["model"]
