@@ -9,7 +9,7 @@ import regex
 from ..utils.errors import refusal
 from ..utils.text import one_line
 from .arguments import RATIONALE, RATIONALE_AGAINST, DataArguments
-from .label_values import given_labels, is_number, truth_of
+from .labels import given_labels, is_number, truth_of
 from .rows import NAMES_ABOVE, is_sheet
 from .sources import Batch, Columns, usual_form
 

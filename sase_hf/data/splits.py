@@ -30,8 +30,7 @@ from .arguments import MAX_SAMPLES, DataArguments, PairArguments, SourceArgument
 from .columns import FLAGS, MARKS, SPAN_COLUMNS, find_columns, find_pair, finds_labels_by_values
 from .corrections import open_corrections, with_corrections
 from .held_out import hold_out
-from .label_values import is_number, is_unlabelled
-from .labels import EncodedLabel, LabelColumn
+from .labels import EncodedLabel, LabelColumn, is_number, is_unlabelled
 from .marks import Span, marked_tokens, parse_spans, without_wrong_reasons
 from .repeats import text_digests, warn_of_repeats
 from .sources import (

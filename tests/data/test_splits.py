@@ -103,14 +103,16 @@ def test_load_rows_reads_several_labels_of_a_csv(
     assert labels_of(task) == labels_of(task, "test") == expected
 
 
-def test_load_rows_columns_of_labels_by_the_names_of_a_checkpoint(tmp_path: Path) -> None:
-    """Whose order may be another one; a file of rows to predict need not have them."""
+def test_load_rows_columns_of_labels_in_the_order_of_a_checkpoint(tmp_path: Path) -> None:
+    """A file of rows to predict need not have them."""
     rows = [{"text": "a", "x": "1", "y": "0"}, {"text": "b", "x": "", "y": "0"}]
     path, new = write_csv(tmp_path / "a.csv", rows), write_csv(tmp_path / "b.csv", [{"text": "a"}])
-    options = {"label_column_name": "x,y", "label_names": ["y", "x"]}
+    options = {"label_column_name": "y,x", "label_names": ["y", "x"]}
     task = load(validation_file=path, test_file=new, **options)
     assert labels_of(task, "validation") == [[0.0, 1.0]], "a row that lacks one has no label"
     assert task.splits["test"].column_names == ["text"]
+    with pytest.raises(ValueError, match=r"columns .'x', 'y'.*in the order of the labels"):
+        load(validation_file=path, **{**options, "label_column_name": "x,y"})
     write_csv(path, [*rows[:1], {**rows[0], "y": "yes"}])
     with pytest.raises(
         ValueError,
@@ -191,12 +193,8 @@ def test_load_rows_finds_columns_whose_names_differ_in_case(
         load(**files)
 
 
-def test_load_rows_minus_is_a_class_beside_plus(tmp_path: Path) -> None:
-    """Elsewhere it may be one too, which only the user knows."""
-    rows = [{"text": f"text {index}", "mark": mark} for index, mark in enumerate("+-" * 3)]
-    path = write_csv(tmp_path / "rows.csv", rows)
-    task = load(train_file=path, test_file=path)
-    assert (task.label_names, labels_of(task, "test")) == (("+", "-"), [0, 1] * 3)
+def test_load_rows_minus_is_a_class_by_name(tmp_path: Path) -> None:
+    """Elsewhere it is no label, as in SNLI."""
     rows = [{"text": "a", "label": label} for label in "ox-"]
     assert load_written(tmp_path, rows).sources["train"]["left_out"] == 1
     task = load_written(tmp_path, rows, label_names=["o", "-", "x"])

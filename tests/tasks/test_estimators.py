@@ -167,7 +167,7 @@ def test_classifier_returns_times(make: Any) -> None:
     times = np.array(["2020-01-01", "2021-01-01"] * 30, dtype="datetime64[ns]")
     model = tiny().fit(TEXTS, make(times))
     assert list(model.classes_) == list(times[:2])
-    assert model.model_.config.id2label[0].startswith("2020-01-01T00:00:00")
+    assert model.model_.config.id2label[0].startswith("2020-01-01 00:00:00")
     assert 0 <= model.score(TEXTS, make(times)) <= 1
 
 
@@ -179,7 +179,7 @@ def test_classifier_reads_pairs() -> None:
     assert type(model.model_).__name__ == "SelfAttentiveForNLI"
     assert set(model.predict(pairs[:5])) <= set(labels)
     assert model.explain(pairs[0]).results["text"] == list(pairs[0])
-    with pytest.raises(ValueError, match="the model reads pairs of texts, but a row has 1"):
+    with pytest.raises(ValueError, match=r"the model reads 2 text\(s\) a row, here are 1"):
         model.predict(NEW)
 
 
@@ -192,7 +192,7 @@ def test_classifier_starts_from_a_checkpoint_and_keeps_its_labels(
     model = TextClassifier(**options).fit(*zip(*rows, strict=True))
     assert model.classes_.tolist() == [1, 3, 5]
     assert model.classes_.dtype.kind == "i"
-    with pytest.raises(ValueError, match="'7' is not one of the labels '1', '3', '5'"):
+    with pytest.raises(ValueError, match=r"'7' is not one of the labels .'1', '3', '5'"):
         TextClassifier(**options).fit(TEXTS, [7] * 30 + STARS[30:])
 
 

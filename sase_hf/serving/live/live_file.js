@@ -306,7 +306,7 @@ function labelOf(cell) {
   return names.length === 1 ? names[0] : null;
 }
 
-/* Return whether a cell says that a row has no label: `is_unlabelled` of data/label_values.py. */
+/* Return whether a cell says that a row has no label: `is_unlabelled` of data/labels.py. */
 function isUnlabelled(cell) {
   if (isBlank(cell)) return true;
   const signs = model.kind === "regression" ? ["-"] : ["-", "-1"];

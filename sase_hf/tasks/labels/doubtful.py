@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...data.label_values import NUMBER
+from ...data.labels import NUMBER
 from ...data.marks import ORIGINAL
 from ...data.sources import PLACE_COLUMNS
 from ...data.splits import Rows

@@ -20,10 +20,13 @@ import numpy as np
 import torch
 from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score
+from sklearn.preprocessing import MultiLabelBinarizer
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from transformers import PreTrainedConfig, TokenizersBackend
 
+from ...data.labels import class_name
 from ...data.sources import TEXT_COLUMNS
 from ...data.splits import Rows
 from ...evaluation.metrics import METRICS
@@ -43,14 +46,10 @@ from ...utils.loading import attention_pipeline, load_checkpoint
 from ...visualization import Attention
 from .given_rows import (
     FitRows,
-    as_array,
-    in_order,
+    labels_by_name,
     labels_by_type,
-    name_of,
-    names_and_values,
     rows_to_fit,
     rows_to_read,
-    several_labels,
     type_of_labels,
 )
 from .predictions import logits_of
@@ -90,12 +89,12 @@ class _FitTask(LabelTask):
     def assemble(self, checkpoint: Path | None = None) -> TrainingSetup:
         """Return rows and model; the config of the model says what the labels were."""
         setup = super().assemble(checkpoint)
-        if self.learns_labels and not self.values:
-            columns = []
-            if self.in_memory:
-                train = self.in_memory["train"]
-                columns = [train.select_columns(name) for name in setup.rows.label_columns]
-            self.values = names_and_values(columns, setup.rows.label_names)
+        if self.learns_labels and self.in_memory and not self.values:
+            found: dict[str, Any] = {}
+            for column in setup.rows.label_columns:
+                found |= labels_by_name(self.in_memory["train"], column)
+            names = setup.rows.label_names
+            self.values = {name: found[name] for name in names if name in found}
         setup.model.config.label_type = type_of_labels(self.values)
         return setup
 
@@ -199,8 +198,10 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
                 )
             labels = y
         entries = self._entries()
-        rows = rows_to_fit(texts, labels, validation, entries, learns_labels=self.learns_labels)
-        entries |= rows.entries
+        rows = rows_to_fit(texts, labels, validation)
+        entries = rows.entries | entries
+        if not self.learns_labels:
+            entries["problem_type"] = REGRESSION
         with _alone(), _warnings(not self.disable_tqdm), tempfile.TemporaryDirectory() as scratch:
             entries.setdefault("output_dir", Path(scratch, "model"))
             task = arguments_of_program(_FitTask, entries, rows.in_memory)
@@ -244,7 +245,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         self.tokenizer_ = tokenizer
         self.text_columns_ = tuple(text_columns)
 
-    def _adopt_labels(self, values: Mapping[str, Any], rows: FitRows | None = None) -> None:
+    def _adopt_labels(self, values: Mapping[str, Any], rows: FitRows) -> None:
         """Keep what the labels of a model were; `rows` are those of a fit."""
 
     def _line(self) -> str:
@@ -292,7 +293,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _target_name(self, target: Any) -> str:
         """Return the name that the model has for a label to explain."""
-        return name_of(target)
+        return class_name(target)
 
     def save_pretrained(self, folder: FilePath) -> None:
         """Write the model, its tokenizer, its code and its card to a folder.
@@ -323,7 +324,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
             raise refusal(f"{checkpoint} is no {cls.__name__}", f"load it by {cls.other_estimator}")
         estimator = cls()
         estimator._adopt(model, tokenizer, TEXT_COLUMNS[: 2 if model.reads_pairs else 1])
-        estimator._adopt_labels({})
+        estimator._adopt_labels({}, FitRows({}, {}))
         estimator.record_ = None
         estimator.metrics_ = {}
         return estimator
@@ -397,27 +398,24 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
         tags.classifier_tags.multi_label = True
         return tags
 
-    def _adopt_labels(self, values: Mapping[str, Any], rows: FitRows | None = None) -> None:
+    def _adopt_labels(self, values: Mapping[str, Any], rows: FitRows) -> None:
         names = self._answers.names
         # A checkpoint to start from can have labels that the rows of a fit lack.
-        known = dict(zip(names, labels_by_type(names, self.model_.config.label_type), strict=True))
-        of_ids = [values.get(name, known[name]) for name in names]
-        # The order of the classes is that of scikit-learn; a checkpoint may have another one.
-        self.class_ids_ = np.array(in_order(of_ids))
-        if rows is not None and rows.is_matrix:
-            columns = [names.index(name) for name in values]
-            others = [label_id for label_id in self.class_ids_ if label_id not in columns]
-            self.class_ids_ = np.array([*columns, *others])
-        dtype = None if rows is None else rows.dtype
-        self.classes_ = as_array([of_ids[label_id] for label_id in self.class_ids_], dtype)
-        self.is_matrix_ = rows is not None and rows.is_matrix
+        known = labels_by_type(names, self.model_.config.label_type)
+        labels = [values.get(name, label) for name, label in zip(names, known, strict=True)]
+        are_of_one_type = len(set(map(type, labels))) == 1
+        classes = np.array(labels, rows.dtype) if are_of_one_type else np.array(names)
+        self.is_matrix_ = len(rows.values) > 1
+        # The order of the classes is that of scikit-learn; a model may have another one.
+        self.class_ids_ = np.arange(len(names)) if self.is_matrix_ else np.argsort(classes)
+        self.classes_ = classes[self.class_ids_]
 
     def _target_name(self, target: Any) -> str:
         """Return the name of one of the `classes_`, which need not be what is printed for it."""
         for label_id, value in zip(self.class_ids_, self.classes_, strict=True):
             if value == target:
                 return self._answers.names[label_id]
-        return name_of(target)
+        return class_name(target)
 
     def predict(self, texts: Any) -> Any:
         """Return the label of each of N texts, (N,), in the type of the labels of `fit`.
@@ -444,11 +442,10 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
     def score(self, texts: Any, labels: Any, sample_weight: Any = None) -> float:
         """Return the share of N texts whose label, or labels, are predicted right."""
         predicted = self.predict(texts)
-        if not isinstance(predicted, list):
-            return float(super().score(texts, labels, sample_weight))
-        true = several_labels(labels, len(predicted))
-        are_right = [set(row) == set(known) for row, known in zip(predicted, true, strict=True)]
-        return float(np.average(are_right, weights=sample_weight))
+        if isinstance(predicted, list):
+            binarizer = MultiLabelBinarizer().fit([*labels, *predicted])
+            labels, predicted = binarizer.transform(labels), binarizer.transform(predicted)
+        return float(accuracy_score(labels, predicted, sample_weight=sample_weight))
 
 
 class TextRegressor(RegressorMixin, _TextEstimator):  # type: ignore[misc]
