@@ -356,9 +356,9 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
         model.predict(["The room was small."])
 
     It follows the conventions of scikit-learn: `clone`, `cross_val_score` and `GridSearchCV` take
-    it. Labels are texts, numbers or other hashable values, one for each text; lists of them where a
-    text has several or none; or a matrix (N, C) of 0 and 1, also as a DataFrame, whose columns name
-    the labels. `predict` returns them as they came.
+    it. Labels are texts, numbers or times, one for each text; lists of them where a text has
+    several or none; or an array or a DataFrame (N, C) of 0 and 1, whose columns name the labels.
+    `predict` returns them as they came.
 
     Parameters are flags of `sase_hf train`, under their names; None leaves the choice to that
     command. Every other flag goes into `settings`.

@@ -55,7 +55,7 @@ def rows_to_fit(texts: Any, labels: Any = None, validation: Any = None) -> FitRo
     ValueError: something is neither texts, labels nor rows, the labels are not those of the texts,
     or a column has values that Arrow refuses.
     """
-    given = {"train": texts if labels is None else (texts, labels)}
+    given: dict[str, Any] = {"train": texts if labels is None else (texts, labels)}
     if labels is None and isinstance(texts, DatasetDict):
         given = {name: texts[name] for name in ("train", "validation") if name in texts}
     if validation is not None:
