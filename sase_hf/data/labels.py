@@ -235,7 +235,7 @@ def _kind_of(values: Sequence[object], separator: str | None, *, is_named: bool)
             "write lists of the labels that apply, or a column for each label, named by "
             "--label_column_name fun,sad; fit takes an array (N, C) of numpy",
         )
-    if (numbers % 1).any() and not is_named:
+    if (numbers != np.floor(numbers)).any() and not is_named:
         return REGRESSION
     return MULTI_LABEL if are_lists or is_matrix else SINGLE_LABEL
 
