@@ -97,14 +97,16 @@ class LabelColumn:
                 f"the labels are {names}, their columns {class_names}",
                 "name the columns in the order of the labels: --label_column_name",
             )
-        kind = problem_type or _kind_of(values, separator, is_named=bool(names))
         rows = [_labels_in(value, separator) for value in values]
         most = max(map(len, rows), default=1)
-        if not names:
-            scores = ("score",) if most == 1 else tuple(f"score_{n}" for n in range(most))
-            names = scores if kind == REGRESSION else _names_in(rows)
-            if problem_type is None:
-                check_classes(names, len(rows), kind)
+        found = _names_in(rows)
+        are_lists = separator is not None or any(isinstance(value, list) for value in values)
+        kind = problem_type or _kind_of(found, are_lists, are_columns, is_named=bool(names))
+        if kind == REGRESSION:
+            found = ("score",) if most == 1 else tuple(f"score_{number}" for number in range(most))
+        if problem_type is None and not names:
+            check_classes(found, len(rows), kind)
+        names = names or found
         if kind == SINGLE_LABEL and len(names) < 2:
             raise refusal(
                 f"the training rows have the labels {names}",
@@ -170,9 +172,8 @@ class LabelColumn:
     @cached_property
     def _ids(self) -> dict[str, int]:
         """The class id of each name, and of its position."""
-        positions = map(str, range(len(self.names))) if self.positions else ()
-        names = chain(positions, map(class_name, self.names))
-        return {name: number % len(self.names) for number, name in enumerate(names)}
+        ids = {class_name(name): number for number, name in enumerate(self.names)}
+        return {str(number): number for number in ids.values() if self.positions} | ids
 
     def _allows(self, numbers: Sequence[float]) -> bool:
         """Return whether numbers (C,) can be targets, truths, or probabilities of one label."""
@@ -198,8 +199,8 @@ def given_labels(values: Iterable[object], names: Sequence[str] = ()) -> list[ob
 def class_name(value: object) -> str:
     """Return the name of a label, without blanks around it; ValueError if it cannot be one."""
     if not isinstance(value, str | int | float | date | timedelta):
-        type_name = type(value).__name__
-        raise ValueError(f"{reprlib.repr(value)} is a {type_name}; a label is a text or a number")
+        what = f"the label {reprlib.repr(value)} is a {type(value).__name__}"
+        raise refusal(what, "it must be a text or a number")
     name = str(value).strip()  # spreadsheets and `, ` leave blanks
     return name.lower() if isinstance(value, bool) else _WHOLE_NUMBER.sub(r"\1", name)
 
@@ -221,23 +222,19 @@ def _labels_in(cell: object, separator: str | None) -> list[Any]:
     return list(cell) if isinstance(cell, list | tuple) else [cell]
 
 
-def _kind_of(values: Sequence[object], separator: str | None, *, is_named: bool) -> str:
-    """Return the kind of problem that labels show; ValueError for lists of 0 and 1."""
-    try:
-        numbers = np.array(values, dtype=float)
-    except (ValueError, TypeError, OverflowError):  # texts, or lists of different lengths
-        numbers = np.zeros(1)
-    are_lists = separator is not None or any(isinstance(value, list) for value in values)
-    is_matrix = numbers.ndim == 2 and numbers.shape[1] > 1 and {*numbers.flat} <= {0, 1}
-    if are_lists and is_matrix:
+def _kind_of(names: Sequence[str], are_lists: bool, are_columns: bool, *, is_named: bool) -> str:
+    """Return the kind of problem of labels with these names; ValueError for lists of 0 and 1."""
+    are_truths = {*names} <= {"0", "1"}
+    if are_lists and names == ("0", "1"):
         raise refusal(
-            f"the label {values[0]!r:.80} may be a 0 or 1 for each of several labels",
+            f"the lists of labels hold {names}, maybe one for each of several labels",
             "write lists of the labels that apply, or a column for each label, named by "
             "--label_column_name fun,sad; fit takes an array (N, C) of numpy",
         )
-    if (numbers != np.floor(numbers)).any() and not is_named:
+    are_numbers = all(map(is_number, names)) and not is_named
+    if are_numbers and any(float(name) % 1 for name in names):
         return REGRESSION
-    return MULTI_LABEL if are_lists or is_matrix else SINGLE_LABEL
+    return MULTI_LABEL if are_lists or (are_columns and are_truths) else SINGLE_LABEL
 
 
 def _names_in(rows: Iterable[Sequence[object]]) -> tuple[str, ...]:
