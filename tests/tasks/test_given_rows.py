@@ -77,7 +77,7 @@ def test_single_columns_of_labels_may_have_different_names() -> None:
         ([("a", "b", "c")] * 3, ["a", "b", "a"], r"the rows have \[3\] texts"),
         (["good", 3, "bad"], ["a", "b", "a"], "int.*column text.*; give each column"),
         (["good", "bad", "b\ud800d"], ["a", "b", "a"], r"'b\\ud800d' has a lone surrogate.*repair"),
-        (3, None, "the rows are 3, a int; give texts and labels"),
+        (3, None, "the rows are 3; give texts and labels"),
         (TEXTS, csr_matrix([[1, 0], [0, 1], [1, 1]]), "a csr_matrix; give a list of texts or num"),
         (TEXTS, np.array(3), "a ndarray; give a list"),
         (TEXTS, {"a", "b", "c"}, "a set; give a list"),
@@ -136,7 +136,7 @@ def test_splits_of_a_dataset_are_those_of_the_fit() -> None:
 def test_file_is_a_flag() -> None:
     rows = rows_to_fit("reviews.csv", None, "dev.csv")
     assert rows.entries == {"train_file": "reviews.csv", "validation_file": "dev.csv"}
-    with pytest.raises(ValueError, match=r"the rows are 'dev\.csv', a str; .*only files"):
+    with pytest.raises(ValueError, match=r"the rows are 'dev\.csv'; .*only files"):
         rows_to_fit(frame({"text": TEXTS, "label": TEXTS}), None, "dev.csv")
 
 

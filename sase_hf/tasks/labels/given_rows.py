@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from datasets import ClassLabel, Dataset, DatasetDict
+from datasets import ClassLabel, Dataset, DatasetDict, List
 
 from ...data.labels import class_name
 from ...data.sources import TEXT_COLUMNS
@@ -73,8 +73,8 @@ def rows_to_fit(texts: Any, labels: Any = None, validation: Any = None) -> FitRo
     if len(names) > 1:
         return FitRows(entries, in_memory, {str(name): name for name in names})
     [first, *_] = _values(labels, WAYS_TO_GIVE_LABELS)
-    is_of_numpy = isinstance(first, np.number | np.datetime64)
-    return FitRows(entries, in_memory, dtype=first.dtype if is_of_numpy else None)
+    dtype = first.dtype if isinstance(first, np.number | np.datetime64) else None
+    return FitRows(entries, in_memory, dtype=dtype)
 
 
 def _dataset_of(rows: Any) -> Dataset:
@@ -91,7 +91,7 @@ def _dataset_of(rows: Any) -> Dataset:
         rows = pd.concat([texts.reset_index(drop=True), labels.reset_index(drop=True)], axis=1)
     if not isinstance(rows, pd.DataFrame):
         raise refusal(
-            f"the rows are {rows!r:.80}, a {type(rows).__name__}",
+            f"the rows are {rows!r:.80}",
             "give texts and labels, a Dataset or a DataFrame that holds both, or only files",
         )
     try:
@@ -133,9 +133,8 @@ def _text_frame(given: Any) -> pd.DataFrame:
         return given.to_pandas()
     if isinstance(given, pd.DataFrame):
         return given
-    rows = []
-    for value in _values(given, WAYS_TO_GIVE_TEXTS):
-        rows.append([*value] if isinstance(value, list | tuple | np.ndarray) else [value])
+    values = _values(given, WAYS_TO_GIVE_TEXTS)
+    rows = [[*x] if isinstance(x, list | tuple | np.ndarray) else [x] for x in values]
     widths = sorted({len(row) for row in rows}) or [1]
     if len(widths) > 1 or widths[0] > len(TEXT_COLUMNS):
         raise refusal(f"the rows have {widths} texts", WAYS_TO_GIVE_TEXTS)
@@ -148,15 +147,16 @@ def _label_frame(given: Any) -> pd.DataFrame:
         table = given
     else:
         values = _values(given, WAYS_TO_GIVE_LABELS)
-        is_array = isinstance(values, np.ndarray)
-        table = pd.DataFrame(values if is_array else {LABEL: pd.Series(values, dtype=object)})
+        if not isinstance(values, np.ndarray):
+            values = pd.Series(values, dtype=object)
+        table = pd.DataFrame(values)
     return table.set_axis([LABEL], axis=1) if len(table.columns) == 1 else table
 
 
 def _values(given: Any, ways_to_give: str) -> Any:
     """Return the values of a list, an array, a series, a tensor or a column of `datasets`."""
     values = np.asarray(given) if hasattr(given, "__array__") else given
-    is_list = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes)
+    is_list = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
     if not is_list or getattr(values, "ndim", 1) == 0:
         raise refusal(f"there is {given!r:.80}, a {type(given).__name__}", ways_to_give)
     return values[:]
@@ -168,9 +168,10 @@ def labels_by_name(rows: Dataset, column: str) -> dict[str, Any]:
     A `ClassLabel` has ids in its rows, and names beside them: its labels are the ids.
     """
     feature = rows.features[column]
-    item = getattr(feature, "feature", feature)  # that of the items of lists
-    if isinstance(item, ClassLabel):
-        return {class_name(name): number for number, name in enumerate(item.names)}
+    if isinstance(feature, List):
+        feature = feature.feature
+    if isinstance(feature, ClassLabel):
+        return {class_name(name): number for number, name in enumerate(feature.names)}
     lists = (cell if isinstance(cell, list) else [cell] for cell in rows[column][:])
     return {class_name(x): x for x in chain.from_iterable(lists) if x is not None}
 
@@ -180,9 +181,8 @@ def type_of_labels(values: Mapping[str, Any]) -> str:
 
     It is "str" for all that are no numbers, and for ids with other names.
     """
-    types = {type(value).__name__ for value in values.values()}
-    are_spelt = all(class_name(value) == name for name, value in values.items())
-    return types.pop() if len(types) == 1 and types <= READERS.keys() and are_spelt else "str"
+    types = {type(x).__name__ if class_name(x) == name else "str" for name, x in values.items()}
+    return types.pop() if len(types) == 1 and types <= READERS.keys() else "str"
 
 
 def labels_by_type(names: Sequence[str], label_type: str) -> list[Any]:
