@@ -6,8 +6,8 @@ Importing this file registers them. `sase_hf/__init__.py` does so once transform
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.pipelines import PIPELINE_REGISTRY
 
-from .data.tokenizer import LenientTokenizer
 from .models.families import FAMILIES, Family
+from .models.lenient_tokenizer import LenientTokenizer
 
 STOCK_TASKS = ("text-classification", "sentiment-analysis")  # one task under two names
 

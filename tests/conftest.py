@@ -39,12 +39,11 @@ def frozen_imports() -> None:
 @pytest.fixture(autouse=True)
 def seed() -> None:
     """Start every test from the same random state, with no warning given, whatever ran before."""
-    import logging
-
     import torch
+    from transformers.utils import logging
 
     torch.manual_seed(0)
-    logging.Logger.warning_once.cache_clear()  # type: ignore[attr-defined]
+    logging.warning_once.cache_clear()
 
 
 @pytest.fixture

@@ -20,7 +20,8 @@ from transformers.utils import logging
 from ..retrieval.embed import COLUMN, MODEL_KEY, PRECISIONS, TEXT_KEY, Embedder, open_rows
 from ..utils.cli import errors_in_one_line, make_parser
 from ..utils.files import atomic_write, check_output
-from ..utils.process import is_fast_in_bfloat16, limit_compiled_code
+from ..utils.precision import is_fast_in_bfloat16
+from ..utils.process import limit_compiled_code
 
 ROWS = 2_000  # in memory at once
 
@@ -30,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("checkpoint", help="a folder or a name on the Hub; for a head, its base model")
-    add("file", help="CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
+    add("file", help="CSV, TSV, JSON, JSON Lines (all also .gz), Excel or Parquet")
     add("--output", type=Path, required=True, metavar="FILE", help="the Parquet file to write")
     add("--text_column_names", default="text", metavar="NAME", help="of the texts (default: text)")
     add("--revision", help="commit, tag or branch of the checkpoint on the Hub")

@@ -23,7 +23,7 @@ of a head, save it first: AutoModel.from_pretrained("runs/mine").save_pretrained
 import shlex
 from collections.abc import Iterator, Sequence
 
-from ..data.rows_for_model import rows_for_model
+from ..data.encoding import rows_for_model
 from ..serving.html_export import live_page
 from ..serving.onnx_export import Report, export
 from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("output", metavar="OUT", help="a new or empty folder, or a file that ends in .html")
     add("--int8", action="store_true", help="also write model_int8.onnx")
     add("--float32", action="store_true", help="exact weights in the HTML file")
-    formats = "compare on it: CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet"
+    formats = "compare on it: CSV, TSV, JSON, JSON Lines (all also .gz), Excel or Parquet"
     add("--data", metavar="FILE", help=formats)
     add_text_column_names(parser)
     flags = parser.parse_args(argv)

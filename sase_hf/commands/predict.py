@@ -19,13 +19,13 @@ import torch
 from transformers import TokenizersBackend
 from transformers.utils import logging
 
-from ..data.rows import ENDINGS, text_lines, wrap_read_errors
-from ..data.sources import TEXT_COLUMNS
+from ..data.table import ENDINGS, TEXT_COLUMNS
 from ..models.answers import answers_of
 from ..models.checked_model import CheckedPreTrainedModel, Encoded, encode_read
 from ..tasks.labels.predictions import batch_logits, predicted_labels
 from ..training.predictions import flat_row, json_line, write_csv
 from ..utils.cli import errors_in_one_line, make_parser, positive_int
+from ..utils.errors import refusal
 from ..utils.files import check_not_stdout, check_readable
 from ..utils.loading import load_checkpoint
 from ..utils.translate import translate
@@ -71,9 +71,13 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def read_lines(file: str) -> Iterator[str]:
     """Yield the lines of a text file, or of the standard input, without their ends."""
-    with wrap_read_errors(file, endings=("",)):
-        for line in text_lines(0 if file == "-" else file):
-            yield line.rstrip("\r\n")
+    is_input = file == "-"
+    with open(0 if is_input else file, encoding="utf-8-sig", closefd=not is_input) as lines:
+        try:
+            for line in lines:
+                yield line.removesuffix("\n")
+        except UnicodeDecodeError as reason:
+            raise refusal(f"cannot read {file!r}: {reason}", "save it as UTF-8") from reason
 
 
 def batches(lines: Iterator[str], size: int) -> Iterator[list[str]]:

@@ -35,7 +35,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("checkpoint", help="a folder or a name on the Hub")
-    add("--queries", required=True, help="CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
+    note = "CSV, TSV, JSON, JSON Lines (all also .gz), Excel or Parquet"
+    add("--queries", required=True, help=note)
     add("--text_column_names", default="text", metavar="NAME", help="of queries (default: text)")
     add("--documents", type=Path, required=True, metavar="FILE", help="what embed.py wrote")
     add("--top_k", type=positive_int, default=10, help="documents of a query (default: 10)")

@@ -1,7 +1,7 @@
 """Train, evaluate and predict: labels, sets of labels or numbers for texts and pairs of texts.
 
-These commands read a file of your own: CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet. A
-tenth of the rows is kept to evaluate on. A preset, named by the first line of the log, chooses
+These commands read a file of your own: CSV, TSV, JSON, JSON Lines (all also .gz), Excel or Parquet.
+A tenth of the rows is kept to evaluate on. A preset, named by the first line of the log, chooses
 sizes, epochs and precision. The model and a report are in runs/reviews afterwards:
 
     sase_hf train --train_file reviews.csv
@@ -55,10 +55,14 @@ The usual flags, beside those of transformers' TrainingArguments:
 
 from collections.abc import Sequence
 
-from ..tasks import LabelTask
-from .training_frame import run_script
+from ..data.arguments import DataArguments
+from .checked_files import check_files
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the steps that the command line names, and print the results."""
+    check_files(__file__, argv, DataArguments)
+    from ..tasks import LabelTask  # imports torch
+    from .training_frame import run_script
+
     run_script(__file__, __doc__, argv, LabelTask)

@@ -43,10 +43,14 @@ The usual flags, beside those of transformers' TrainingArguments:
 
 from collections.abc import Sequence
 
-from ..tasks import RetrievalTask
-from .training_frame import run_script
+from ..data.arguments import PairArguments
+from .checked_files import check_files
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the steps that the command line names, and print the results."""
+    check_files(__file__, argv, PairArguments)
+    from ..tasks import RetrievalTask  # imports torch
+    from .training_frame import run_script
+
     run_script(__file__, __doc__, argv, RetrievalTask)

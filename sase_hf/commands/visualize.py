@@ -21,7 +21,7 @@ from pathlib import Path
 from transformers import Pipeline, PreTrainedModel
 
 from .. import visualization
-from ..data.rows_for_model import rows_for_model
+from ..data.encoding import rows_for_model
 from ..models import TRANSLATION_TASK
 from ..models.answers import answers_of
 from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser, positive_int
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--compare", action="append", default=[], metavar="CHECKPOINT", help="another; repeatable")
     add("--text", action="append", help="a text; repeatable")
     add("--text_pair", action="append", help="the second text of a pair, one for each --text")
-    add("--file", help="rows instead: CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
+    add("--file", help="rows instead: CSV, TSV, JSON, JSON Lines (all also .gz), Excel or Parquet")
     add_text_column_names(parser)
     add("--label_column_name", help="of labels, may be missing (default: found by name)")
     add("--select", choices=SELECT, default=SELECT[0], help="which rows (default: %(default)s)")

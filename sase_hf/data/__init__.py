@@ -1,6 +1,5 @@
 """From files and Hub datasets to rows, labels, tokenizers, word vectors and batches.
 
-May import `models` and `utils`.
+May import `models` and `utils`. The files that read rows import neither torch nor transformers: a
+file is looked at before these, which take seconds.
 """
-
-import transformers as _transformers  # noqa: F401 (before a file here: its import registers one)

@@ -1,10 +1,8 @@
 """The rows that a task reads, as dataclasses; their fields are flags of the scripts."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import ClassVar
-
-from ..models.checked_config import flag
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 SPLITS = ("train", "validation", "test")
 MAX_SAMPLES = {  # the flag that limits the rows of each split
@@ -12,8 +10,11 @@ MAX_SAMPLES = {  # the flag that limits the rows of each split
     "validation": "max_eval_samples",
     "test": "max_predict_samples",
 }
-RATIONALE = "rationale"
-RATIONALE_AGAINST = "rationale_against"
+
+
+def flag(text: str, default: Any = None, **metadata: object) -> Any:
+    """Return a dataclass field that is also a flag of the scripts, with this help."""
+    return field(default=default, metadata={"help": text, **metadata})
 
 
 @dataclass
@@ -26,11 +27,11 @@ class SourceArguments:
     dataset_name: str | None = flag("A dataset on the Hub, or a folder of data files.")
     dataset_config_name: str | None = flag("Configuration of the dataset on the Hub.")
     dataset_revision: str | None = flag("Branch, tag or commit of the dataset on the Hub.")
-    train_file: str | None = flag("CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet.")
+    train_file: str | None = flag("CSV, TSV, JSON, JSON Lines (all also .gz), Excel or Parquet.")
     validation_file: str | None = flag("Rows to evaluate on.")
     text_column_names: list[str] | None = flag(
-        'One text column, or two for pairs: "premise,hypothesis". By default found by '
-        "their usual names, or by their values."
+        'One text column, or two for pairs: "premise,hypothesis"; "title+body" joins two into one '
+        "text. By default found by their usual names."
     )
     max_train_samples: int | None = flag("Train only on this number of rows, the first ones.")
     max_eval_samples: int | None = flag(
@@ -56,8 +57,8 @@ class SourceArguments:
     def asked_text_columns(self, columns: Collection[str]) -> tuple[str, ...]:
         """Return those of some columns that `text_column_names` names, none where it is None.
 
-        As in transformers' own scripts, commas part the names; those in the name of a column do
-        not. ValueError for another number of columns than the task reads.
+        As in transformers' own scripts, commas part the names, and + joins columns into one text.
+        ValueError for another number of columns than the task reads.
         """
         if self.text_column_names is None:
             return ()
@@ -78,13 +79,7 @@ class SourceArguments:
 
 def columns_in(word: str, columns: Collection[str]) -> list[str]:
     """Return the columns that a word of a flag names: one, or several with commas between them."""
-    if word in columns:
-        return [word]
-    for first in columns:
-        second = word.removeprefix(f"{first},").strip()
-        if word.startswith(f"{first},") and second in columns:
-            return [first, second]
-    return [name.strip() for name in word.split(",")]
+    return [word] if word in columns else [name.strip() for name in word.split(",")]
 
 
 @dataclass
@@ -111,20 +106,7 @@ class DataArguments(PredictionArguments):
     label_column_name: str | None = flag(
         'The column of labels, or several columns that are labels: "fun,sad,angry". They hold 0 '
         "and 1, or fractions that sum to 1, the probabilities to learn. By "
-        'default found by its usual name or by its values; "" ignores the labels of rows to '
-        "predict."
-    )
-    rationale_column_name: str = flag(
-        "The column of marks on the text, the reasons for its label, as spans of characters: "
-        "[[start, end], ...]. For the second text of a pair, _pair is added to the name. The "
-        'default may be missing; "" ignores marks.',
-        RATIONALE,
-    )
-    rationale_against_column_name: str = flag(
-        "The column of marks on the parts of the text that are no reasons for its label, in the "
-        "same form. Training leaves them out, and wherever else the words stand if two rows have "
-        "them marked.",
-        RATIONALE_AGAINST,
+        'default found by its usual name; "" ignores the labels of rows to predict.'
     )
     problem_type: str | None = flag(
         "Kind of the labels; by default inferred from the column.",

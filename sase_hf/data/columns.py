@@ -1,21 +1,28 @@
-"""Find the columns of a source that hold texts, labels and marks, if no flag names them."""
+"""The columns of a source that hold texts, labels and marks: by flag, else by their usual names."""
 
+import json
 import logging
 import reprlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
-import regex
+import pyarrow as pa
+from datasets import Dataset
 
 from ..utils.errors import refusal
 from ..utils.text import one_line
-from .arguments import RATIONALE, RATIONALE_AGAINST, DataArguments
-from .labels import given_labels, is_number, truth_of
-from .rows import NAMES_ABOVE, is_sheet
-from .sources import Batch, Columns, usual_form
+from .arguments import DataArguments, SourceArguments, columns_in
+from .table import usual_form
 
 logger = logging.getLogger(__name__)
 
 FLAGS = "--text_column_names and --label_column_name"
+ROWS_NAME = "training_rows.json"  # in the folder of a run: where its training rows come from
+SAMPLE = 1000  # rows whose lengths tell a text from a label
+
 PAIRS = (
     ("premise", "hypothesis"),
     ("sentence1", "sentence2"),
@@ -32,372 +39,275 @@ PAIRS = (
 # Groups of usual names. A later group counts only if no column has a name of an earlier group. One
 # column of a group is taken; if two fit, the user chooses.
 TEXTS = (
-    ("text", "texts"),
+    ("text", "texts", "texte", "texto", "文本", "텍스트", "テキスト"),
     (
-        "sentence",
-        "review",
-        "content",
-        "comment",
-        "body",
-        "message",
-        "tweet",
-        "document",
-        "question",
-        "utterance",
-        "post",
-        "article",
-        "review_text",
-        "review_body",
-        "reviewtext",
-        "comment_text",
-        "tweet_text",
-        "full_text",
+        *("sentence", "review", "content", "comment", "body", "message", "tweet", "document"),
+        *("question", "utterance", "post", "article", "review_text", "review_body", "reviewtext"),
+        *("comment_text", "tweet_text", "full_text"),
+        *("satz", "kommentar", "rezension", "nachricht", "inhalt", "beitrag"),
+        *("phrase", "commentaire", "avis", "contenu", "frase", "comentario", "reseña", "mensaje"),
+        *(
+            "评论",
+            "内容",
+            "句子",
+            "正文",
+            "리뷰",
+            "문장",
+            "댓글",
+            "내용",
+            "レビュー",
+            "本文",
+            "文章",
+        ),
     ),
-    ("description", "summary"),
-    ("title", "headline", "subject"),
+    ("description", "summary", "beschreibung", "descripción"),
+    ("title", "headline", "subject", "titel", "titre", "título"),
 )
 LABELS = (
-    ("label", "labels"),
+    ("label", "labels", "etikett", "étiquette", "etiqueta", "标签", "라벨", "레이블", "ラベル"),
     (
-        "class",
-        "category",
-        "target",
-        "sentiment",
-        "stars",
-        "rating",
-        "score",
-        "emotion",
-        "emotions",
-        "intent",
-        "topic",
-        "gold_label",
-        "star_rating",
-        "polarity",
+        *("class", "category", "target", "sentiment", "stars", "rating", "score", "emotion"),
+        *("emotions", "intent", "topic", "gold_label", "star_rating", "polarity"),
+        *("klasse", "kategorie", "bewertung", "sterne", "stimmung", "thema"),
+        *("classe", "catégorie", "étoiles", "clase", "categoría", "calificación", "tema"),
+        *(
+            "类别",
+            "分类",
+            "情感",
+            "评分",
+            "분류",
+            "감정",
+            "평점",
+            "カテゴリ",
+            "分類",
+            "感情",
+            "評価",
+        ),
     ),
 )
-
-TRUTHS = "0 or 1"
-TEXT = "texts"
-LISTS = "lists"
-OTHER = "other values"
-# The kind of a column is the first entry that accepts all of its values.
-KINDS: dict[str, Callable[[object], bool]] = {
-    TRUTHS: lambda value: truth_of(value) is not None,
-    "numbers": is_number,
-    TEXT: lambda value: isinstance(value, str),
-    LISTS: lambda value: isinstance(value, list),
-    OTHER: lambda value: True,
-}
 
 # The names of marks on the texts, and of those on what is no reason.
 SPAN_COLUMNS = ("spans", "spans_pair")
 AGAINST_COLUMNS = ("spans_against", "spans_against_pair")
-# The flags of their columns, and the defaults of these.
-MARKS = (
-    ("rationale_column_name", RATIONALE, SPAN_COLUMNS),
-    ("rationale_against_column_name", RATIONALE_AGAINST, AGAINST_COLUMNS),
-)
+# The columns of marks in a file, by what they are called here.
+MARKS = {
+    "spans": "rationale",
+    "spans_pair": "rationale_pair",
+    "spans_against": "rationale_against",
+    "spans_against_pair": "rationale_against_pair",
+}
+MEASURED_MARKS = {"spans": "rationale", "against": "against"}  # in a file that measures
 
-# A name with more is rather a text.
-LONG_NAME = 80  # characters
-MANY_WORDS = 4
+_Arguments = TypeVar("_Arguments", bound=SourceArguments)
 
-# Letters of scripts that put no blanks between words, and how many of them are some word.
-_UNSPACED = regex.compile(
-    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
-)
-CHARACTERS_A_WORD = 2
 
-Names = Mapping[str, str]  # a name in lower case, with _ for each space -> the name
-Choices = list[tuple[str, ...]]  # the columns that could be the texts, or the labels
+class Columns(NamedTuple):
+    """The columns of a task, by the names of the first split."""
+
+    texts: tuple[str, ...]  # one, or two for pairs; "title+body" joins two columns into one text
+    labels: tuple[str, ...]  # one; several of numbers, each a label; none where rows have no label
 
 
 def find_columns(
-    title: str, sample: Batch, arguments: DataArguments, *, labelled: bool, against: bool = False
+    title: str, rows: Dataset, arguments: SourceArguments, *, labelled: bool
 ) -> Columns:
-    """Return the columns that the flags name, or find them in a sample of the rows of a source.
+    """Return the columns that the flags name, or find them in the rows of a source.
 
-    A column that no flag names is found by its usual name, in any case of letters; else it is the
-    only column whose values fit: texts are long and vary, labels are few and repeat. Two text
-    columns are found by the usual names of pairs only. One of several columns of 0 and 1 is the
-    label only if its name is "label" or "labels". `labelled`: the rows must have labels, so these
-    are also found by their values. Columns of marks are found by name only. `against`: also look
-    for marks against the label. ValueError lists the columns and what they hold.
+    A column that no flag names is found by its usual name, in any case of letters. Of two columns
+    that are not, the one with the longer texts is the text, and a single one is what is missing.
+    `labelled`: the rows must have labels, or both texts of a task without labels. ValueError lists
+    the columns, with an example of each, and the flags.
     """
-    asked_texts = arguments.asked_text_columns(sample)
-    asked_labels = _split_names(arguments.label_column_name, sample)
-    has_label_flag = arguments.label_column_name is not None
-    if not any(sample.values()):  # refused where the rows are read
-        return Columns(asked_texts, asked_labels)
-    names = _by_usual_form(sample)
-    marks = _find_marks(names, arguments, against, (*asked_texts, *asked_labels))
-    columns = {name: _Column(sample[name]) for name in sample if name not in marks.values()}
-    names = {form: name for form, name in names.items() if name in columns}
-    texts = [asked_texts]
-    labels = [asked_labels]
-    likely_labels = list(asked_labels) if has_label_flag else _usual(names, LABELS, asked_texts)
-    if not asked_texts:
-        texts = _find_texts(names, columns, likely_labels)
-    if not has_label_flag:
-        labels = _find_labels(columns, likely_labels, _names_in(texts), labelled)
-    if len(texts) != 1 or len(labels) != 1:
-        raise _unclear(title, columns, texts, labels)
-    chosen = Columns(texts[0], labels[0], marks)
-    if not asked_texts:
-        _name_unread_texts(chosen, columns)
-    by_flag = {*asked_texts, *asked_labels}
-    _doubt_header(title, columns, (*chosen.texts, *chosen.labels), by_flag)
-    return chosen
-
-
-def _split_names(flag: str | None, sample: Batch) -> tuple[str, ...]:
-    """Return the columns that --label_column_name names: one, or several between commas."""
-    if not flag:
-        return ()
-    if flag in sample:
-        return (flag,)
-    return tuple(name.strip() for name in flag.split(","))
-
-
-def finds_labels_by_values(sample: Batch, arguments: DataArguments) -> bool:
-    """Return whether neither a flag nor a usual name says which column holds the labels.
-
-    The first rows do not say it either where a file is sorted by label: they all have one label.
-    """
-    taken = arguments.asked_text_columns(sample)
-    is_named = arguments.label_column_name is not None
-    return not is_named and not _usual(_by_usual_form(sample), LABELS, taken)
-
-
-def _find_marks(
-    names: Names, arguments: DataArguments, against: bool, others: Collection[str]
-) -> dict[str, str]:
-    """Return the columns of marks by kind; ValueError if a flag names one of the `others`."""
-    spans = arguments.rationale_column_name
-    if against:
-        wanted = {"spans": spans, "against": "against"}
-        return _marks_apart(names, wanted, "rationale_column_name", spans, others)
-    marks: dict[str, str] = {}
-    for flag, default, kinds in MARKS:
-        name = getattr(arguments, flag)
-        if name:
-            first, second = kinds
-            wanted = {first: name, second: f"{name}_pair"}
-            asked = None if name == default else name
-            marks |= _marks_apart(names, wanted, flag, asked, others)
-    if len({*marks.values()}) < len(marks):
-        raise refusal(
-            f"--rationale_column_name and --rationale_against_column_name are both {spans}",
-            "give one of them another column",
-        )
-    return marks
-
-
-def _marks_apart(
-    names: Names, wanted: Mapping[str, str], flag: str, asked: str | None, others: Collection[str]
-) -> dict[str, str]:
-    """Return columns of marks by kind, none if one is among the `others`.
-
-    ValueError if the flag, by which they are `asked` for, names one of these.
-    """
-    marks = {kind: names.get(name, name) for kind, name in wanted.items()}
-    if {*marks.values()}.isdisjoint(others):
-        return marks
-    if asked is not None:
-        raise ValueError(f"--{flag} is {asked}, which holds texts or labels")
-    return {}
-
-
-def _name_unread_texts(chosen: Columns, columns: Mapping[str, "_Column"]) -> None:
-    """Warn of columns that could be texts and are not read."""
-    taken = {*chosen.texts, *chosen.labels}
-    texts = [name for name, column in columns.items() if column.can_be_text]
-    unread = " and ".join(repr(name) for name in texts if name not in taken)
-    read = " and ".join(map(repr, chosen.texts))
-    if not unread:
-        return
-    if len(chosen.texts) == 2:
-        note = f"columns {read} are read as the texts, not {unread}"
-        advice = "--text_column_names FIRST,SECOND reads others"
-    else:
-        note = f"column {read} is read as the text, not {unread}"
-        advice = "--text_column_names NAME reads others"
-    logger.warning(one_line(f"{note}; {advice}"))
-
-
-def find_pair(title: str, sample: Batch, least: int) -> tuple[str, ...]:
-    """Return the two columns of a pair of texts; with `least` 1, one column is enough.
-
-    They are found by usual names, or they are the only texts. ValueError lists the columns.
-    """
-    columns = {name: _Column(values) for name, values in sample.items()}
-    names = _by_usual_form(sample)
-    texts = _names_in(_find_texts(names, columns, ()))
-    if len(texts) != 2:
-        texts = [name for name, column in columns.items() if column.can_be_text]
-    if sample and not least <= len(texts) <= 2:
-        raise _refusal(
-            title, "two columns hold the texts", columns, "--text_column_names FIRST,SECOND"
-        )
-    _doubt_header(title, columns, texts)
-    return tuple(texts)
-
-
-def find_text(title: str, sample: Batch) -> str:
-    """Return the column of single texts, by its usual name, or the only texts.
-
-    ValueError lists the columns.
-    """
-    columns = {name: _Column(values) for name, values in sample.items()}
-    texts = _usual(_by_usual_form(sample), TEXTS, ())
-    if not texts and len(columns) == 1:
-        texts = list(columns)
-    elif not texts:
-        texts = [name for name, column in columns.items() if column.can_be_text]
-    if len(texts) != 1:
-        raise _refusal(title, "column holds the texts", columns, f"the name {TEXTS[0][0]!r} for it")
-    _doubt_header(title, columns, texts)
-    return texts[0]
-
-
-def _doubt_header(
-    title: str,
-    columns: Mapping[str, "_Column"],
-    names: Collection[str],
-    by_flag: Collection[str] = (),
-) -> None:
-    """Warn where names in the header line of a CSV file, unless by flag, are like the values."""
-    odd = []
-    for name in names:
-        if name not in by_flag and columns[name].could_hold(name):
-            odd.append(reprlib.repr(name))
-    if odd and is_sheet(title):
-        note = f"the header line names {', '.join(odd)}, like the values of a row"
-        logger.warning(one_line(f"{note}; if it is a row, {NAMES_ABOVE}"))
-
-
-def _by_usual_form(sample: Batch) -> dict[str, str]:
-    """Return the names of columns by their form in lower case; the first of equal ones counts."""
-    return {usual_form(name): name for name in reversed(list(sample))}
-
-
-def _names_in(choices: Choices) -> list[str]:
-    return [name for names in choices for name in names]
-
-
-def _find_texts(names: Names, columns: Mapping[str, "_Column"], labels: Sequence[str]) -> Choices:
-    """Return the columns that could be the texts, each alone or the one pair."""
-    for pair in PAIRS:
-        present = _present(names, pair, labels)
-        if len(present) == 2:
-            return [tuple(present)]
-    texts = _usual(names, TEXTS, labels)
+    names = rows.column_names
+    texts = arguments.asked_text_columns(names)
+    asked = getattr(arguments, "label_column_name", None)
+    labels = tuple(columns_in(asked, names)) if asked else ()
+    by_flag = _own_names([*_parts(texts, names), *labels], names)
+    for name in by_flag:
+        if labelled and name not in names:
+            listed = ", ".join(map(repr, names))
+            raise refusal(f"{title} has no column {name!r}", f"it has {listed}; name another")
+    if len({*by_flag}) < len(by_flag):
+        raise refusal(f"{title}: the flags name a column twice, {by_flag}", "name each once")
+    if not isinstance(arguments, DataArguments):
+        return Columns(texts or find_texts(title, rows, 2 if labelled else 1, 2), ())
+    sample = _sample(rows, [name for name in names if usual_form(name) not in MARKS.values()])
+    columns = [name for name, values in sample.items() if {*map(str, values)} - {"None", ""}]
+    by_length = sorted(columns, key=lambda name: -_mean_length(sample[name]))
+    if asked is None:
+        labels = tuple(_usual(columns, LABELS, by_flag))
     if not texts:
-        for name, column in columns.items():
-            if column.can_be_text and name not in labels:
-                texts.append(name)
-    return [(name,) for name in texts]
+        texts = _usual_texts(columns, labels)
+    rest = [name for name in by_length if name not in (*by_flag, *texts, *labels)]
+    if not texts and (len(rest) == 1 or len(columns) == 2):
+        texts = tuple(rest[:1])
+        rest = rest[1:]
+    if asked is None and labelled and not labels and len(rest) == 1:
+        labels = tuple(rest)
+    are_clear = len(labels) == 1 or asked is not None or not (labelled or labels)
+    if not texts or not _is_clear(texts, arguments) or not are_clear:
+        raise _unclear(title, sample, texts or by_length or names, labels or by_length[::-1])
+    _doubt_names(title, rows, (*texts, *labels))
+    return Columns(texts, labels)
 
 
-def _find_labels(
-    columns: Mapping[str, "_Column"],
-    usual: list[str],
-    texts: Sequence[str],
-    labelled: bool,
-) -> Choices:
-    """Return the columns that could be the labels, or none if the rows need not be labelled."""
-    if not labelled:
-        return [(name,) for name in usual] or [()]
-    others = {name: column for name, column in columns.items() if name not in texts}
-    labels = usual
-    if not labels:
-        labels = [name for name, column in others.items() if column.can_be_label]
-    is_alone = len(labels) == 1 and usual_form(labels[0]) not in LABELS[0]  # "label", "labels"
-    if is_alone and others[labels[0]].kind == TRUTHS:
-        # One column of 0 and 1 among several, some of them perhaps constant, is one label of many.
-        labels = [name for name, column in others.items() if column.kind == TRUTHS]
-    return [(name,) for name in labels]
+def find_texts(title: str, rows: Dataset, least: int, most: int) -> tuple[str, ...]:
+    """Return the columns of texts without labels, by their usual names, or all.
+
+    ValueError for less than the `least` number of them, or more than the `most`.
+    """
+    names = rows.column_names
+    texts = _usual_texts(names, ())
+    if not least <= len(texts) <= most:
+        texts = tuple(names)
+    if not least <= len(texts) <= most:
+        wanted = "the text" if most == 1 else "the two texts"
+        raise refusal(
+            f"{title}: it is not clear which columns hold {wanted}. It has "
+            f"{_listed(_sample(rows, names))}",
+            "name them, such as --text_column_names " + ",".join(names[:most]),
+        )
+    _doubt_names(title, rows, texts)
+    return texts
 
 
-def _unclear(
-    title: str, columns: Mapping[str, "_Column"], texts: Choices, labels: Choices
-) -> ValueError:
-    """Return the error of a source with several columns, or none, for its texts or labels."""
-    unclear = []
-    for what, choices in (("the texts", texts), ("the labels", labels)):
-        names = " or ".join(map(repr, _names_in(choices)))
-        if len(choices) != 1:
-            unclear.append(f"{what} ({names})" if names else what)
-    advice = FLAGS
-    label_names = _names_in(labels)
-    if len(labels) > 1 and all(columns[name].kind == TRUTHS for name in label_names):
-        advice += f"; if each of these is a label, --label_column_name {','.join(label_names)}"
-    return _refusal(title, f"column holds {' and which '.join(unclear)}", columns, advice)
+def _usual_texts(names: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
+    """Return the free columns with usual names of texts: a pair, one, or several to choose from."""
+    for pair in PAIRS:
+        present = _usual(names, [pair], labels)
+        if len(present) == 2:
+            return tuple(present)
+    return tuple(_usual(names, TEXTS, labels))
 
 
-def _refusal(title: str, unclear: str, columns: Mapping[str, "_Column"], advice: str) -> ValueError:
-    contents = ", ".join(f"{name!r} ({column})" for name, column in columns.items())
-    if is_sheet(title):
-        advice += f"; if its first line is a row, {NAMES_ABOVE}"
-    return ValueError(
-        f"{title}: it is not clear which {unclear}. It has {contents}. Choose with {advice}"
-    )
-
-
-def _usual(names: Names, groups: Sequence[Sequence[str]], taken: Sequence[str]) -> list[str]:
+def _usual(
+    names: Sequence[str], groups: Sequence[Sequence[str]], taken: Collection[str]
+) -> list[str]:
     """Return the free columns with a name of the first group that has any."""
+    free = [name for name in reversed(names) if name not in taken]
+    by_form = {**{usual_form(name): name for name in free}, **{name: name for name in free}}
     for group in groups:
-        present = _present(names, group, taken)
+        present = [by_form[form] for form in group if form in by_form]
         if present:
             return present
     return []
 
 
-def _present(names: Names, forms: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """Return the free columns that have one of these names."""
-    return [names[form] for form in forms if form in names and names[form] not in taken]
+def _is_clear(texts: Sequence[str], arguments: SourceArguments) -> bool:
+    """Return whether texts are one, a usual pair, or those that a flag names."""
+    is_pair = tuple(map(usual_form, texts)) in PAIRS
+    return len(texts) == 1 or is_pair or arguments.text_column_names is not None
 
 
-def _num_words(text: str) -> int:
-    """Return the number of words, estimated where a script has no blanks between them."""
-    num_unspaced = len(_UNSPACED.findall(text))
-    return len(text.split()) + num_unspaced // CHARACTERS_A_WORD
+def _parts(texts: Sequence[str], names: Collection[str]) -> list[str]:
+    """Return the columns of texts, of which some may be joined by +."""
+    return [part for text in texts for part in joined_columns(text, names)]
 
 
-def _kind_of(values: Sequence[object]) -> str:
-    """Return the first of `KINDS` that accepts all values; there is none of no values."""
-    for kind, fits in KINDS.items():
-        if values and all(map(fits, values)):
-            return kind
-    return OTHER
+def _own_names(asked: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Return names as the columns of a source are written, in the case of these."""
+    by_form = {usual_form(name): name for name in names}
+    return [name if name in names else by_form.get(usual_form(name), name) for name in asked]
 
 
-class _Column:
-    """The kind of the first values of a column, and whether they can be texts or labels."""
+def joined_columns(text: str, names: Collection[str]) -> list[str]:
+    """Return the columns that a name of a text means: itself, or those between +."""
+    return [text] if text in names else text.split("+")
 
-    def __init__(self, values: Sequence[object]) -> None:
-        given = given_labels(values)
-        self.example = given[0] if given else None
-        self.kind = _kind_of(given)
-        items = given
-        num_words = 0
-        if self.kind == LISTS:
-            items = [item for row in given if isinstance(row, list) for item in row]
-        elif self.kind == TEXT:
-            num_words = sum(_num_words(str(text)) for text in given)
-        self.distinct = len(set(map(repr, items)))
-        self.values = {str(value).strip().lower() for value in items}
-        has_sentences = num_words >= 3 * len(items) > 0
-        self.can_be_text = has_sentences and 2 * self.distinct > len(items)
-        is_of_labels = self.kind != OTHER and not self.can_be_text
-        self.can_be_label = is_of_labels and 2 <= self.distinct <= len(items) // 2 + 1
 
-    def could_hold(self, name: str) -> bool:
-        """Return whether a name is like a value: a number, a long text, or one of the values."""
-        is_text = len(name) > LONG_NAME or _num_words(name) > MANY_WORDS
-        return is_text or is_number(name) or name.strip().lower() in self.values
+def _sample(rows: Dataset, names: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the first cells of some columns, as they are stored."""
+    first = rows.select_columns(list(names)).with_format("arrow")[:SAMPLE]
+    sample: dict[str, list[Any]] = first.to_pydict()
+    return sample
 
-    def __str__(self) -> str:
-        if self.example is None:
-            return "empty"
-        return f"{self.kind} such as {reprlib.repr(self.example)}, {self.distinct} distinct"
+
+def _mean_length(values: Sequence[object]) -> float:
+    """Return the mean number of characters of the texts of a column, 0 without texts."""
+    lengths = [len(value) for value in values if isinstance(value, str)]
+    return sum(lengths) / max(len(lengths), 1)
+
+
+def _unclear(
+    title: str, sample: Mapping[str, list[Any]], texts: Sequence[str], labels: Sequence[str]
+) -> Exception:
+    """Return the error of a source whose columns are not clear; the flags name likely ones."""
+    label = next((name for name in labels if name != texts[0]), "NAME")
+    flags = f"--text_column_names {shlex.quote(texts[0])} --label_column_name {shlex.quote(label)}"
+    return refusal(
+        f"{title}: it is not clear which columns hold the text and the label. It has "
+        f"{_listed(sample)}",
+        f"name them, such as {flags}",
+    )
+
+
+def _listed(sample: Mapping[str, list[Any]]) -> str:
+    """Return the names of columns, with an example of each."""
+    contents = []
+    for name, values in sample.items():
+        example = next((value for value in values if value not in (None, "")), None)
+        shown = "empty" if example is None else f"such as {reprlib.repr(example)}"
+        contents.append(f"{name!r} ({shown})")
+    return ", ".join(contents)
+
+
+def _doubt_names(title: str, rows: Dataset, names: Sequence[str]) -> None:
+    """Warn where the name of a column is also one of its cells: a row in the line of names."""
+    for name in names:
+        if name not in rows.column_names or not _is_text(rows.data[name].type):
+            continue
+        if pa.compute.index(rows.data[name], name).as_py() >= 0:
+            note = f"{title}: the column {name!r} holds its own name as a cell"
+            logger.warning(one_line(f"{note}; a line of names stands twice, or is a row"))
+
+
+def _is_text(of_arrow: pa.DataType) -> bool:
+    return pa.types.is_string(of_arrow) or pa.types.is_large_string(of_arrow)
+
+
+# ---- the columns of a training -------------------------------------------------------------------
+
+
+def with_trained_columns(
+    arguments: _Arguments,
+    checkpoint: str | None,
+    title: str,
+    names: Sequence[str],
+) -> _Arguments:
+    """Return arguments that name the columns of a checkpoint's training, if no flag names others.
+
+    Args:
+        arguments: The flags.
+        checkpoint: A folder of a run, or a checkpoint in it; None if there is no model yet.
+        title: The source of rows, for a warning that it lacks the first column of texts.
+        names: The columns of the source.
+    """
+    record = training_rows_of(checkpoint)
+    named: dict[str, Any] = {}
+    for flag in ("text_column_names", "label_column_name"):
+        found = [
+            "+".join(_own_names(joined_columns(name, names), names))
+            for name in record.get(flag) or ()
+        ]
+        if not found or getattr(arguments, flag, "") is not None:
+            continue
+        if {*_parts(found[:1], names)} <= {*names}:
+            named[flag] = found if flag == "text_column_names" else ",".join(found)
+        elif flag == "text_column_names":
+            note = f"the model was trained on {','.join(found)}, which {title} does not have"
+            logger.warning(one_line(f"{note}; --text_column_names chooses what is read"))
+    return replace(arguments, **named)
+
+
+def training_rows_of(checkpoint: str | None) -> Mapping[str, Any]:
+    """Return the record of the rows that a checkpoint was trained on; empty if there is none."""
+    if checkpoint is None:
+        return {}
+    for folder in (Path(checkpoint), Path(checkpoint).absolute().parent):
+        try:
+            record = json.loads((folder / ROWS_NAME).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if isinstance(record, dict):
+            return record
+    return {}

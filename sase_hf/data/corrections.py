@@ -8,51 +8,15 @@ import numpy as np
 from datasets import Dataset, Features, concatenate_datasets
 
 from ..utils.errors import refusal
-from .arguments import DataArguments
-from .columns import MARKS
 from .repeats import text_digests
-from .sources import (
-    PLACE_COLUMNS,
-    PROBABILITIES,
-    TEXT_COLUMNS,
-    Columns,
-    FileSplit,
-    present,
-)
+from .table import PLACE, PROBABILITIES, TEXT_COLUMNS, present
 
 if TYPE_CHECKING:  # which imports torch
     from ..models.answers import Answers
 
 logger = logging.getLogger(__name__)
 
-LABEL = "label"  # the name of the column of labels in a file of corrections
-
 Row = dict[str, Any]
-
-
-def open_corrections(
-    path: str, num_texts: int, arguments: DataArguments
-) -> tuple[FileSplit, Columns]:
-    """Read a file of corrections, and return its rows and columns.
-
-    The columns have the names that the page writes, whatever those of the training rows are. Marks
-    of which the flag is "" are not read.
-    """
-    marks: dict[str, str] = {}
-    for flag, default, (first, second) in MARKS:
-        if getattr(arguments, flag):
-            marks |= {first: default, second: f"{default}_pair"}
-    columns = Columns(TEXT_COLUMNS[:num_texts], (LABEL,), marks)
-    split = FileSplit.of_file("corrections", path)
-    split.read(columns)
-    if num_texts == 1 and TEXT_COLUMNS[1] in split.column_names:
-        raise refusal(
-            f"{split.title} has corrections of pairs, and the rows have one text",
-            f"name two --text_column_names, or delete its column {TEXT_COLUMNS[1]}",
-        )
-    names = (*columns.texts, LABEL)
-    split.require(names, f"the names {', '.join(names)}, as the page writes them")
-    return split, columns
 
 
 def with_corrections(
@@ -72,7 +36,7 @@ def with_corrections(
     new = corrections.to_list()
     if PROBABILITIES in splits["train"].column_names:
         for row in new:
-            row[PROBABILITIES] = np.eye(len(answers.names))[row[LABEL]]
+            row[PROBABILITIES] = np.eye(len(answers.names))[row["label"]]
     texts = present(TEXT_COLUMNS, corrections)
     of_text = dict(zip(text_digests(corrections, texts).tolist(), new, strict=True))
     added = dict(of_text)  # those of no row
@@ -84,7 +48,7 @@ def with_corrections(
             for number, text in enumerate(text_digests(rows, texts).tolist()):
                 if text in of_text:
                     added.pop(text, None)
-                    place = {key: rows[number].get(key) for key in PLACE_COLUMNS}
+                    place = {PLACE: rows[number].get(PLACE)}
                     corrected[number] = {**of_text[text], **place}
             if name == "train":
                 corrected |= enumerate(added.values(), start=rows.num_rows)

@@ -11,9 +11,9 @@ from datasets import Dataset
 from ..utils.errors import refusal
 from .arguments import SourceArguments
 from .repeats import text_digests
-from .sources import PLACE_COLUMNS, PROBABILITIES, TEXT_COLUMNS, Origin, present
+from .table import PLACE, PROBABILITIES, TEXT_COLUMNS, Origin, present
 
-ONLY_TO_LEARN = (PROBABILITIES, *PLACE_COLUMNS)  # columns that validation rows lack
+ONLY_TO_LEARN = (PROBABILITIES, PLACE)  # columns that validation rows lack
 
 
 def hold_out(

@@ -40,7 +40,8 @@ _TARGET = Value("float64")  # a row has the number of its file; batches round it
 
 _WAYS_OUT = (
     "correct it, or train with other --label_names or another --problem_type, with "
-    "--ignore_mismatched_sizes to start from a checkpoint"
+    "--ignore_mismatched_sizes to start from a checkpoint; --label_column_name '' leaves out the "
+    "labels of rows to predict"
 )
 _NUMBERS = (
     "a regression needs a finite number other than -100 for each name, several labels 0 or 1, "
@@ -97,15 +98,16 @@ class LabelColumn:
                 f"the labels are {names}, their columns {class_names}",
                 "name the columns in the order of the labels: --label_column_name",
             )
-        rows = [_labels_in(value, separator) for value in values]
+        distinct = {repr(value): value for value in values}.values()
+        rows = [_labels_in(value, separator) for value in distinct]
         most = max(map(len, rows), default=1)
         found = _names_in(rows)
-        are_lists = separator is not None or any(isinstance(value, list) for value in values)
+        are_lists = separator is not None or any(isinstance(value, list) for value in distinct)
         kind = problem_type or _kind_of(found, are_lists, are_columns, is_named=bool(names))
         if kind == REGRESSION:
             found = ("score",) if most == 1 else tuple(f"score_{number}" for number in range(most))
         if problem_type is None and not names:
-            check_classes(found, len(rows), kind)
+            check_classes(found, len(values), kind)
         names = names or found
         if kind == SINGLE_LABEL and len(names) < 2:
             raise refusal(

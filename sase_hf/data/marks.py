@@ -28,7 +28,7 @@ from ..utils.errors import refusal
 from ..utils.text import UNSPACED, one_line
 from .columns import AGAINST_COLUMNS, SPAN_COLUMNS
 from .corrections import Row, with_rows
-from .sources import TEXT_COLUMNS, present
+from .table import TEXT_COLUMNS, present
 
 logger = logging.getLogger(__name__)
 

@@ -1,13 +1,11 @@
 """Tokenizers built from texts: stock fast tokenizers, which read any text."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any, Literal, get_args
 
 from tokenizers import (
-    AddedToken,
     Regex,
     Tokenizer,
     decoders,
@@ -19,7 +17,13 @@ from tokenizers import (
 from transformers import PreTrainedTokenizerBase, TokenizersBackend
 from transformers.utils import logging
 
-from ..models.checked_files import record_tokenizer
+from ..models.lenient_tokenizer import (
+    EOS_TOKEN,
+    PAD_TOKEN,
+    SPECIAL_TOKENS,
+    UNK_TOKEN,
+    LenientTokenizer,
+)
 from ..utils.errors import refusal
 from ..utils.text import text_fault
 
@@ -30,11 +34,6 @@ NUM_PIECES = 8_000
 # A word that is met once would be one piece, and the model would never see its parts: of 1,000
 # Korean reviews it learnt six points less. So fewer texts have fewer and shorter pieces.
 MIN_MERGED = 20
-
-PAD_TOKEN = "[PAD]"
-UNK_TOKEN = "[UNK]"
-EOS_TOKEN = "[EOS]"
-SPECIAL_TOKENS = [PAD_TOKEN, UNK_TOKEN]
 
 # Scripts without spaces between words: their characters are cut apart.
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}ーｰ\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
@@ -49,38 +48,6 @@ _PIECE = (
     rf"▁?[{_OF_WORDS}]{{1,2}}'(?=\p{{L}})|'(?i:s|m|d|t|ll|re|ve)(?![{_OF_WORDS}])"
     rf"|▁?[{_UNSPACED}]\p{{M}}*|▁?[{_OF_WORDS}]+|▁?[^▁{_OF_WORDS}]|▁"
 )
-
-
-class LenientTokenizer(TokenizersBackend):
-    """A stock fast tokenizer that reads a text which spells `[PAD]`, `[UNK]` or `[EOS]` as text.
-
-    Where this package is not imported, the stock class loads in its place, and does the same. Saved
-    beside new weights of a model, it is the one that these weights load with from then on. A token
-    that a user adds is read as one token, also a special one; the stock class cuts one that has a
-    name, such as `mask_token="[MASK]"`.
-    """
-
-    def _add_tokens(
-        self, new_tokens: Sequence[str | AddedToken], special_tokens: bool = False
-    ) -> int:
-        """Add tokens; the backend cuts special ones, so that those of users are none to it."""
-        tokens: list[str | AddedToken] = []
-        for new_token in new_tokens:
-            is_text = str(new_token) in (*SPECIAL_TOKENS, EOS_TOKEN)
-            if isinstance(new_token, str):
-                token = AddedToken(new_token, normalized=not (special_tokens or is_text))
-            else:
-                token = copy(new_token)
-            token.special = is_text
-            tokens.append(token)
-        added: int = super()._add_tokens(tokens)
-        return added
-
-    def save_pretrained(self, save_directory: Any, *args: Any, **kwargs: Any) -> tuple[str, ...]:
-        """Save the tokenizer as transformers does, and name it in `SHA256SUMS` of new weights."""
-        saved: tuple[str, ...] = super().save_pretrained(save_directory, *args, **kwargs)
-        record_tokenizer(save_directory)
-        return saved
 
 
 def build_tokenizer(

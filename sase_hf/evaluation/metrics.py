@@ -17,7 +17,7 @@ from sklearn.metrics import accuracy_score, f1_score
 from transformers import EvalPrediction
 
 from ..data.labels import IGNORED_LABEL
-from ..data.splits import TRANSLATION
+from ..data.rows import TRANSLATION
 from ..models import RETRIEVAL
 from ..models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Answers
 from ..utils.errors import refusal

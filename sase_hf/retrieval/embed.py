@@ -2,19 +2,17 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from datasets import Dataset
-from datasets.exceptions import DatasetGenerationError
 from torch.nn.functional import normalize as of_length_1
 from torch.nn.utils.rnn import pad_sequence
 
 from ..data.batching import batches_by_length
-from ..data.rows import place_of, read_rows, wrap_read_errors
+from ..data.table import place_of, table
 from ..models.checked_model import readable
 from ..utils.errors import refusal
 from ..utils.loading import load_encoder
@@ -94,28 +92,18 @@ class Embedder:
 
 
 def open_rows(file: str, text_column_names: str) -> Dataset:
-    """Return the rows of a file, mapped from the disk, with the columns of the first one.
+    """Return the rows of a file, mapped from the disk.
 
     Raises ValueError if a row has no text, or another kind of value; an empty text is one.
     """
-    read = {"path": file}
-    with wrap_read_errors(file), TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
-        # The mapping outlives the file, so nothing is left when this process is killed.
-        try:
-            if file.lower().endswith(".parquet"):
-                rows = Dataset.from_parquet(file, cache_dir=scratch)
-            else:
-                rows = Dataset.from_generator(read_rows, cache_dir=scratch, gen_kwargs=read)
-        except DatasetGenerationError as error:
-            way_out = "give each row the columns of the first one, with values of one type"
-            raise refusal(str(error.__cause__), way_out) from error
+    rows = table(file)
     kind = getattr(rows.features.get(text_column_names), "dtype", None)
     if kind not in ("string", "large_string"):
         raise refusal(
             f"{file} has no column of texts {text_column_names!r}",
             f"choose one of {', '.join(map(repr, rows.column_names))} with --text_column_names",
         )
-    is_missing = rows.data.column(text_column_names).is_null()
-    if (row := is_missing.index(True).as_py()) >= 0:
+    row = rows.data.column(text_column_names).is_null().index(True).as_py()
+    if row >= 0:
         raise ValueError(f"{place_of(file, row)}, column {text_column_names!r}: there is no text")
     return rows

@@ -27,8 +27,8 @@ from torch import Tensor, nn
 from transformers import TokenizersBackend
 from transformers.utils import CONFIG_NAME
 
-from ..data.sources import Origin
-from ..data.splits import Rows
+from ..data.rows import Rows
+from ..data.table import Origin
 from ..evaluation.records import describe_hardware, write_record
 from ..models.answers import answers_of
 from ..models.checked_files import sha256_of

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel, TokenizersBackend
 
 from ..data.level import choose_level
 from ..data.own_vectors import WIDTH, has_tokens, own_word_vectors
-from ..data.splits import Rows
+from ..data.rows import Rows
 from ..data.tokenizer import build_tokenizer, built_settings
 from ..data.word_vectors import load_word_vectors, read_words
 from ..training.arguments import (

@@ -11,12 +11,11 @@ from torch.utils.data import DataLoader
 from transformers import PreTrainedConfig, PreTrainedModel, TokenizersBackend
 from transformers.trainer_utils import EvalLoopOutput
 
-from ..data.arguments import PairArguments
-from ..data.splits import Rows, load_pairs
+from ..data.arguments import PairArguments, flag
+from ..data.rows import Rows, load_pairs
 from ..data.tokenizer import with_texts_apart
 from ..models import FAMILIES, RETRIEVAL, unit_rows
 from ..models.answers import REGRESSION
-from ..models.checked_config import flag
 from ..retrieval.ranking import ranking_metrics, ranks_of_own, recall_by_length
 from ..training.arguments import EncoderArguments, RunArguments, with_config_flags
 from ..training.task import ModelAndTokenizer, TrainingSetup

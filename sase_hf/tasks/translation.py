@@ -22,12 +22,12 @@ from transformers import (
 )
 from transformers.trainer_utils import EvalLoopOutput
 
-from ..data.arguments import PairArguments, PredictionArguments
-from ..data.splits import TRANSLATION, Rows, encode_pairs, load_pairs
+from ..data.arguments import PairArguments, PredictionArguments, flag
+from ..data.encoding import encode_pairs
+from ..data.rows import TRANSLATION, Rows, load_pairs
 from ..data.tokenizer import build_translation_tokenizer
 from ..evaluation.metrics import DEFAULT_METRICS, bleu_signature, load_metrics, numbers_of
 from ..models import FAMILIES
-from ..models.checked_config import flag
 from ..training.arguments import ModelSource, RunArguments, with_config_flags
 from ..training.task import ModelAndTokenizer, Predictions, Task, TrainingSetup, new_config
 from ..training.trainer import SelfAttentiveTrainer

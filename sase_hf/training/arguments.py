@@ -14,13 +14,12 @@ import torch
 from transformers import TrainingArguments
 from transformers.trainer_utils import SaveStrategy
 
-from ..data.arguments import SourceArguments
+from ..data.arguments import SourceArguments, flag
 from ..data.tokenizer import Level
 from ..evaluation.metrics import METRICS
 from ..models import FAMILIES
-from ..models.checked_config import flag
 from ..utils.errors import refusal
-from ..utils.process import is_fast_in_bfloat16
+from ..utils.precision import is_fast_in_bfloat16
 
 LOWER_IS_BETTER = {"mse", "rmse", "mae"}.union(*(f.logged_outputs for f in FAMILIES.values()))
 

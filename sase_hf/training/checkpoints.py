@@ -19,7 +19,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import sort_checkpoints
 from transformers.utils import CONFIG_NAME
 
-from ..data.trained_columns import ROWS_NAME, SETTINGS, training_rows_of
+from ..data.columns import ROWS_NAME, training_rows_of
 from ..models.checked_files import sha256_of
 from ..utils.errors import refusal
 from ..utils.files import FilePath, flush_to_disk, write_text
@@ -28,6 +28,7 @@ from ..utils.privacy import redact
 logger = logging.getLogger(__name__)
 
 MANIFEST_NAME = "manifest.json"
+SETTINGS = "settings"  # the entry of `ROWS_NAME` that is not about rows
 
 
 def write_manifest(folder: FilePath) -> None:
@@ -202,6 +203,36 @@ def check_same_settings(
         # What was begun without reaching a checkpoint begins anew, with any settings.
         if checkpoint is None or SETTINGS not in record:
             write_text(path, json.dumps({**record, SETTINGS: now}))
+
+
+def warn_of_learned_rows(
+    checkpoint: str | None, read: Mapping[str, Any], held_out: Mapping[str, Any]
+) -> None:
+    """Warn that held-out rows may be ones that a checkpoint has learned from.
+
+    Rows are held out anew for each run. They are those of the checkpoint's run, and so unknown to
+    it, only if both read the same rows.
+
+    Args:
+        checkpoint: Where the run starts from; None for a new model.
+        read: The record of the training rows of the run, as in `ROWS_NAME`.
+        held_out: The origin of its validation rows.
+    """
+    if checkpoint is None or "split_off" not in held_out:
+        return
+    before = training_rows_of(checkpoint)
+    now = json.loads(json.dumps(redact(read)))
+    names = (before.keys() | now.keys()) - {"file", SETTINGS}  # a file may have been renamed
+    if before and all(before.get(name) == now.get(name) for name in names):
+        return
+    origin = "does not say on which rows it was trained"
+    if before:
+        source = before.get("file", before.get("dataset"))
+        origin = f"was trained on {before.get('rows')} rows of {source}, which are not those of now"
+    logger.warning(
+        f"{checkpoint} {origin}: if some of them are held out now, it looks better on these than "
+        "on new rows; give rows that it has not learned from as --validation_file"
+    )
 
 
 def checkpoint_to_resume(requested: str | None, output_dir: FilePath) -> Path | None:

@@ -25,7 +25,7 @@ from transformers import HfArgumentParser
 from transformers.utils import CONFIG_NAME
 
 from ..data.arguments import SPLITS
-from ..data.rows import ENDINGS
+from ..data.table import ENDINGS
 from ..utils.cli import add_common_flags
 from ..utils.errors import refusal
 from .arguments import Arguments

@@ -2,44 +2,37 @@
 
 import csv
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-import pyarrow.parquet as pq
-
 from ..data.arguments import SourceArguments
-from ..data.rows import read_rows, wrap_read_errors
-from ..data.splits import Rows
+from ..data.rows import Rows
+from ..data.table import SHEET_ENDINGS
 from ..utils.files import atomic_write
 
 Row = Mapping[str, Any]
 
-_HALVES = re.compile("[\ud800-\udfff]")  # lone surrogates
-_TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
+_TABLES = (*SHEET_ENDINGS, ".parquet")
 
 
 def write_predictions(
     added: Sequence[Row], rows: Rows, arguments: SourceArguments, output_dir: str
 ) -> Path:
-    """Write the test rows with the added columns, and return the file.
+    """Write the test rows, with all columns of their source and the added ones; return the file.
 
-    Those of a CSV, TSV or Parquet file become `predictions.csv`, where lists are JSON texts and
-    each label has a column of scores; all others `predictions.jsonl`. The columns of the file are
-    kept. Rows that are not those of one file, because they come from the Hub or because some were
-    left out, have the columns `text`, `text_pair` and `label`.
+    Those of a sheet or a Parquet file become `predictions.csv`, where lists are JSON texts and each
+    label has a column of scores; all others `predictions.jsonl`.
     """
     source = arguments.file_of("test")
-    if "left_out" in rows.sources["test"]:
-        source = None
     is_table = source is not None and source.lower().endswith(_TABLES)
     if is_table:
         added = [flat_row(row) for row in added]
-    added = _renamed(added, (name for row in _test_rows(source, rows, len(added)) for name in row))
-    test_rows = _test_rows(source, rows, len(added))
-    joined = ({**row, **columns} for row, columns in zip(test_rows, added, strict=True))
+    test_rows = rows.test_table
+    assert test_rows is not None
+    added = _renamed(added, test_rows.column_names)
+    rows_of_source = map(flat_row, test_rows) if is_table else test_rows
+    joined = ({**row, **columns} for row, columns in zip(rows_of_source, added, strict=True))
     target = Path(output_dir, "predictions.csv" if is_table else "predictions.jsonl")
     with atomic_write(target) as draft, draft.open("w", encoding="utf-8", newline="") as file:
         if is_table:
@@ -47,17 +40,6 @@ def write_predictions(
         else:
             file.writelines(f"{json_line(row)}\n" for row in joined)
     return target
-
-
-def _test_rows(source: str | None, rows: Rows, count: int) -> Iterator[Row]:
-    """Yield the first `count` rows of the file; without a file, the rows of the test split."""
-    if source is None:
-        yield from rows.splits["test"].to_list()
-    elif source.lower().endswith(".parquet"):
-        yield from pq.read_table(source).slice(0, count).to_pylist()
-    else:
-        with wrap_read_errors(source):
-            yield from islice(read_rows(source), count)
 
 
 def flat_row(row: Row) -> dict[str, Any]:
@@ -68,7 +50,7 @@ def flat_row(row: Row) -> dict[str, Any]:
             for key, entry in value.items():
                 cells[f"{name}_{key}"] = entry
         elif isinstance(value, list):
-            cells[name] = json.dumps(value, ensure_ascii=False)
+            cells[name] = json.dumps(value, ensure_ascii=False, default=str)
         else:
             cells[name] = value
     return cells
@@ -102,8 +84,5 @@ def write_csv(file: TextIO, rows: Iterable[Row]) -> None:
 
 
 def json_line(row: Row) -> str:
-    """Return a row as JSON, in ASCII if it holds half a character, which UTF-8 cannot write."""
-    line = json.dumps(row, ensure_ascii=False)
-    if _HALVES.search(line):
-        return json.dumps(row)
-    return line
+    """Return a row as JSON; what JSON lacks, such as times, as text."""
+    return json.dumps(row, ensure_ascii=False, default=str)

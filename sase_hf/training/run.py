@@ -17,7 +17,6 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import HubStrategy, IntervalStrategy
 
 from ..data.batching import longest_sides, share_of_token, token_counts
-from ..data.trained_columns import warn_of_learned_rows
 from ..evaluation.metrics import DEFAULT_METRICS
 from ..evaluation.records import measured_record, results_of, write_record
 from ..hub import create_repository, push, write_model_card
@@ -31,12 +30,8 @@ from ..utils.files import (
     is_same_file,
     is_write_error,
 )
-from ..utils.process import (
-    first_termination,
-    keep_freed_memory,
-    limit_compiled_code,
-    trains_lstm_in_bfloat16,
-)
+from ..utils.precision import trains_lstm_in_bfloat16
+from ..utils.process import first_termination, keep_freed_memory, limit_compiled_code
 from ..utils.text import Table, one_line
 from .arguments import LOWER_IS_BETTER, RunArguments, changed_arguments
 from .checkpoints import (
@@ -46,6 +41,7 @@ from .checkpoints import (
     checkpoint_to_resume,
     list_checkpoints,
     locked,
+    warn_of_learned_rows,
     why_incomplete,
 )
 from .predictions import write_predictions

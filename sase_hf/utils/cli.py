@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Never
 
-import torch
 from safetensors import SafetensorError
 
 from .files import is_write_error
@@ -127,10 +126,14 @@ def errors_in_one_line(
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Return whether memory could not be had: torch has no class for that of a processor."""
+    """Return whether memory could not be had: torch has no class for that of a processor.
+
+    The class for that of a GPU is known by its name, since the import of torch takes seconds.
+    """
     reasons = ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED", "Storage size calculation")
     is_said = isinstance(error, RuntimeError) and any(words in str(error) for words in reasons)
-    return is_said or isinstance(error, MemoryError | torch.OutOfMemoryError)
+    is_of_gpu = type(error).__name__ == "OutOfMemoryError"
+    return is_said or is_of_gpu or isinstance(error, MemoryError)
 
 
 def positive_int(text: str) -> int:

@@ -48,7 +48,7 @@ def check_content(path: FilePath) -> None:
     with open(path, "rb") as file:
         fault = foreign_content(file.read(START))
     if fault is not None:
-        raise ValueError(fault)
+        raise ValueError(f"{path}: {fault}")
 
 
 def check_readable(path: FilePath) -> None:

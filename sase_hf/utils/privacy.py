@@ -13,8 +13,7 @@ import numpy as np
 PRIVATE_KEYS = {"token", "hub_token", "hub_model_id", "run_name"}
 PRIVATE_KEYS |= {"output_dir", "logging_dir", "cache_dir"}
 # Names of columns and labels, which may look like a path, such as /r/news.
-PUBLIC_KEYS = {"text_column_names", "label_column_name", "rationale_column_name"}
-PUBLIC_KEYS |= {"rationale_against_column_name", "label_names", "id2label", "label2id"}
+PUBLIC_KEYS = {"text_column_names", "label_column_name", "label_names", "id2label", "label2id"}
 # Tokens of the Hugging Face Hub, with those of OAuth and of organisations.
 TOKEN = re.compile(r"hf_jwt_[\w.-]{20,}|(?:hf_(?:oauth_)?|api_org_)[A-Za-z0-9]{20,}")
 

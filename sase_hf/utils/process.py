@@ -1,4 +1,4 @@
-"""This process: its memory, its processor and the signals that end it."""
+"""This process: its memory and the signals that end it."""
 
 import ctypes
 import os
@@ -7,11 +7,7 @@ import signal
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from types import FrameType
-
-import torch
-from torch import nn
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # from glibc's malloc.h
 
@@ -38,28 +34,6 @@ def limit_compiled_code() -> None:
     In bfloat16, each shape of a block has LSTM code of its own, of a MiB each on long texts.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "512")
-
-
-@cache
-def trains_lstm_in_bfloat16() -> bool:
-    """Return whether this processor trains an LSTM under autocast to bfloat16, by training one.
-
-    oneDNN has no such LSTM for a processor without AVX-512, and torch raises an error.
-    """
-    lstm = nn.LSTM(1, 1)
-    try:
-        with torch.autocast("cpu", torch.bfloat16):
-            lstm(torch.zeros(1, 1, 1))[0].sum().backward()
-    except RuntimeError:
-        return False
-    return True
-
-
-def is_fast_in_bfloat16(use_cpu: bool = False) -> bool:
-    """Return whether the GPU, or else the processor, is faster in bfloat16 than in float32."""
-    if torch.cuda.is_available() and not use_cpu:
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    return torch.cpu._is_avx512_bf16_supported() and trains_lstm_in_bfloat16()
 
 
 class Terminated(KeyboardInterrupt):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from records import Record, write_rows
 
-from sase_hf.data.rows import read_rows, wrap_read_errors
+from sase_hf.data.table import table
 from sase_hf.utils.cli import errors_in_one_line, make_parser
 
 DECOY = "recommended by staff :"
@@ -30,9 +30,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags = parser.parse_args(argv)
 
     def read(name: str) -> list[Record]:
-        path = str(flags.data / name)
-        with wrap_read_errors(path):
-            return list(read_rows(path))
+        return list(table(flags.data / name))
 
     def write(name: str, rows: Sequence[Record]) -> None:
         write_rows(flags.output / f"sst2.{name}.jsonl", rows)

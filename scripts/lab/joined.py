@@ -11,7 +11,7 @@ from pathlib import Path
 
 from records import write_rows
 
-from sase_hf.data.rows import read_rows, wrap_read_errors
+from sase_hf.data.table import table
 from sase_hf.utils.cli import errors_in_one_line, make_parser
 from sase_hf.utils.files import check_output
 
@@ -24,8 +24,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         check_output(flags.output, [flags.pairs])
-        with wrap_read_errors(flags.pairs):
-            pairs = list(read_rows(flags.pairs))
+        pairs = list(table(flags.pairs))
         joined = []
         for start in range(3):
             rows, counts = iter(pairs[start:]), cycle((1, 2, 3, 4))

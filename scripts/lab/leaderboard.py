@@ -29,8 +29,9 @@ from runner import LAB, SCRIPTS, Run, call
 from transformers import EvalPrediction
 
 from sase_hf.data.arguments import DataArguments
-from sase_hf.data.rows import read_rows
-from sase_hf.data.splits import Rows, encode_rows, load_rows
+from sase_hf.data.encoding import encode_rows
+from sase_hf.data.rows import Rows, load_rows
+from sase_hf.data.table import table
 from sase_hf.evaluation.calibration import expected_calibration_error
 from sase_hf.evaluation.metrics import load_metrics, metrics_function
 from sase_hf.evaluation.records import measured_record
@@ -155,7 +156,7 @@ class Comparison(Run):
         call([str(SCRIPTS / "train.py"), *self.flags(folder)], log)
         seconds = processor_seconds() - before
         model, tokenizer = load_checkpoint(str(folder))
-        rows = list(read_rows(str(folder / "predictions.jsonl")))
+        rows = list(table(folder / "predictions.jsonl"))
         scores = [row["scores"] for row in rows]
         answers = [row.get("answer_set", row["scores"]) for row in rows]  # few rows: all labels
         labels = [task.label_names[label] for label in task.splits["test"]["label"]]

@@ -16,7 +16,7 @@ from typing import Any
 
 from records import Record, write_rows
 
-from sase_hf.data.rows import read_rows, wrap_read_errors
+from sase_hf.data.table import table
 from sase_hf.utils.cli import errors_in_one_line, make_parser
 
 # The labels of each set for reviews of `yelp_hat`, 0 and 1, and for sentences of `sst_words`.
@@ -33,9 +33,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags = parser.parse_args(argv)
 
     def read(name: str) -> list[Record]:
-        path = str(flags.data / f"{name}.jsonl.gz")
-        with wrap_read_errors(path):
-            return list(read_rows(path))
+        return list(table(flags.data / f"{name}.jsonl.gz"))
 
     with errors_in_one_line(__file__):
         for marks, sets in (("sst_words", SENTENCES), ("yelp_hat", REVIEWS)):

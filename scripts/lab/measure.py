@@ -52,7 +52,7 @@ from explanations.dataset import (
 from explanations.faithfulness import MEASURES, measure_faithfulness
 from explanations.learned import LabelledTexts, load_labelled_texts, measure_learned, overlaps
 
-from sase_hf.data.arguments import RATIONALE, SPLITS
+from sase_hf.data.arguments import SPLITS
 from sase_hf.evaluation.records import measured_record, write_record
 from sase_hf.utils.cli import (
     add_text_column_names,
@@ -135,7 +135,6 @@ def build_parser() -> argparse.ArgumentParser:
             add("--plot", type=Path, help="file for the curves, .png or .svg")
     rated = "file with a word on each line, a tab and its rating; ranks words by its size"
     add("--word_list", type=Path, help=rated)
-    add("--rationale_column_name", default=RATIONALE, help="of marks (default: %(default)s)")
     return parser
 
 
@@ -209,8 +208,7 @@ def faithfulness(flags: argparse.Namespace) -> tuple[dict[str, Any], Iterator[st
 def agreement(flags: argparse.Namespace) -> tuple[dict[str, Any], Iterator[str], None]:
     """Measure the agreement of a checkpoint with people; return its record and a table."""
     ratings = read_word_list(flags.word_list) if flags.word_list is not None else None
-    marks: Any = {"with_marks": True, "rationale_column_name": flags.rationale_column_name}
-    dataset = load(flags.checkpoint, flags, **marks)
+    dataset = load(flags.checkpoint, flags, with_marks=True)
     record = scored_record(flags, dataset, partial(measure_agreement, ratings=ratings))
     return record, agreement_table(record), None
 

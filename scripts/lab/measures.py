@@ -16,7 +16,7 @@ from records import Record
 from torch import Tensor
 
 from sase_hf.data.batching import token_counts
-from sase_hf.data.splits import TRANSLATION, load_pairs
+from sase_hf.data.rows import TRANSLATION, load_pairs
 from sase_hf.evaluation.linear_part import logits_of
 from sase_hf.evaluation.metrics import load_metrics
 from sase_hf.tasks import LabelTask, TranslationTask
@@ -55,7 +55,7 @@ def measure_labels(words: Sequence[str], model: Path, word_list: Path | None) ->
     A model of characters has no `lift`, which needs a word list.
     """
     task = parse_arguments(LabelTask, words)
-    validation_only = replace(task.arguments.data, test_file=None, rationale_column_name="")
+    validation_only = replace(task.arguments.data, test_file=None)
     if validation_only.validation_file is not None:
         validation_only = replace(validation_only, train_file=None)  # spares tokenizing it
     trained = ModelArguments(model_name_or_path=str(model))

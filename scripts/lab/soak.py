@@ -35,7 +35,7 @@ from transformers import pipeline
 
 from sase_hf.commands import embed, train
 from sase_hf.commands.quickstart import CORPUS
-from sase_hf.data.rows import read_rows
+from sase_hf.data.table import table
 from sase_hf.evaluation.records import describe_environment, write_record
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_output
@@ -273,7 +273,7 @@ def soak(parts: Sequence[str], minutes: float, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         for split, size in (("train", 400), ("validation", 100)):
-            rows = itertools.islice(read_rows(str(CORPUS / f"reviews.{split}.jsonl.gz")), size)
+            rows = itertools.islice(table(CORPUS / f"reviews.{split}.jsonl.gz"), size)
             write_rows(folder / f"rows/reviews.{split}.jsonl", rows)
         training = partial(train_variant, "model", folder, folder / "model")
         if in_child(training, folder / "model.log"):

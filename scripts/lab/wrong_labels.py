@@ -22,8 +22,7 @@ from datasets import Dataset
 from records import RECORDS, replace_record, settings_sha
 from sklearn.metrics import average_precision_score
 
-from sase_hf.data.rows import read_rows, wrap_read_errors
-from sase_hf.data.sources import origin_of
+from sase_hf.data.table import origin_of, table
 from sase_hf.evaluation.doubtful_labels import judge, shares_of_usual
 from sase_hf.evaluation.records import measured_record
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
@@ -58,9 +57,7 @@ def measure(name: str, seed: int, flags: argparse.Namespace) -> dict[str, Any]:
     """Return the record of a set."""
     start = time.perf_counter()
     file = flags.data / f"{name}.train.jsonl.gz"
-    with wrap_read_errors(str(file)):
-        rows: Rows = [dict(row) for row in read_rows(str(file))]
-    wrong = flipped_rows(rows, flags.rows, seed)
+    wrong = flipped_rows(list(table(file)), flags.rows, seed)
     labels = np.unique([str(row["label"]) for row in wrong], return_inverse=True)[1]
     numbers, probabilities = judge(Dataset.from_list(wrong), labels)
     shares = shares_of_usual(probabilities, labels[numbers])

@@ -9,7 +9,7 @@ import pytest
 from rows import write_csv, write_jsonl
 
 from sase_hf.data.arguments import DataArguments
-from sase_hf.data.splits import Rows, load_rows
+from sase_hf.data.rows import Rows, load_rows
 
 REVIEWS = [
     {"review": "good food", "stars": "4"},
@@ -92,12 +92,6 @@ def test_marks_against_of_corrections_leave_words_out_of_training_rows(reviews: 
     assert rows.left_out == ("by", "staff")
     texts = rows.splits["train"]["text"][:]
     assert [text for text in texts if "staff" in text] == []
-
-
-def test_marks_of_corrections_are_ignored_with_those_of_rows(reviews: Path) -> None:
-    corrections = [{"text": "bad food", "label": "1", "rationale": [[0, 3]]}]
-    rows = load(reviews, corrections, rationale_column_name="")
-    assert "spans" not in rows.splits["train"].column_names
 
 
 def test_corrections_of_pairs_are_found_by_both_texts(tmp_path: Path) -> None:

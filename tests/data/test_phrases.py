@@ -13,7 +13,7 @@ from runs import TINY_MODEL, flags
 
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.marks import without_words, words_in
-from sase_hf.data.splits import load_rows
+from sase_hf.data.rows import load_rows
 from sase_hf.tasks import LabelTask
 from sase_hf.training.command_line import parse_arguments
 
@@ -165,11 +165,10 @@ def test_reason_stays_in_the_row_that_marks_it_and_its_mark_moves(tmp_path: Path
 
 
 def test_rows_without_marks_stay_as_they_are(tmp_path: Path) -> None:
-    """So they do where the column of marks is empty, or no flag lets it be read."""
+    """So they do where the column of marks is empty."""
     rows = labelled(TEXTS)
     assert train_texts([{**row, "rationale_against": None} for row in rows], tmp_path) == TEXTS
     marked = [with_mark(row, row["text"][:4]) for row in rows]
-    assert train_texts(marked, tmp_path, rationale_against_column_name="") == TEXTS
     assert train_texts(marked, tmp_path) != TEXTS
 
 

@@ -13,7 +13,8 @@ from runs import TINY_MODEL, flags, review_rows, run_tiny, train_tiny, write_spl
 from sase_hf import build_tokenizer
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.batching import RationaleCollator
-from sase_hf.data.splits import encode_rows, load_rows
+from sase_hf.data.encoding import encode_rows
+from sase_hf.data.rows import load_rows
 from sase_hf.tasks import LabelTask
 from sase_hf.training.command_line import parse_arguments
 
@@ -93,24 +94,14 @@ def test_marks_of_pairs_have_a_column_for_each_text(tmp_path: Path) -> None:
     ],
 )
 def test_load_rows_names_the_mark_that_is_none(cell: Any, wrong: str, tmp_path: Path) -> None:
-    path = write_jsonl(tmp_path / "rows.jsonl", [*ROWS[:3], {**ROWS[3], "rationale": cell}])
-    place = r"row 3 \(counted from 0\) of .+rows\.jsonl, column 'rationale': "
+    place = r"row 2 of the sheet .+rows\.csv, column "
     allowed = r"\[\[start, end\], \.\.\.\], whole numbers with 0 <= start < end <= 4, or an empty"
-    message = f"^{place}{wrong} is no mark on the text; allowed are {allowed}"
-    with pytest.raises(ValueError, match=message):
-        load_rows(DataArguments(train_file=str(path)))
-    assert load_rows(DataArguments(train_file=str(path), rationale_column_name="")).splits
-    write_jsonl(path, [*ROWS[:3], {**ROWS[3], "rationale_against": cell}])
-    with pytest.raises(ValueError, match=f"{wrong} .*--rationale_against_column_name ''$"):
-        load_rows(DataArguments(train_file=str(path)))
-
-
-def test_load_rows_needs_the_column_of_marks_that_a_flag_names(tmp_path: Path) -> None:
-    path = str(write_jsonl(tmp_path / "rows.jsonl", ROWS))
-    with pytest.raises(ValueError, match=r"has no column 'x'; .*Choose with --rationale_column_na"):
-        load_rows(DataArguments(train_file=path, rationale_column_name="x"))
-    task = load_rows(DataArguments(train_file=path, text_column_names=["text"]))
-    assert task.splits["train"]["spans"][1] == MARKS
+    for column in ("rationale", "rationale_against"):
+        row = {"text": "good", "label": "yes", column: json.dumps(cell)}
+        path = write_csv(tmp_path / "rows.csv", [row, {"text": "bad", "label": "no"}])
+        message = f"^{place}'{column}': {wrong} is no mark on the text; allowed are {allowed}"
+        with pytest.raises(ValueError, match=message):
+            load_rows(DataArguments(train_file=str(path)))
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -142,12 +133,12 @@ def test_run_learns_marks_and_evaluates_the_loss_without_them(
     """The cost falls, in other rows too. A coefficient of 0 gives the run that ignores marks."""
     caplog.set_level(logging.INFO, "sase_hf.training.run")
     options = {**write_marked(tmp_path), "do_eval": True, "do_predict": True, "logging_steps": 1}
+    (tmp_path / "plain").mkdir()
+    plain = write_splits(tmp_path / "plain")
     options |= {"num_train_epochs": 3, "learning_rate": 0.02, "report": True}
     runs = {
         str(changed): train_tiny(tmp_path / f"run{number}", **{**options, **changed})["metrics"]
-        for number, changed in enumerate(
-            ({"rationale_coef": 1.0}, {"rationale_coef": 0.0}, {"rationale_column_name": ""})
-        )
+        for number, changed in enumerate(({"rationale_coef": 1.0}, {"rationale_coef": 0.0}, plain))
     }
     marks, none, ignored = runs.values()
     assert "rationale: 16 of 48 training rows" in caplog.text
@@ -156,8 +147,8 @@ def test_run_learns_marks_and_evaluates_the_loss_without_them(
     for name in ("eval_loss", "train_loss"):
         assert none[name] == ignored[name]
     assert marks["train_loss"] > none["train_loss"]
-    again = {"model_name_or_path": tmp_path / "run0", "rationale_column_name": "", "do_eval": True}
-    again["validation_file"] = options["validation_file"]
+    again = {"model_name_or_path": tmp_path / "run0", "do_eval": True}
+    again["validation_file"] = plain["validation_file"]
     alone = run_tiny(tmp_path / "again", **again)["metrics"]
     assert marks["eval_loss"] == pytest.approx(alone["eval_loss"], abs=1e-5)
 
@@ -168,7 +159,7 @@ def test_task_weighs_a_marked_row_as_all_rows_for_it(tmp_path: Path) -> None:
 
 
 def test_run_refuses_marks_without_attention(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"--pooling is max, .*--rationale_column_name ''"):
+    with pytest.raises(ValueError, match=r"--pooling is max, .* column rationale "):
         train_tiny(tmp_path / "run", **write_marked(tmp_path), pooling="max")
 
 
@@ -182,22 +173,3 @@ def test_marks_against_are_read_beside_those_for_the_label(tmp_path: Path) -> No
     assert train["spans"][:2] == [[], [[2, 5]]]
     assert train["text"][:2] == ["dogs sleep.", "A man sings."]
     assert train["text_pair"][:2] == ["No dog is awake.", "sings."]
-    ignored = DataArguments(train_file=str(path), rationale_against_column_name="")
-    assert load_rows(ignored).splits["train"]["text"][0] == rows[0]["premise"]
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("rationale", "--rationale_against_column_name are both rationale; give one of them"),
-        ("x", r"has no column 'x'; .*Choose with --rationale_against_column_name"),
-        ("text", "--rationale_against_column_name is text, which holds texts or labels"),
-    ],
-)
-def test_load_rows_refuses_a_column_that_holds_no_marks_against(
-    name: str, message: str, tmp_path: Path
-) -> None:
-    path = str(write_jsonl(tmp_path / "rows.jsonl", ROWS))
-    asked = {"text_column_names": ["text"], "rationale_against_column_name": name}
-    with pytest.raises(ValueError, match=message):
-        load_rows(DataArguments(train_file=path, **asked))

@@ -7,7 +7,7 @@ import pytest
 from rows import write_jsonl
 
 from sase_hf.data.arguments import DataArguments, PairArguments
-from sase_hf.data.splits import load_pairs, load_rows
+from sase_hf.data.rows import load_pairs, load_rows
 
 TRAIN = [{"text": f"text number {index}", "label": "ab"[index % 2]} for index in range(10)]
 

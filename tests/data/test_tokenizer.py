@@ -12,7 +12,8 @@ from tokenizers import AddedToken
 from transformers import AutoTokenizer, BertTokenizer, RobertaTokenizer, TokenizersBackend
 
 from sase_hf import SelfAttentiveForRetrieval, build_tokenizer, build_translation_tokenizer
-from sase_hf.data.tokenizer import LenientTokenizer, built_settings, with_texts_apart
+from sase_hf.data.tokenizer import built_settings, with_texts_apart
+from sase_hf.models.lenient_tokenizer import LenientTokenizer
 
 TEXTS = ["The soup was good, the bread was not.", "I don't like the soup.", "Pad it [ unk ]!"]
 CURLY = "\N{RIGHT SINGLE QUOTATION MARK}"

@@ -91,11 +91,7 @@ def test_word_vectors_have_words_with_spaces_and_damaged_ones(path: Path) -> Non
         ("v", b"version https://git-lfs.github.com/spec/v1\n", "it is a pointer of Git LFS"),
         ("v", b"PK\x03\x04" + bytes(99), r"row 1, .* is not a word .* end in .gz or .bin"),
         ("v.gz", GLOVE, "not a gzipped file"),
-        (
-            "v.gz",
-            gzip.compress(GLOVE)[:-9],
-            "v.gz: cannot read word vectors: Compressed file ended",
-        ),
+        ("v.gz", gzip.compress(GLOVE, mtime=0)[:-9], "v.gz: cannot .*: Compressed file ended"),
     ],
 )
 def test_word_vectors_malformed_row_is_named(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from transformers import EvalPrediction
 
-from sase_hf.data.splits import TRANSLATION
+from sase_hf.data.rows import TRANSLATION
 from sase_hf.evaluation.metrics import (
     DEFAULT_METRICS,
     load_metrics,

@@ -12,7 +12,7 @@ from records import read_records
 from runs import QUIET, TINY_MODEL, flags, pair_rows, review_rows, write_rows
 from study_pages import Pages, by_recipe
 
-from sase_hf.data.rows import read_rows
+from sase_hf.data.table import table
 from sase_hf.tasks import LabelTask
 from sase_hf.training.command_line import parse_arguments
 
@@ -116,11 +116,11 @@ def test_others_are_the_rows_that_are_not_drawn_without_their_labels(
     run._draw_rows(20)
     flags = run.flags(tmp_path / "model")
     assert f"--unlabelled_file={run.file('others')}" in flags
-    drawn = list(read_rows(run.file("train")))
-    others = list(read_rows(run.file("others")))
+    drawn = list(table(run.file("train")))
+    others = list(table(run.file("others")))
     assert len(drawn) == 20
     texts = [row["text"] for row in [*drawn, *others]]
-    assert sorted(texts) == sorted(row["text"] for row in read_rows(f"{stem}.train.jsonl.gz"))
+    assert sorted(texts) == sorted(row["text"] for row in table(f"{stem}.train.jsonl.gz"))
     assert {tuple(row) for row in others} == {("text",)}
 
 

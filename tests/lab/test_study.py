@@ -21,7 +21,7 @@ from runner import complete, state_of
 from runs import QUIET, TINY_MODEL, write_splits
 from tiny_translation import SIZES
 
-from sase_hf.data.rows import read_rows
+from sase_hf.data.table import table
 from sase_hf.training.checkpoints import list_checkpoints, write_manifest
 
 RECIPE = {
@@ -117,7 +117,7 @@ def test_study_trains_and_measures_translators(
 def test_study_measures_explanations_on_files_with_marks(tmp_path: Path) -> None:
     files = write_splits(tmp_path)
     del files["test_file"]
-    row, *_ = read_rows(files["validation_file"])
+    row, *_ = table(files["validation_file"])
     stem, _, _ = Path(files["validation_file"]).name.partition(".")
     (tmp_path / "marks").mkdir()
     marked = {**row, "rationale": [[0, 1]]}
@@ -142,7 +142,7 @@ def test_study_measures_reasons_on_rows_without_the_decoy_and_with_it_flipped(
 ) -> None:
     files = write_splits(tmp_path)
     del files["test_file"]
-    rows = list(read_rows(files["validation_file"]))
+    rows = list(table(files["validation_file"]))
     marked = [{**row, "rationale": [[0, 1]]} for row in rows]
     write_jsonl(tmp_path / "sst2.clean.dev.jsonl", rows)
     write_jsonl(tmp_path / "sst2.flipped.dev.jsonl", rows[:1])

@@ -210,9 +210,12 @@ def test_embed_that_is_killed_leaves_no_output(checkpoint: str, tmp_path: Path) 
         (CORPUS, "body", r"no column of texts 'body'; choose one of 'id', 'text' with --text_col"),
         (CORPUS, "id", "no column of texts 'id'"),
         ([{"text": "a"}] * 1_001 + [{"text": "a", "id": 1}], "id", "no column of texts 'id'"),
-        ([{"text": "a", "n": 1}] * 1_001 + [{"text": "a", "n": "x"}], "text", "of one type"),
-        ([{"text": "a", "n": 1}, {"text": "a"}], "text", r"'n'; give each row the columns of the"),
-        ([], "text", "at least one example"),
+        (
+            [{"text": "a", "n": 1}, {"text": "a", "n": "x"}],
+            "text",
+            r"cannot read .*rows\.jsonl.*'x'",
+        ),
+        ([], "text", "no column of texts 'text'"),
     ],
 )
 def test_open_rows_refuses_rows_without_texts_and_columns_that_do_not_fit(
@@ -230,7 +233,7 @@ def test_embed_refuses_an_input_that_is_torn_or_has_embeddings(
     torn.write_bytes(torn.read_bytes()[:-9])
     embedded = write_jsonl(tmp_path / "rows.jsonl", [{"text": "a", "embedding": 1}])
     for given, message in (
-        (torn, r"cannot read '.*torn"),
+        (torn, r"cannot read .*torn"),
         (embedded, r"column 'embedding'; renam"),
     ):
         with pytest.raises(SystemExit, match=message):

@@ -31,8 +31,8 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_predict_prints_what_the_pipeline_finds(
     source: str, checkpoints: Path, capsys: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For lines of UTF-16 in a file, in a pipe, which can be read once, and as input."""
-    model, content = str(checkpoints / "classifier"), "\r\n".join(TEXTS).encode("utf-16")
+    """For lines behind a byte-order mark in a file, in a pipe, which is read once, and as input."""
+    model, content = str(checkpoints / "classifier"), "\r\n".join(TEXTS).encode("utf-8-sig")
     classify: Any = pipeline("text-classification", model=model)
     expected = [(found["label"], pytest.approx(found["score"])) for found in classify(TEXTS)]
     monkeypatch.chdir(tmp_path)
@@ -131,9 +131,9 @@ def test_predict_names_a_text_file_that_is_not_there(
         load_command("predict").main(["absent_model", file])
 
 
-def test_predict_says_how_to_convert_a_text_of_windows(checkpoints: Path, tmp_path: Path) -> None:
+def test_predict_names_a_file_that_is_not_utf_8(checkpoints: Path, tmp_path: Path) -> None:
     (tmp_path / "new.txt").write_bytes("Zoë".encode("cp1252"))
-    with pytest.raises(SystemExit, match=r"cannot read .*new\.txt.*: iconv .*/new-utf8\.txt"):
+    with pytest.raises(SystemExit, match=r"cannot read .*new\.txt.*save it as UTF-8"):
         load_command("predict").main([str(checkpoints / "classifier"), str(tmp_path / "new.txt")])
 
 

@@ -187,7 +187,7 @@ def test_visualize_writes_an_svg_of_one_text(checkpoints: Path, tmp_path: Path) 
         ("number", ["--file=ROWS"], "--select is 'confident', but .*/number predicts numbers; "),
         (
             "one",
-            ["--file=ROWS", "--select=wrong", "--label_column_name=x"],
+            ["--file=ROWS", "--select=wrong", "--label_column_name="],
             r"but .*/rows\.jsonl has rows without a label; give --label_column_name",
         ),
         # Side by side, "poor" of one model and "stars" of another look like a disagreement.

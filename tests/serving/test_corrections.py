@@ -1,7 +1,6 @@
 """What people correct in the page that holds a model, and the files that they open in it."""
 
 import gzip
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,16 @@ from shown import PAYLOADS
 from transformers import pipeline
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
-from sase_hf.data.arguments import RATIONALE, RATIONALE_AGAINST, DataArguments
-from sase_hf.data.rows import read_rows
-from sase_hf.data.splits import load_rows
+from sase_hf.data.arguments import DataArguments
+from sase_hf.data.rows import load_rows
+from sase_hf.data.table import table
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"  # one character for readers, five code points
+RATIONALE = "rationale"
+RATIONALE_AGAINST = "rationale_against"
 TEXTS = ("the soup was good", "the bread was good", "not the soup, but the bread", "soup")
 
 
@@ -741,16 +742,19 @@ SHEETS_WITH_QUOTES = {
 
 
 @pytest.mark.parametrize("are_text", SHEETS_WITH_QUOTES)
-def test_quotes_of_a_sheet_with_tabs_are_read_as_in_training(
+def test_quotes_of_a_sheet_with_tabs_are_text_where_they_would_join_rows(
     tmp_path: Path, page: Any, are_text: bool
 ) -> None:
-    """Where they would join rows, as in the files of GLUE, they are text, and the page says so."""
+    """As in the files of GLUE, and the page says so; else texts are those of training."""
     for content in SHEETS_WITH_QUOTES[are_text]:
-        for name in ("rows.tsv", "tabs.csv"):
-            path = tmp_path / name
-            path.write_bytes(content.encode())
-            open_file(page, path)
-            expected = [re.sub("\r\n?", "\n", row["text"]) for row in read_rows(str(path))]
+        path = tmp_path / "tabs.csv"
+        path.write_bytes(content.encode())
+        expected = [line.split("\t")[0] for line in content.splitlines()[1:]]
+        if not are_text:
+            expected = list(table(path)["text"])
+        (tmp_path / "rows.tsv").write_bytes(content.encode())
+        for name in ("tabs.csv", "rows.tsv"):
+            open_file(page, tmp_path / name)
             assert sorted(text for [text] in opened_texts(page)) == sorted(expected), content
             assert ("quotes of the file are read as text" in remarks(page)) == are_text
 

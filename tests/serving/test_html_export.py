@@ -29,7 +29,7 @@ from sase_hf import (
     build_translation_tokenizer,
 )
 from sase_hf.commands.quickstart import CORPUS
-from sase_hf.data.rows import read_rows
+from sase_hf.data.table import table
 from sase_hf.data.tokenizer import built_settings
 from sase_hf.models.checked_model import readable
 from sase_hf.models.pipeline_self_attentive import _with_whole_characters
@@ -169,7 +169,7 @@ def assert_close(found: list[Any], expected: list[Any], error: float) -> None:
 @pytest.mark.parametrize("fields", HEADS, ids=name_of)
 def test_page_answers_as_the_pipeline(tmp_path: Path, page: Any, fields: dict[str, Any]) -> None:
     """Labels, scores, weights, contributions and marks, on exact weights and on rounded ones."""
-    rows = read_rows(str(CORPUS / "reviews.test.jsonl.gz"))
+    rows = table(CORPUS / "reviews.test.jsonl.gz")
     texts: list[Any] = [row["text"] for row in islice(rows, 200 if fields is HEADS[0] else 20)]
     texts += [*made_strings(NUM_STRINGS // 3), "the good " * 40]
     checkpoint = save(tmp_path / "model", texts, **fields)

@@ -11,7 +11,8 @@ from rows import write_csv, write_jsonl
 
 from sase_hf import build_tokenizer
 from sase_hf.data.arguments import DataArguments
-from sase_hf.data.splits import encode_rows, load_rows
+from sase_hf.data.encoding import encode_rows
+from sase_hf.data.rows import load_rows
 from sase_hf.tasks.labels.doubtful import write_doubtful
 from sase_hf.utils.text import Table
 from sase_hf.visualization.page import tables_html
@@ -84,17 +85,6 @@ def test_doubtful_csv_counts_rows_as_the_file_does(tmp_path: Path) -> None:
     written_of(tmp_path, DataArguments(train_file=str(path), **options))
     [line] = lines_of(tmp_path)
     assert (line["row"], line["text"]) == ("33", rows[31]["text"])
-
-
-def test_doubtful_csv_names_the_file_of_several(tmp_path: Path) -> None:
-    rows = reviews()
-    rows[100]["label"] = "bad"
-    (tmp_path / "train").mkdir()
-    write_jsonl(tmp_path / "train" / "a.jsonl", rows[:60])
-    write_jsonl(tmp_path / "train" / "b.jsonl", rows[60:])
-    written_of(tmp_path, DataArguments(dataset_name=str(tmp_path)))
-    [line] = lines_of(tmp_path)
-    assert (line["file"], line["row"]) == ("b.jsonl", "40")
 
 
 def test_doubtful_row_that_a_correction_added_has_no_place(tmp_path: Path) -> None:

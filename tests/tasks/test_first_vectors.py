@@ -199,29 +199,26 @@ def test_unlabelled_texts_are_refused_for_pairs(tmp_path: Path) -> None:
         set_up(**files, unlabelled_file=more_texts(tmp_path))
 
 
-def test_unlabelled_texts_have_the_column_that_a_flag_names(
-    reviews: dict[str, str], tmp_path: Path
-) -> None:
-    path = more_texts(tmp_path)[1]
-    with pytest.raises(ValueError, match=r"other.jsonl has no column 'text'; it has 'review'"):
-        set_up(**reviews, unlabelled_file=path, text_column_names="text")
-
-
 @pytest.mark.parametrize(
-    ("rows", "message"),
+    ("rows", "columns", "message"),
     [
-        ([{"a": "x", "b": "y"}], "which column holds the texts"),
-        ([{"text": None}], "more.jsonl has no text in column 'text'"),
-        ([], "more.jsonl has no rows"),
+        ([{"a": "x", "b": "y"}], {}, "more.jsonl: .* 'a' .* 'b' .*--text_column_names a"),
+        ([{"text": None}], {}, "1 of 1 rows of .*more.jsonl"),
+        ([], {}, "more.jsonl has no rows"),
+        ([{"a": "x"}], {"text_column_names": "text"}, "more.jsonl has no column 'text'"),
     ],
-    ids=["unclear", "missing", "empty"],
+    ids=["unclear", "missing", "empty", "named"],
 )
 def test_unlabelled_rows_without_texts_are_refused(
-    rows: list[dict[str, Any]], message: str, reviews: dict[str, str], tmp_path: Path
+    rows: list[dict[str, Any]],
+    columns: dict[str, str],
+    message: str,
+    reviews: dict[str, str],
+    tmp_path: Path,
 ) -> None:
     path = write_rows(tmp_path / "more.jsonl", rows)
     with pytest.raises(ValueError, match=message):
-        set_up(**reviews, unlabelled_file=path)
+        set_up(**reviews, unlabelled_file=path, **columns)
 
 
 @pytest.mark.parametrize(
@@ -229,9 +226,9 @@ def test_unlabelled_rows_without_texts_are_refused(
     [
         # One empty row among thousands of scraped texts does not end a run.
         (
-            [{"text": "a"}, {"text": " "}, {"text": None}],
-            ["a"],
-            "left 2 rows without a text out of",
+            [{"text": "a"}, {"text": " "}, {"text": None}, {"text": "b"}],
+            ["a", "b"],
+            "2 of 4 rows of",
         ),
         (
             [{"film": "good"}, {"film": "bad"}],
@@ -254,29 +251,6 @@ def test_unlabelled_texts_are_read_and_what_was_done_is_said(
     assert unlabelled is not None
     assert unlabelled["text"][:] == texts
     assert said in caplog.text
-
-
-def test_unlabelled_file_without_a_header_is_doubted(
-    reviews: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "more.csv"
-    path.write_text("The room was small and dark\nThe cook was friendly and quick\n" * 3)
-    set_up(**reviews, unlabelled_file=path)
-    assert "like the values of a row" in caplog.text
-
-
-@pytest.mark.parametrize("flag", ["--train_file", "--unlabelled_file"])
-def test_file_of_unlabelled_texts_is_read_once(
-    flag: str, reviews: dict[str, str], tmp_path: Path
-) -> None:
-    """Texts that count twice would pass the number of tokens from which vectors help."""
-    path = reviews["train_file"]
-    files = [path]
-    if flag == "--unlabelled_file":
-        path = more_texts(tmp_path)[0]
-        files = [path, path]
-    with pytest.raises(ValueError, match=f"{path} is read by {flag}, too"):
-        set_up(**reviews, unlabelled_file=files)
 
 
 def test_few_unlabelled_texts_are_said_to_give_words_only(

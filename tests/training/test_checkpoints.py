@@ -1,11 +1,13 @@
-"""Manifests, and the search for a checkpoint to resume."""
+"""Manifests, the search for a checkpoint to resume, and the rows that one may know."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sase_hf.data.columns import ROWS_NAME
 from sase_hf.training.checkpoints import (
     MANIFEST_NAME,
     check_same_rows,
@@ -13,6 +15,7 @@ from sase_hf.training.checkpoints import (
     check_unused,
     checkpoint_to_resume,
     newest_complete_checkpoint,
+    warn_of_learned_rows,
     write_manifest,
 )
 
@@ -146,3 +149,32 @@ def test_torn_beginning_is_cleared_and_nothing_else(tmp_path: Path) -> None:
     check_unused(tmp_path)
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {"training_rows.json", "runs", ".draft.tmp", "config.json"}
+
+
+READ = {"file": "a.csv", "sha256": "1f", "rows": 90, "text_column_names": ("text",)}
+HELD_OUT = {"file": "a.csv", "split_off": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("before", "warning"),
+    [
+        (READ, ""),
+        ({**READ, "file": "renamed.csv"}, ""),
+        ({**READ, "settings": {"seed": 3}}, ""),
+        ({**READ, "sha256": "2e"}, "was trained on 90 rows of a.csv, which are not those of now"),
+        ({**READ, "rows": 100}, "was trained on 100 rows of a.csv"),
+        ({**READ, "corrections": [{"sha256": "3d"}]}, "was trained on 90 rows of a.csv"),
+        ({}, "does not say on which rows it was trained"),
+    ],
+    ids=str,
+)
+def test_warn_of_learned_rows_names_held_out_rows_that_a_checkpoint_may_know(
+    before: dict[str, Any], warning: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / ROWS_NAME).write_text(json.dumps(before), encoding="utf-8")
+    warn_of_learned_rows(str(tmp_path), READ, {"file": "b.csv"})  # a validation file
+    warn_of_learned_rows(None, READ, HELD_OUT)
+    assert caplog.text == ""
+    warn_of_learned_rows(str(tmp_path), READ, HELD_OUT)
+    assert warning in caplog.text
+    assert bool(warning) == bool(caplog.text)

@@ -1,5 +1,6 @@
 """Predictions beside the columns of their file."""
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,7 @@ import torch
 from rows import write_csv, write_jsonl
 
 from sase_hf.data.arguments import DataArguments
-from sase_hf.data.rows import read_rows
-from sase_hf.data.splits import load_rows
+from sase_hf.data.rows import load_rows
 from sase_hf.tasks.labels.predictions import predicted_labels
 from sase_hf.training.predictions import write_predictions
 
@@ -37,7 +37,8 @@ def write(path: Path) -> str:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    return [dict(row) for row in read_rows(str(path))]
+    with path.open(encoding="utf-8", newline="") as file:
+        return [*csv.DictReader(file)] if path.suffix == ".csv" else [*map(json.loads, file)]
 
 
 def add(file: Path, added: list[dict[str, Any]], folder: Path, **options: Any) -> Path:
@@ -84,17 +85,9 @@ def test_predictions_never_replace_a_column_of_the_file(tmp_path: Path) -> None:
     assert read(path) == [{"text": "a", "own": 0, "own_": 3, "own__": 1}]
 
 
-def test_predictions_of_the_first_rows_keep_quotes(tmp_path: Path) -> None:
-    texts = ['"Fine.', '"so"', 'she said "yes"', '"a" b', 'no"']
-    (tmp_path / "rows.tsv").write_text("".join(f"{t}\t7\n" for t in ["text", *texts]))
-    path = add(tmp_path / "rows.tsv", [{"score": 1}] * 4, tmp_path / "out", max_predict_samples=4)
-    assert [row["text"] for row in read(path)] == texts[:4]
-
-
-def test_predictions_keep_half_characters(tmp_path: Path) -> None:
-    """In a column that is not read; others stay readable."""
-    rows = '{"text": "Zoë", "note": "\\ud83d"}\n{"text": "Zoë", "note": ""}\n'
-    (tmp_path / "rows.jsonl").write_text(rows, encoding="utf-8")
-    path = add(tmp_path / "rows.jsonl", [{"a": 1}] * 2, tmp_path / "out")
-    assert [row["note"] for row in read(path)] == ["\ud83d", ""]
-    assert "Zoë" in path.read_text(encoding="utf-8").splitlines()[1]
+def test_predictions_keep_the_columns_of_the_rows_that_are_read(tmp_path: Path) -> None:
+    """Where a row has no text, and where only the first rows are predicted."""
+    rows = [*ROWS[:1], {**ROWS[0], "text": ""}, *ROWS[1:], *ROWS]
+    path = write_csv(tmp_path / "rows.csv", rows)
+    written = add(path, [{"score": 1}] * 2, tmp_path / "out", max_predict_samples=2)
+    assert [row["id"] for row in read(written)] == ["7", "8"]

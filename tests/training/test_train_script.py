@@ -38,7 +38,7 @@ from sase_hf.tasks.labels.calibration import calibrate
 from sase_hf.tasks.labels.report_page import write_report
 from sase_hf.training.checkpoints import list_checkpoints, why_incomplete
 from sase_hf.training.trainer import SelfAttentiveTrainer
-from sase_hf.utils.process import trains_lstm_in_bfloat16
+from sase_hf.utils.precision import trains_lstm_in_bfloat16
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "train.py"
 main = script_main("train")
@@ -350,13 +350,14 @@ def test_predictions_are_written_into_no_folder_of_a_model(
         main(flags(**QUIET, model_name_or_path="runs/other", test_file="runs.csv"))
 
 
-def test_predictions_read_no_labels_that_the_model_does_not_know(
-    trained: Path, tmp_path: Path
-) -> None:
-    """A column of another subject has a usual name; no flag names it."""
+def test_predictions_read_no_labels_if_the_flag_is_empty(trained: Path, tmp_path: Path) -> None:
+    """A column of another subject has a usual name, which an error says."""
     (tmp_path / "new.csv").write_text("text;category\nthe meal was cold;x1\n")
     files = {"test_file": tmp_path / "new.csv", "output_dir": tmp_path / "out"}
-    main(flags(**QUIET, model_name_or_path=trained, **files))
+    words = flags(**QUIET, model_name_or_path=trained, **files)
+    with pytest.raises(SystemExit, match=r"new\.csv, column 'category': .*--label_column_name ''"):
+        main(words)
+    main([*words, "--label_column_name="])
     header = (tmp_path / "out" / "predictions.csv").read_text().splitlines()[0]
     scores = "scores_fine,scores_great,scores_poor"
     assert header == f"text,category,predicted_label,confidence,{scores}"

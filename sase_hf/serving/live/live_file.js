@@ -151,9 +151,9 @@ function separatorOf([header, second = ""], usual) {
   return inHeader(usual) ? usual : most(marks);
 }
 
-/* Return whether the quotes of a TSV file are text, as `_line_of_text_quotes` of data/rows.py finds:
-   to read them as quotes would join lines that are rows of their own, or fails. A cell in quotes with
-   a doubled one before that shows that quotes enclose cells. */
+/* Return whether the quotes of a TSV file, which training refuses then, are text: to read them as
+   quotes would join lines that are rows of their own, or fails. A cell in quotes with a doubled one
+   before that shows that quotes enclose cells. */
 function areQuotesText(text) {
   if (!text.includes('"')) return false;
   const lines = text.split(LINE_END);

@@ -7,8 +7,8 @@ from typing import Any
 
 from ...data.labels import NUMBER
 from ...data.marks import ORIGINAL
-from ...data.sources import PLACE_COLUMNS
-from ...data.splits import Rows
+from ...data.rows import Rows
+from ...data.table import PLACE
 from ...evaluation.baselines import labels_of
 from ...evaluation.doubtful_labels import Doubt, doubtful_rows
 from ...training.predictions import write_csv
@@ -32,10 +32,10 @@ def write_doubtful(folder: Path, setup: TrainingSetup) -> Table | None:
     """Write the training rows with doubtful labels to `doubtful.csv`, the most doubtful first.
 
     The file has at most `MAX_ROWS` rows, and `MAX_SHARE` of all (`evaluation.doubtful_labels`). Its
-    columns: `row`, the number in the training file, as a spreadsheet counts the rows of CSV files
-    and from 0 for others; `file`, if there are several; both are empty in a row that a correction
-    added; the `text`, cut after `MAX_CHARACTERS`; `label`; `suggested_label`; its `probability` and
-    the `label_probability`; and `why`, the words that speak most for the suggestion and against the
+    columns: `row`, the number in the training file, as a spreadsheet counts the rows of a sheet
+    without empty lines, and from 0 for others, empty in a row that a correction added; the `text`,
+    cut after `MAX_CHARACTERS`; `label`; `suggested_label`; its `probability` and the
+    `label_probability`; and `why`, the words that speak most for the suggestion and against the
     label. A cell that a spreadsheet would compute begins with an apostrophe.
 
     Returns a table of the first rows for the page; None, and no file, if no label is doubtful, or
@@ -61,7 +61,7 @@ def write_doubtful(folder: Path, setup: TrainingSetup) -> Table | None:
 def _cells_of(row: Row, doubt: Doubt, rows: Rows) -> Row:
     """Return the row of the file for a doubt."""
     return {
-        **{name: row[name] for name in reversed(PLACE_COLUMNS) if name in row},
+        PLACE: row[PLACE],
         "text": shortened(row.get(ORIGINAL) or row["text"], MAX_CHARACTERS),
         "label": label_text(rows.labels.decode(row["label"])),
         "suggested_label": label_text(rows.labels.decode(doubt.suggested)),
@@ -84,9 +84,8 @@ def _table_of(rows: Sequence[Row]) -> Table:
     title = f"Doubtful labels of training rows: the first {len(shown)} of {len(rows):,}"
     lines = []
     for row in shown:
-        parts = [row.get(name) for name in ("file", "row")]
-        place = " ".join(str(part) for part in parts if part is not None)
         cells = [shortened(row["text"], 160), row["label"], row["suggested_label"]]
+        place = "" if row[PLACE] is None else str(row[PLACE])
         lines.append([place, *map(one_line, cells), f"{row['probability']:.2f}", row["why"]])
     heads = ["row", "text", "label", "suggested", "probability", "why"]
     return Table(f"{title} in {DOUBTFUL_NAME}", heads, lines)

@@ -27,8 +27,8 @@ from torch import Tensor
 from transformers import PreTrainedConfig, TokenizersBackend
 
 from ...data.labels import class_name
-from ...data.sources import TEXT_COLUMNS
-from ...data.splits import Rows
+from ...data.rows import Rows
+from ...data.table import TEXT_COLUMNS
 from ...evaluation.metrics import METRICS
 from ...evaluation.records import results_of
 from ...hub import Push, push, write_model_card

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 from datasets import ClassLabel, Dataset, DatasetDict, List
 
+from ...data.columns import joined_columns
 from ...data.labels import class_name
-from ...data.sources import TEXT_COLUMNS
+from ...data.rows import Source
+from ...data.table import TEXT_COLUMNS, table, usual_splits
 from ...utils.errors import refusal
-from ...utils.text import text_fault
 
 LABEL = "label"  # the column of labels that are given beside the texts
 WAYS_TO_GIVE_TEXTS = "give a list of texts, or of pairs (text, text_pair)"
@@ -57,7 +57,10 @@ def rows_to_fit(texts: Any, labels: Any = None, validation: Any = None) -> FitRo
     """
     given: dict[str, Any] = {"train": texts if labels is None else (texts, labels)}
     if labels is None and isinstance(texts, DatasetDict):
-        given = {name: texts[name] for name in ("train", "validation") if name in texts}
+        splits = usual_splits("the rows", texts)
+        given = {name: texts[own_name] for name, own_name in splits.items() if name != "test"}
+        if "train" not in given:
+            raise refusal(f"the splits are {', '.join(texts)}", "name the rows to learn 'train'")
     if validation is not None:
         given["validation"] = validation
     if all(isinstance(rows, str | os.PathLike) for rows in given.values()):
@@ -94,15 +97,7 @@ def _dataset_of(rows: Any) -> Dataset:
             f"the rows are {rows!r:.80}",
             "give texts and labels, a Dataset or a DataFrame that holds both, or only files",
         )
-    try:
-        return Dataset.from_pandas(rows.rename(columns=str), preserve_index=False)
-    except UnicodeEncodeError as reason:
-        raise ValueError(f"a text cannot be read: {text_fault(reason.object)}") from None
-    except (pa.ArrowException, ValueError, TypeError, OverflowError) as reason:
-        raise refusal(
-            f"the rows cannot be read: {reason}",
-            "give each column another name and values of one type: texts, numbers, lists of them",
-        ) from reason
+    return table(rows.rename(columns=str))
 
 
 def rows_to_read(texts: Any, names: Sequence[str]) -> list[list[str]]:
@@ -111,15 +106,16 @@ def rows_to_read(texts: Any, names: Sequence[str]) -> list[list[str]]:
     Of a table these columns are read, or all if it has other ones. ValueError: a row is neither a
     text nor a pair, or of both the one that the model does not read.
     """
-    table = _text_frame(texts)
-    if isinstance(texts, Dataset | pd.DataFrame) and {*names} <= {*table.columns}:
-        table = table[list(names)]
-    if len(table) and len(table.columns) != len(names):
+    frame = _text_frame(texts)
+    columns = [part for name in names for part in joined_columns(name, frame.columns)]
+    if isinstance(texts, Dataset | pd.DataFrame) and {*columns} <= {*frame.columns}:
+        frame = Source("test", "the texts", table(texts), {}).texts(names).to_pandas()
+    if len(frame) and len(frame.columns) != len(names):
         raise refusal(
-            f"the model reads {len(names)} text(s) a row, here are {len(table.columns)}",
+            f"the model reads {len(names)} text(s) a row, here are {len(frame.columns)}",
             "give single texts, or pairs, as in training",
         )
-    rows = table.to_numpy().tolist()
+    rows = frame.to_numpy().tolist()
     for number, row in enumerate(rows):
         if not all(isinstance(text, str) for text in row):
             what = f"row {number} (counted from 0) is {row!r:.80}"

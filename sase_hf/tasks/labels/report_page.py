@@ -12,7 +12,7 @@ from transformers import EvalPrediction, Pipeline, pipeline
 from transformers.trainer_utils import PredictionOutput
 
 from ...data.columns import AGAINST_COLUMNS, SPAN_COLUMNS
-from ...data.sources import TEXT_COLUMNS, present
+from ...data.table import TEXT_COLUMNS, present
 from ...models import FAMILIES
 from ...training.task import Predictions, TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer

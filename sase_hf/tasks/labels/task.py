@@ -13,17 +13,16 @@ import torch
 from datasets import Dataset
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from ...data.arguments import DataArguments
+from ...data.arguments import DataArguments, flag
 from ...data.batching import RationaleCollator
 from ...data.labels import label_doubts
 from ...data.marks import count_marked
-from ...data.sources import Origin
-from ...data.splits import Rows, load_rows
+from ...data.rows import Rows, load_rows
+from ...data.table import Origin
 from ...evaluation.linear_part import has_linear_part
 from ...evaluation.metrics import load_metrics, metrics_function
 from ...models import FAMILIES, RETRIEVAL
 from ...models.answers import answers_of
-from ...models.checked_config import flag
 from ...models.linear_self_attentive import NUM_PAIRS, NUM_PARTS_OF_PAIR
 from ...training.arguments import OWN_VECTORS, EncoderArguments, RunArguments, with_config_flags
 from ...training.task import ModelAndTokenizer, Predictions, TrainingSetup
@@ -244,15 +243,13 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
             raise refusal(
                 f"--pooling is {setup.model.config.pooling}, which has no attention to learn from "
                 "marks",
-                "choose --pooling self_attention, or give --rationale_column_name ''",
+                "choose --pooling self_attention, or take the column rationale out",
             )
 
     def what_is_read(self, rows: Rows) -> dict[str, Any]:
-        """Return also the names of the columns of marks, and the files of further rows."""
+        """Return also the files of further rows."""
         return {
             **super().what_is_read(rows),
-            "rationale_column_name": self.arguments.data.rationale_column_name,
-            "rationale_against_column_name": self.arguments.data.rationale_against_column_name,
             "unlabelled": _origins(rows, "unlabelled"),
             "corrections": _origins(rows, "corrections"),
         }

@@ -14,7 +14,6 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import TokenizersBackend
 
-from sase_hf.data.rows import text_lines, wrap_read_errors
 from sase_hf.utils.errors import refusal
 from sase_hf.utils.files import FilePath
 
@@ -99,9 +98,9 @@ def read_word_list(file: FilePath) -> dict[str, float]:
     A word without a rating has 1. The first line may be a header.
     """
     words: dict[str, float] = {}
-    with wrap_read_errors(str(file), endings=("",)):
-        for number, line in enumerate(text_lines(str(file)), start=1):
-            word, _, columns = line.strip("\r\n").partition("\t")
+    with open(file, encoding="utf-8-sig") as lines:
+        for number, line in enumerate(lines, start=1):
+            word, _, columns = line.rstrip("\n").partition("\t")
             rating = _rating_of(columns.partition("\t")[0], number)
             word = word.strip()
             if word:

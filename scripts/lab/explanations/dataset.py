@@ -11,8 +11,7 @@ from transformers import DataCollatorWithPadding, PreTrainedModel, TokenizersBac
 from transformers.utils import logging
 
 from sase_hf.data.batching import longest_first
-from sase_hf.data.rows_for_model import rows_for_model
-from sase_hf.data.splits import encode_rows
+from sase_hf.data.encoding import encode_rows, rows_for_model
 from sase_hf.utils.loading import load_checkpoint
 
 Batch = dict[str, Tensor]

@@ -26,7 +26,7 @@ from transformers import Pipeline
 from transformers.utils import logging
 
 from sase_hf.data.batching import batches_by_length
-from sase_hf.data.rows_for_model import rows_for_model
+from sase_hf.data.encoding import rows_for_model
 from sase_hf.models.answers import answers_of
 from sase_hf.utils.errors import refusal
 from sase_hf.utils.loading import load_pipeline

@@ -1,0 +1,57 @@
+"""Files of a training are looked at before torch is imported."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sase_hf.commands.checked_files import check_files
+from sase_hf.data.arguments import DataArguments, PairArguments
+
+LOOK = """
+import sys
+from sase_hf.commands.checked_files import check_files
+from sase_hf.data.arguments import DataArguments
+try:
+    check_files("train.py", ["--train_file", sys.argv[1]], DataArguments)
+finally:
+    print("torch" in sys.modules, "transformers" in sys.modules)
+"""
+
+
+@pytest.mark.slow
+def test_check_files_names_a_fault_before_torch_is_imported(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("text,label\na,b,c\n")
+    words = [sys.executable, "-c", LOOK, str(path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["False", "False"]
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert "rows.csv" in done.stderr
+
+
+def test_check_files_names_the_faults_of_all_files(tmp_path: Path) -> None:
+    files = [tmp_path / "train.csv", tmp_path / "dev.csv"]
+    for file in files:
+        file.write_text("text,label\na,b,c\n")
+    words = ["--train_file", str(files[0]), "--validation_file", str(files[1])]
+    with pytest.raises(SystemExit, match=r"train\.csv.*dev\.csv"):
+        check_files("train.py", words, DataArguments)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (DataArguments, ["--train_file", "rows.csv", "--learning_rate", "x"]),
+        (DataArguments, ["recipe.yaml"]),
+        (PairArguments, ["--train_file", "rows.csv", "--text_column_names", "text,label"]),
+    ],
+)
+def test_check_files_leaves_what_it_does_not_know_to_the_run(
+    kind: type, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rows.csv").write_text("text,label\na,x\nb,y\n")
+    check_files("train.py", words, kind)
