@@ -15,7 +15,7 @@ from datasets import Dataset
 from ..utils.errors import refusal
 from ..utils.text import one_line
 from .arguments import DataArguments, SourceArguments, columns_in
-from .table import usual_form
+from .table import holds_texts, usual_form
 
 logger = logging.getLogger(__name__)
 
@@ -123,12 +123,7 @@ def find_columns(
     asked = getattr(arguments, "label_column_name", None)
     labels = tuple(columns_in(asked, names)) if asked else ()
     by_flag = _own_names([*_parts(texts, names), *labels], names)
-    for name in by_flag:
-        if labelled and name not in names:
-            listed = ", ".join(map(repr, names))
-            raise refusal(f"{title} has no column {name!r}", f"it has {listed}; name another")
-    if len({*by_flag}) < len(by_flag):
-        raise refusal(f"{title}: the flags name a column twice, {by_flag}", "name each once")
+    _check_flags(title, by_flag, names, labelled)
     if not isinstance(arguments, DataArguments):
         return Columns(texts or find_texts(title, rows, 2 if labelled else 1, 2), ())
     sample = _sample(rows, [name for name in names if usual_form(name) not in MARKS.values()])
@@ -149,6 +144,16 @@ def find_columns(
         raise _unclear(title, sample, texts or by_length or names, labels or by_length[::-1])
     _doubt_names(title, rows, (*texts, *labels))
     return Columns(texts, labels)
+
+
+def _check_flags(title: str, asked: Sequence[str], names: Sequence[str], labelled: bool) -> None:
+    """Raise ValueError for a column that flags name twice, or that a labelled source lacks."""
+    for name in asked:
+        if labelled and name not in names:
+            listed = ", ".join(map(repr, names))
+            raise refusal(f"{title} has no column {name!r}", f"it has {listed}; name another")
+    if len({*asked}) < len(asked):
+        raise refusal(f"{title}: the flags name a column twice, {asked}", "name each once")
 
 
 def find_texts(title: str, rows: Dataset, least: int, most: int) -> tuple[str, ...]:
@@ -254,15 +259,9 @@ def _listed(sample: Mapping[str, list[Any]]) -> str:
 def _doubt_names(title: str, rows: Dataset, names: Sequence[str]) -> None:
     """Warn where the name of a column is also one of its cells: a row in the line of names."""
     for name in names:
-        if name not in rows.column_names or not _is_text(rows.data[name].type):
-            continue
-        if pa.compute.index(rows.data[name], name).as_py() >= 0:
+        if holds_texts(rows, name) and pa.compute.index(rows.data[name], name).as_py() >= 0:
             note = f"{title}: the column {name!r} holds its own name as a cell"
             logger.warning(one_line(f"{note}; a line of names stands twice, or is a row"))
-
-
-def _is_text(of_arrow: pa.DataType) -> bool:
-    return pa.types.is_string(of_arrow) or pa.types.is_large_string(of_arrow)
 
 
 # ---- the columns of a training -------------------------------------------------------------------

@@ -91,7 +91,7 @@ class LabelColumn:
         too few of them, and for `label_names` in another order than the columns of labels.
         """
         names = tuple(label_names or class_names or ())
-        values = given_labels(cells, names)
+        values = [cell for cell in cells if not is_unlabelled(cell, names)]
         are_columns = bool(values) and isinstance(values[0], tuple)
         if are_columns and names != tuple(class_names or ()):
             raise refusal(
@@ -193,11 +193,6 @@ def is_unlabelled(value: object, names: Sequence[str] = ()) -> bool:
     return value is None or (text in ("", "-", "nan") and text not in names)
 
 
-def given_labels(values: Iterable[object], names: Sequence[str] = ()) -> list[object]:
-    """Return the values that are not missing."""
-    return [value for value in values if not is_unlabelled(value, names)]
-
-
 def class_name(value: object) -> str:
     """Return the name of a label, without blanks around it; ValueError if it cannot be one."""
     if not isinstance(value, str | int | float | date | timedelta):
@@ -210,11 +205,6 @@ def class_name(value: object) -> str:
 def is_number(value: object) -> bool:
     """Return whether a value is a number or a text that spells one; a truth value is neither."""
     return NUMBER.fullmatch(str(value).strip()) is not None
-
-
-def truth_of(value: object) -> bool | None:
-    """Return the truth that a cell of 0 or 1 holds; None if it holds neither."""
-    return {"0": False, "0.0": False, "1": True, "1.0": True}.get(str(value).strip())
 
 
 def _labels_in(cell: object, separator: str | None) -> list[Any]:

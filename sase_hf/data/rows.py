@@ -51,6 +51,7 @@ from .table import (
     Origin,
     commit_of,
     first_number,
+    holds_texts,
     load_splits,
     numbered,
     origin_of,
@@ -110,7 +111,7 @@ class Rows:
 
     @property
     def kind(self) -> str:
-        """One of `labels.PROBLEM_TYPES`, or what pairs without labels are for."""
+        """The `problem_type` of transformers, or what pairs without labels are for."""
         return self.labels.kind
 
     @property
@@ -221,7 +222,7 @@ class Source:
 def _check_texts(rows: Dataset, name: str, title: str) -> None:
     """Raise ValueError if a column holds something else than texts, or nothing."""
     kind = rows.data.schema.field(name).type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
+    if not (holds_texts(rows, name) or pa.types.is_null(kind)):
         raise refusal(
             f"column {name!r} of {title} holds values of type {kind}", "texts are wanted there"
         )

@@ -375,6 +375,11 @@ def present(names: Sequence[str], rows: Dataset) -> list[str]:
     return [name for name in names if name in rows.column_names]
 
 
+def holds_texts(rows: Dataset, name: str) -> bool:
+    """Return whether a dataset has a column of this name, and it holds texts."""
+    return getattr(rows.features.get(name), "dtype", None) in ("string", "large_string")
+
+
 def with_column(rows: Dataset, name: str, values: Sequence[Any], feature: Any = None) -> Dataset:
     """Return rows with one more column, whose type is the `feature`, or that of the values."""
     # The fingerprint is random, because hashing all values takes long.

@@ -25,7 +25,7 @@ from ..models.lenient_tokenizer import (
     LenientTokenizer,
 )
 from ..utils.errors import refusal
-from ..utils.text import text_fault
+from ..utils.text import UNSPACED, text_fault
 
 Level = Literal["word", "subword", "character"]
 
@@ -35,18 +35,16 @@ NUM_PIECES = 8_000
 # Korean reviews it learnt six points less. So fewer texts have fewer and shorter pieces.
 MIN_MERGED = 20
 
-# Scripts without spaces between words: their characters are cut apart.
-_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}ーｰ\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 # The class of the characters of a word: letters, the marks on them, digits. && is an intersection.
-_OF_WORDS = rf"\p{{L}}\p{{M}}\p{{N}}&&[^{_UNSPACED}]"
+_OF_WORDS = rf"\p{{L}}\p{{M}}\p{{N}}&&[^{UNSPACED}]"
 # A token that is no word: an English contraction as the Penn Treebank cuts it, or any other
-# character, with its marks if of `_UNSPACED`. Nothing backtracks: time grows only with the length.
-_APART = rf"(?i:n't|'(?:s|m|d|ll|re|ve))(?![{_OF_WORDS}])|[{_UNSPACED}]\p{{M}}*|[^{_OF_WORDS}]"
+# character, with its marks if of `UNSPACED`. Nothing backtracks: time grows only with the length.
+_APART = rf"(?i:n't|'(?:s|m|d|ll|re|ve))(?![{_OF_WORDS}])|[{UNSPACED}]\p{{M}}*|[^{_OF_WORDS}]"
 # A piece of a text to translate, with a mark for the space before: a short elision ("l'"), the end
 # of a contraction, a word, or a token that is no word.
 _PIECE = (
     rf"▁?[{_OF_WORDS}]{{1,2}}'(?=\p{{L}})|'(?i:s|m|d|t|ll|re|ve)(?![{_OF_WORDS}])"
-    rf"|▁?[{_UNSPACED}]\p{{M}}*|▁?[{_OF_WORDS}]+|▁?[^▁{_OF_WORDS}]|▁"
+    rf"|▁?[{UNSPACED}]\p{{M}}*|▁?[{_OF_WORDS}]+|▁?[^▁{_OF_WORDS}]|▁"
 )
 
 
@@ -151,7 +149,7 @@ def built_settings(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any] | None:
     if not (tokenizer.is_fast and tokenizer.split_special_tokens):
         return None
     rules, merges = _rules_and_merges(tokenizer)
-    unspaced = _UNSPACED.replace("p{", "p{Script=")
+    unspaced = UNSPACED.replace("p{", "p{Script=")
     for lowercase, level in product((True, False), get_args(Level)):
         built = build_tokenizer(["a"], lowercase=lowercase, level=level)
         if rules == _rules_and_merges(built)[0]:

@@ -12,7 +12,7 @@ from torch.nn.functional import normalize as of_length_1
 from torch.nn.utils.rnn import pad_sequence
 
 from ..data.batching import batches_by_length
-from ..data.table import place_of, table
+from ..data.table import holds_texts, place_of, table
 from ..models.checked_model import readable
 from ..utils.errors import refusal
 from ..utils.loading import load_encoder
@@ -97,8 +97,7 @@ def open_rows(file: str, text_column_names: str) -> Dataset:
     Raises ValueError if a row has no text, or another kind of value; an empty text is one.
     """
     rows = table(file)
-    kind = getattr(rows.features.get(text_column_names), "dtype", None)
-    if kind not in ("string", "large_string"):
+    if not holds_texts(rows, text_column_names):
         raise refusal(
             f"{file} has no column of texts {text_column_names!r}",
             f"choose one of {', '.join(map(repr, rows.column_names))} with --text_column_names",
