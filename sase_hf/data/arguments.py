@@ -1,6 +1,5 @@
 """The rows that a task reads, as dataclasses; their fields are flags of the scripts."""
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -54,32 +53,9 @@ class SourceArguments:
             allowed = "it must be at least 0 and below 1"
             raise ValueError(f"--validation_fraction is {fraction}; {allowed}")
 
-    def asked_text_columns(self, columns: Collection[str]) -> tuple[str, ...]:
-        """Return those of some columns that `text_column_names` names, none where it is None.
-
-        As in transformers' own scripts, commas part the names, and + joins columns into one text.
-        ValueError for another number of columns than the task reads.
-        """
-        if self.text_column_names is None:
-            return ()
-        names: list[str] = []
-        for word in self.text_column_names:
-            names += columns_in(word, columns)
-        distinct = len(set(names))
-        if distinct not in self.numbers_of_texts or distinct < len(names):
-            one = "one column, or " if 1 in self.numbers_of_texts else ""
-            allowed = f"it must name {one}two different columns for pairs, such as en,fr"
-            raise ValueError(f"--text_column_names is {names}; {allowed}")
-        return tuple(names)
-
     def file_of(self, split: str) -> str | None:
         """Return the file of a split; None also for test rows of a task that predicts none."""
         return getattr(self, f"{split}_file", None)
-
-
-def columns_in(word: str, columns: Collection[str]) -> list[str]:
-    """Return the columns that a word of a flag names: one, or several with commas between them."""
-    return [word] if word in columns else [name.strip() for name in word.split(",")]
 
 
 @dataclass

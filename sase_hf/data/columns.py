@@ -4,17 +4,19 @@ import json
 import logging
 import reprlib
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import pyarrow as pa
+import pyarrow.compute as pc
 from datasets import Dataset
 
 from ..utils.errors import refusal
 from ..utils.text import one_line
-from .arguments import DataArguments, SourceArguments, columns_in
+from .arguments import DataArguments, SourceArguments
 from .table import holds_texts, usual_form
 
 logger = logging.getLogger(__name__)
@@ -23,68 +25,47 @@ FLAGS = "--text_column_names and --label_column_name"
 ROWS_NAME = "training_rows.json"  # in the folder of a run: where its training rows come from
 SAMPLE = 1000  # rows whose lengths tell a text from a label
 
-PAIRS = (
-    ("premise", "hypothesis"),
-    ("sentence1", "sentence2"),
-    ("sentence_1", "sentence_2"),
-    ("sentence_a", "sentence_b"),
-    ("question1", "question2"),
-    ("question", "answer"),
-    ("query", "document"),
-    ("text1", "text2"),
-    ("text_1", "text_2"),
-    ("text_a", "text_b"),
-    ("text", "text_pair"),
-)
+PAIRS = [
+    pair.split()
+    for pair in (
+        "premise hypothesis",
+        "sentence1 sentence2",
+        "sentence_1 sentence_2",
+        "sentence_a sentence_b",
+        "question1 question2",
+        "question answer",
+        "query document",
+        "text1 text2",
+        "text_1 text_2",
+        "text_a text_b",
+        "text text_pair",
+    )
+]
 # Groups of usual names. A later group counts only if no column has a name of an earlier group. One
 # column of a group is taken; if two fit, the user chooses.
-TEXTS = (
-    ("text", "texts", "texte", "texto", "文本", "텍스트", "テキスト"),
-    (
-        *("sentence", "review", "content", "comment", "body", "message", "tweet", "document"),
-        *("question", "utterance", "post", "article", "review_text", "review_body", "reviewtext"),
-        *("comment_text", "tweet_text", "full_text"),
-        *("satz", "kommentar", "rezension", "nachricht", "inhalt", "beitrag"),
-        *("phrase", "commentaire", "avis", "contenu", "frase", "comentario", "reseña", "mensaje"),
-        *(
-            "评论",
-            "内容",
-            "句子",
-            "正文",
-            "리뷰",
-            "문장",
-            "댓글",
-            "내용",
-            "レビュー",
-            "本文",
-            "文章",
-        ),
-    ),
-    ("description", "summary", "beschreibung", "descripción"),
-    ("title", "headline", "subject", "titel", "titre", "título"),
-)
-LABELS = (
-    ("label", "labels", "etikett", "étiquette", "etiqueta", "标签", "라벨", "레이블", "ラベル"),
-    (
-        *("class", "category", "target", "sentiment", "stars", "rating", "score", "emotion"),
-        *("emotions", "intent", "topic", "gold_label", "star_rating", "polarity"),
-        *("klasse", "kategorie", "bewertung", "sterne", "stimmung", "thema"),
-        *("classe", "catégorie", "étoiles", "clase", "categoría", "calificación", "tema"),
-        *(
-            "类别",
-            "分类",
-            "情感",
-            "评分",
-            "분류",
-            "감정",
-            "평점",
-            "カテゴリ",
-            "分類",
-            "感情",
-            "評価",
-        ),
-    ),
-)
+TEXTS = [
+    group.split()
+    for group in (
+        "text texts texte texto 文本 텍스트 テキスト",
+        "sentence review content comment body message tweet document question utterance post "
+        "article review_text review_body reviewtext comment_text tweet_text full_text "
+        "satz kommentar rezension nachricht inhalt beitrag phrase commentaire avis contenu "
+        "frase comentario reseña mensaje "
+        "评论 内容 句子 正文 리뷰 문장 댓글 내용 レビュー 本文 文章",
+        "description summary beschreibung descripción",
+        "title headline subject titel titre título",
+    )
+]
+LABELS = [
+    group.split()
+    for group in (
+        "label labels etikett étiquette etiqueta 标签 라벨 레이블 ラベル",
+        "class category target sentiment stars rating score emotion emotions intent topic "
+        "gold_label star_rating polarity klasse kategorie bewertung sterne stimmung thema "
+        "classe catégorie étoiles clase categoría calificación tema "
+        "类别 分类 情感 评分 분류 감정 평점 カテゴリ 分類 感情 評価",
+    )
+]
 
 # The names of marks on the texts, and of those on what is no reason.
 SPAN_COLUMNS = ("spans", "spans_pair")
@@ -96,7 +77,6 @@ MARKS = {
     "spans_against": "rationale_against",
     "spans_against_pair": "rationale_against_pair",
 }
-MEASURED_MARKS = {"spans": "rationale", "against": "against"}  # in a file that measures
 
 _Arguments = TypeVar("_Arguments", bound=SourceArguments)
 
@@ -114,152 +94,126 @@ def find_columns(
     """Return the columns that the flags name, or find them in the rows of a source.
 
     A column that no flag names is found by its usual name, in any case of letters. Of two columns
-    that are not, the one with the longer texts is the text, and a single one is what is missing.
-    `labelled`: the rows must have labels, or both texts of a task without labels. ValueError lists
-    the columns, with an example of each, and the flags.
+    that are not, the one with the longer texts is the text, and a single one is what is missing;
+    of a task without labels, both are the texts. `labelled`: the rows must have labels, or both
+    texts. ValueError lists the columns, with an example of each, and the flags.
     """
     names = rows.column_names
-    texts = arguments.asked_text_columns(names)
     asked = getattr(arguments, "label_column_name", None)
-    labels = tuple(columns_in(asked, names)) if asked else ()
-    by_flag = _own_names([*_parts(texts, names), *labels], names)
-    _check_flags(title, by_flag, names, labelled)
+    texts = _named(arguments.text_column_names or (), names)
+    labels = _named([asked] if asked else (), names)
+    by_flag = [part for name in texts + labels for part in joined_columns(name, names)]
+    if len({*by_flag}) < len(by_flag) or (texts and len(texts) not in arguments.numbers_of_texts):
+        raise refusal(
+            f"--text_column_names is {[*texts]}, --label_column_name {[*labels]}",
+            "name one column of texts, or two for pairs, such as en,fr, and each column once",
+        )
     if not isinstance(arguments, DataArguments):
-        return Columns(texts or find_texts(title, rows, 2 if labelled else 1, 2), ())
-    sample = _sample(rows, [name for name in names if usual_form(name) not in MARKS.values()])
-    columns = [name for name, values in sample.items() if {*map(str, values)} - {"None", ""}]
-    by_length = sorted(columns, key=lambda name: -_mean_length(sample[name]))
+        return Columns(texts or _texts_alone(title, rows, least=2 if labelled else 1), ())
+    sample = _sample(rows)
+    free = [name for name in sample if name not in by_flag]
     if asked is None:
-        labels = tuple(_usual(columns, LABELS, by_flag))
+        labels = _usual(free, LABELS)
+    free = [name for name in free if name not in labels]
     if not texts:
-        texts = _usual_texts(columns, labels)
-    rest = [name for name in by_length if name not in (*by_flag, *texts, *labels)]
-    if not texts and (len(rest) == 1 or len(columns) == 2):
-        texts = tuple(rest[:1])
-        rest = rest[1:]
-    if asked is None and labelled and not labels and len(rest) == 1:
-        labels = tuple(rest)
-    are_clear = len(labels) == 1 or asked is not None or not (labelled or labels)
-    if not texts or not _is_clear(texts, arguments) or not are_clear:
-        raise _unclear(title, sample, texts or by_length or names, labels or by_length[::-1])
-    _doubt_names(title, rows, (*texts, *labels))
+        takes_longest = len(free) == 1 or len(sample) == 2
+        texts = _usual_texts(free) or tuple(free[:1] if takes_longest else ())
+    free = [name for name in free if name not in texts]
+    lacks_labels = asked is None and labelled and not labels
+    if lacks_labels and len(free) == 1:
+        labels = tuple(free)
+    elif lacks_labels or not texts:
+        text, label = [*texts, *free][0], [*labels, *free[::-1], "NAME"][0]
+        raise _unclear(title, sample, (text,), label)
+    _doubt_names(title, rows, texts + labels)
     return Columns(texts, labels)
 
 
-def _check_flags(title: str, asked: Sequence[str], names: Sequence[str], labelled: bool) -> None:
-    """Raise ValueError for a column that flags name twice, or that a labelled source lacks."""
-    for name in asked:
-        if labelled and name not in names:
-            listed = ", ".join(map(repr, names))
-            raise refusal(f"{title} has no column {name!r}", f"it has {listed}; name another")
-    if len({*asked}) < len(asked):
-        raise refusal(f"{title}: the flags name a column twice, {asked}", "name each once")
-
-
-def find_texts(title: str, rows: Dataset, least: int, most: int) -> tuple[str, ...]:
-    """Return the columns of texts without labels, by their usual names, or all.
-
-    ValueError for less than the `least` number of them, or more than the `most`.
-    """
-    names = rows.column_names
-    texts = _usual_texts(names, ())
-    if not least <= len(texts) <= most:
-        texts = tuple(names)
-    if not least <= len(texts) <= most:
-        wanted = "the text" if most == 1 else "the two texts"
-        raise refusal(
-            f"{title}: it is not clear which columns hold {wanted}. It has "
-            f"{_listed(_sample(rows, names))}",
-            "name them, such as --text_column_names " + ",".join(names[:most]),
-        )
+def _texts_alone(title: str, rows: Dataset, least: int) -> tuple[str, ...]:
+    """Return the texts of a task without labels: by their usual names, else all columns."""
+    texts = _usual_texts(rows.column_names)
+    if len(texts) < least:
+        texts = tuple(rows.column_names)
+    if not least <= len(texts) <= 2:
+        raise _unclear(title, _sample(rows), texts[:2])
     _doubt_names(title, rows, texts)
     return texts
 
 
-def _usual_texts(names: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
-    """Return the free columns with usual names of texts: a pair, one, or several to choose from."""
-    for pair in PAIRS:
-        present = _usual(names, [pair], labels)
-        if len(present) == 2:
-            return tuple(present)
-    return tuple(_usual(names, TEXTS, labels))
+def _usual_texts(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns with usual names of texts: a pair, or one; none if several are."""
+    pairs = (_usual(names, [[first]]) + _usual(names, [[second]]) for first, second in PAIRS)
+    return next((pair for pair in pairs if len(pair) == 2), _usual(names, TEXTS))
 
 
-def _usual(
-    names: Sequence[str], groups: Sequence[Sequence[str]], taken: Collection[str]
-) -> list[str]:
-    """Return the free columns with a name of the first group that has any."""
-    free = [name for name in reversed(names) if name not in taken]
-    by_form = {**{usual_form(name): name for name in free}, **{name: name for name in free}}
+def _usual(names: Sequence[str], groups: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Return the column with a name of the first group that has any; none if several have one."""
     for group in groups:
-        present = [by_form[form] for form in group if form in by_form]
-        if present:
-            return present
-    return []
+        found = [name for form in group for name in _alike(form, names)]
+        if found:
+            return tuple(found) if len(found) == 1 else ()
+    return ()
 
 
-def _is_clear(texts: Sequence[str], arguments: SourceArguments) -> bool:
-    """Return whether texts are one, a usual pair, or those that a flag names."""
-    is_pair = tuple(map(usual_form, texts)) in PAIRS
-    return len(texts) == 1 or is_pair or arguments.text_column_names is not None
+def _alike(name: str, names: Sequence[str]) -> list[str]:
+    """Return the column of this name, or else those of this name in another case."""
+    if name in names:
+        return [name]
+    return [other for other in names if usual_form(other) == usual_form(name)]
 
 
-def _parts(texts: Sequence[str], names: Collection[str]) -> list[str]:
-    """Return the columns of texts, of which some may be joined by +."""
-    return [part for text in texts for part in joined_columns(text, names)]
+def _named(words: Iterable[str], names: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that the words of a flag name, parted by commas, as a source has them."""
+    parted = ([word] if word in names else word.split(",") for word in words)
+    return tuple("+".join(joined_columns(name, names)) for name in chain.from_iterable(parted))
 
 
-def _own_names(asked: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return names as the columns of a source are written, in the case of these."""
-    by_form = {usual_form(name): name for name in names}
-    return [name if name in names else by_form.get(usual_form(name), name) for name in asked]
+def joined_columns(name: str, names: Sequence[str]) -> list[str]:
+    """Return the columns that a name means: itself, or those between +, as a source has them.
+
+    A part stays as it is where the source has no column of this name, or several.
+    """
+    parts = [name] if name in names else name.split("+")
+    alike = [(part.strip(), _alike(part, names)) for part in parts]
+    return [found[0] if len(found) == 1 else part for part, found in alike]
 
 
-def joined_columns(text: str, names: Collection[str]) -> list[str]:
-    """Return the columns that a name of a text means: itself, or those between +."""
-    return [text] if text in names else text.split("+")
+def _sample(rows: Dataset) -> dict[str, list[Any]]:
+    """Return the first cells of the columns that hold any, but marks; the longest texts first."""
+    filled = {
+        name: cells
+        for name, cells in rows.with_format("arrow")[:SAMPLE].to_pydict().items()
+        if usual_form(name) not in MARKS.values() and {*map(str, cells)} - {"None", ""}
+    }
+    return dict(sorted(filled.items(), key=lambda column: -_mean_length(column[1])))
 
 
-def _sample(rows: Dataset, names: Sequence[str]) -> dict[str, list[Any]]:
-    """Return the first cells of some columns, as they are stored."""
-    first = rows.select_columns(list(names)).with_format("arrow")[:SAMPLE]
-    sample: dict[str, list[Any]] = first.to_pydict()
-    return sample
-
-
-def _mean_length(values: Sequence[object]) -> float:
+def _mean_length(cells: Sequence[object]) -> float:
     """Return the mean number of characters of the texts of a column, 0 without texts."""
-    lengths = [len(value) for value in values if isinstance(value, str)]
+    lengths = [len(cell) for cell in cells if isinstance(cell, str)]
     return sum(lengths) / max(len(lengths), 1)
 
 
 def _unclear(
-    title: str, sample: Mapping[str, list[Any]], texts: Sequence[str], labels: Sequence[str]
+    title: str, sample: Mapping[str, list[Any]], texts: Sequence[str], label: str | None = None
 ) -> Exception:
-    """Return the error of a source whose columns are not clear; the flags name likely ones."""
-    label = next((name for name in labels if name != texts[0]), "NAME")
-    flags = f"--text_column_names {shlex.quote(texts[0])} --label_column_name {shlex.quote(label)}"
-    return refusal(
-        f"{title}: it is not clear which columns hold the text and the label. It has "
-        f"{_listed(sample)}",
-        f"name them, such as {flags}",
-    )
-
-
-def _listed(sample: Mapping[str, list[Any]]) -> str:
-    """Return the names of columns, with an example of each."""
-    contents = []
-    for name, values in sample.items():
-        example = next((value for value in values if value not in (None, "")), None)
-        shown = "empty" if example is None else f"such as {reprlib.repr(example)}"
-        contents.append(f"{name!r} ({shown})")
-    return ", ".join(contents)
+    """Return the error of a source whose columns are not clear; its flags name likely ones."""
+    cells = {
+        name: next(cell for cell in column if cell not in (None, ""))
+        for name, column in sample.items()
+    }
+    listed = ", ".join(f"{name!r} (such as {reprlib.repr(cell)})" for name, cell in cells.items())
+    flags = f"--text_column_names {shlex.quote(','.join(texts))}"
+    if label is not None:
+        flags += f" --label_column_name {shlex.quote(label)}"
+    what = f"{title}: it is not clear which columns are the texts or the labels. It has {listed}"
+    return refusal(what, f"name them, such as {flags}")
 
 
 def _doubt_names(title: str, rows: Dataset, names: Sequence[str]) -> None:
     """Warn where the name of a column is also one of its cells: a row in the line of names."""
     for name in names:
-        if holds_texts(rows, name) and pa.compute.index(rows.data[name], name).as_py() >= 0:
+        if holds_texts(rows, name) and pc.index(rows.data[name], name).as_py() >= 0:
             note = f"{title}: the column {name!r} holds its own name as a cell"
             logger.warning(one_line(f"{note}; a line of names stands twice, or is a row"))
 
@@ -268,45 +222,33 @@ def _doubt_names(title: str, rows: Dataset, names: Sequence[str]) -> None:
 
 
 def with_trained_columns(
-    arguments: _Arguments,
-    checkpoint: str | None,
-    title: str,
-    names: Sequence[str],
+    arguments: _Arguments, checkpoint: str | None, title: str, names: Sequence[str]
 ) -> _Arguments:
     """Return arguments that name the columns of a checkpoint's training, if no flag names others.
 
-    Args:
-        arguments: The flags.
-        checkpoint: A folder of a run, or a checkpoint in it; None if there is no model yet.
-        title: The source of rows, for a warning that it lacks the first column of texts.
-        names: The columns of the source.
+    The `checkpoint` is the folder of a run, or one in it. The source with the `title` and the
+    `names` of columns has its texts, or the log says so; those that it lacks are not named.
     """
     record = training_rows_of(checkpoint)
     named: dict[str, Any] = {}
     for flag in ("text_column_names", "label_column_name"):
-        found = [
-            "+".join(_own_names(joined_columns(name, names), names))
-            for name in record.get(flag) or ()
-        ]
-        if not found or getattr(arguments, flag, "") is not None:
+        columns = record.get(flag)
+        if not columns or getattr(arguments, flag, "") is not None:
             continue
-        if {*_parts(found[:1], names)} <= {*names}:
-            named[flag] = found if flag == "text_column_names" else ",".join(found)
+        if {*joined_columns(columns[0], names)} <= {*names}:
+            named[flag] = columns if flag == "text_column_names" else ",".join(columns)
         elif flag == "text_column_names":
-            note = f"the model was trained on {','.join(found)}, which {title} does not have"
+            note = f"the model was trained on {','.join(columns)}, which {title} does not have"
             logger.warning(one_line(f"{note}; --text_column_names chooses what is read"))
     return replace(arguments, **named)
 
 
-def training_rows_of(checkpoint: str | None) -> Mapping[str, Any]:
+def training_rows_of(checkpoint: str | None) -> dict[str, Any]:
     """Return the record of the rows that a checkpoint was trained on; empty if there is none."""
     if checkpoint is None:
         return {}
     for folder in (Path(checkpoint), Path(checkpoint).absolute().parent):
-        try:
-            record = json.loads((folder / ROWS_NAME).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
-        if isinstance(record, dict):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            record: dict[str, Any] = json.loads((folder / ROWS_NAME).read_text(encoding="utf-8"))
             return record
     return {}

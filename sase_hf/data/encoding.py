@@ -1,9 +1,10 @@
 """Rows as a model takes them: those of a file for a trained one, and all as token ids."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from datasets import DatasetDict
+from datasets import Dataset, DatasetDict, interleave_datasets
 from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..models.answers import answers_of
@@ -11,9 +12,8 @@ from ..models.checked_model import first_places, readable
 from ..utils.errors import refusal
 from .arguments import DataArguments
 from .columns import SPAN_COLUMNS
-from .marks import marked_tokens
 from .rows import Rows, load_rows
-from .table import PROBABILITIES, TEXT_COLUMNS, scratch_file, writing_rows
+from .table import PROBABILITIES, TEXT_COLUMNS, present, scratch_file, writing_rows
 
 Batch = Mapping[str, Sequence[Any]]  # some rows, the values of each column
 
@@ -40,7 +40,7 @@ def rows_for_model(
             problem_type=model.config.problem_type,
             label_names=list(answers_of(model.config).names),
         ),
-        against=with_marks,
+        with_marks=with_marks,
         checkpoint=checkpoint,
     )
     if model.reads_pairs and len(rows.text_columns) != 2:
@@ -52,9 +52,7 @@ def rows_for_model(
 
 
 def encode_rows(
-    rows: Rows,
-    tokenizer: PreTrainedTokenizerBase,
-    max_tokens: int | None = None,
+    rows: Rows, tokenizer: PreTrainedTokenizerBase, max_tokens: int = sys.maxsize
 ) -> DatasetDict:
     """Tokenize every split; rows keep their order, labels are `labels`, and marks `rationale`.
 
@@ -69,59 +67,59 @@ def encode_rows(
             f"the {type(tokenizer).__name__} gives both texts of a pair the same token type",
             "take one of sase_hf.build_tokenizer",
         )
-    options = {
-        # The collator adds the mask: rows that hold ids alone are encoded faster, and a third
-        # smaller.
-        "return_attention_mask": False,
-        "return_token_type_ids": is_pair,
-        "verbose": False,  # no warning of a limit of the tokenizer
-    }
+    names = TEXT_COLUMNS[: 1 + is_pair]
 
     def encode(batch: Batch) -> dict[str, Any]:
-        names = TEXT_COLUMNS if is_pair else TEXT_COLUMNS[:1]
-        is_marked = any(name in batch for name in SPAN_COLUMNS)
-        texts = [list(map(readable, batch[name])) for name in names]
-        encoded = tokenizer(*texts, return_offsets_mapping=is_marked, **options)
-        if is_marked:
-            encoded["rationale"] = list(_marks(encoded, batch))
-            del encoded["offset_mapping"]
-        return _first_tokens(encoded, max_tokens)
+        encoded = tokenizer(
+            *(list(map(readable, batch[name])) for name in names),
+            # The collator adds the mask: rows that hold ids alone are encoded faster, and a third
+            # smaller.
+            return_attention_mask=False,
+            return_token_type_ids=is_pair,
+            verbose=False,  # no warning of a limit of the tokenizer
+        )
+        columns = dict(encoded)
+        if any(name in batch for name in SPAN_COLUMNS):
+            columns["rationale"] = list(_marks(encoded, batch))
+        for row, ids in enumerate(columns["input_ids"]):
+            if len(ids) > max_tokens:
+                sides = columns["token_type_ids"][row] if is_pair else [0] * len(ids)
+                kept = first_places(sides, max_tokens)
+                for column in columns.values():
+                    column[row] = [column[row][place] for place in kept]
+        return columns
 
-    return _tokenized(rows, encode)
-
-
-def _first_tokens(encoded: BatchEncoding, max_tokens: int | None) -> dict[str, Any]:
-    """Keep the first tokens of each text of the rows, as `encode_rows` does."""
-    columns = dict(encoded)
-    for row, ids in enumerate(columns["input_ids"]):
-        if max_tokens is None or len(ids) <= max_tokens:
-            continue
-        one_text = [0] * len(ids)
-        sides = columns["token_type_ids"][row] if "token_type_ids" in columns else one_text
-        kept = first_places(sides, max_tokens)
-        for column in columns.values():
-            column[row] = [column[row][place] for place in kept]
-    return columns
+    return _tokenized(rows.splits, encode)
 
 
 def _marks(encoded: BatchEncoding, batch: Batch) -> Iterator[list[int]]:
-    """Yield for each row 1 on its marked tokens and 0 on the others."""
-    for row, offsets in enumerate(encoded["offset_mapping"]):
-        marks_of_side = []
-        for name in SPAN_COLUMNS:
-            spans = batch[name][row] if name in batch else []
-            marks_of_side.append(marked_tokens(offsets, spans))
-        marks = []
-        for token, side in enumerate(encoded.sequence_ids(row)):
-            if side is None:  # a special token
-                marks.append(0)
-            else:
-                marks.append(marks_of_side[side][token])
+    """Yield for each row 1 on the tokens that share a character with a span, else 0."""
+    for row, ids in enumerate(encoded["input_ids"]):
+        marks = [0] * len(ids)
+        for side, name in enumerate(SPAN_COLUMNS):
+            for start, end in (batch[name][row] or ()) if name in batch else ():
+                for character in range(start, end):
+                    token = encoded.char_to_token(row, character, side)
+                    if token is not None:
+                        marks[token] = 1
         yield marks
 
 
-def encode_pairs(rows: Rows, tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> DatasetDict:
-    """Tokenize every split; of each text the first tokens are kept, and targets are `labels`."""
+def encode_pairs(
+    rows: Rows,
+    tokenizer: PreTrainedTokenizerBase,
+    max_tokens: int,
+    both_directions: bool = False,
+) -> DatasetDict:
+    """Tokenize every split; of each text the first tokens are kept, and targets are `labels`.
+
+    With `both_directions`, each training pair is followed by itself with the texts exchanged.
+    """
+    splits = dict(rows.splits)
+    if both_directions and "train" in splits:
+        pairs = splits["train"]
+        exchanged = pairs.rename_columns({"text": "text_pair", "text_pair": "text"})
+        splits["train"] = interleave_datasets([pairs, exchanged.select_columns(list(TEXT_COLUMNS))])
 
     def encode(batch: Batch) -> dict[str, Any]:
         targets = list(map(readable, batch["text_pair"])) if "text_pair" in batch else None
@@ -129,25 +127,26 @@ def encode_pairs(rows: Rows, tokenizer: PreTrainedTokenizerBase, max_tokens: int
         encoded = tokenizer(sources, text_target=targets, verbose=False)
         return {name: [row[:max_tokens] for row in rows] for name, rows in encoded.items()}
 
-    return _tokenized(rows, encode)
+    return _tokenized(splits, encode)
 
 
-def _tokenized(rows: Rows, encode: Callable[[Batch], dict[str, Any]]) -> DatasetDict:
-    """Encode every split, on disk if it is there; of the old columns keep only what is learnt."""
-    splits = {}
-    for name, split in rows.splits.items():
-        for target in (PROBABILITIES, "label"):
-            if target in split.column_names:
-                split = split.rename_column(target, "labels")
-                break
+def _tokenized(
+    splits: Mapping[str, Dataset], encode: Callable[[Batch], dict[str, Any]]
+) -> DatasetDict:
+    """Encode every split on disk; of the old columns keep only what is learnt."""
+    tokens = {}
+    for name, rows in splits.items():
+        target = next(iter(present((PROBABILITIES, "label"), rows)), None)
+        if target is not None:
+            rows = rows.rename_column(target, "labels")
         with writing_rows():
-            splits[name] = split.map(
+            tokens[name] = rows.map(
                 encode,
                 batched=True,
-                remove_columns=[column for column in split.column_names if column != "labels"],
+                remove_columns=[column for column in rows.column_names if column != "labels"],
                 # By default the cache would lie beside the user's own dataset files.
-                cache_file_name=scratch_file() if split.cache_files else None,
+                cache_file_name=scratch_file(),
                 load_from_cache_file=False,
                 desc=f"Tokenizing {name}",
             )
-    return DatasetDict(splits)
+    return DatasetDict(tokens)

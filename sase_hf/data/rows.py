@@ -7,42 +7,35 @@ other rows from 0.
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial, reduce
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
-from datasets import (
-    ClassLabel,
-    Dataset,
-    DatasetDict,
-    List,
-    Value,
-    concatenate_datasets,
-    interleave_datasets,
-)
+import pyarrow.compute as pc
+from datasets import ClassLabel, Dataset, DatasetDict, List, Value, concatenate_datasets
 
 from ..utils.errors import refusal
 from ..utils.text import one_line
-from .arguments import MAX_SAMPLES, SPLITS, DataArguments, PairArguments, SourceArguments
+from .arguments import MAX_SAMPLES, SPLITS, DataArguments, SourceArguments
 from .columns import (
     FLAGS,
     MARKS,
-    MEASURED_MARKS,
     Columns,
     find_columns,
-    find_texts,
     joined_columns,
     with_trained_columns,
 )
 from .corrections import with_corrections
 from .held_out import hold_out
-from .labels import REGRESSION, EncodedLabel, LabelColumn, is_unlabelled
-from .marks import Span, parse_spans, without_wrong_reasons
+from .labels import REGRESSION, LabelColumn, is_unlabelled
+from .marks import parse_spans, without_wrong_reasons
 from .repeats import warn_of_repeats
 from .table import (
     PLACE,
@@ -51,14 +44,11 @@ from .table import (
     Origin,
     commit_of,
     first_number,
-    holds_texts,
     load_splits,
     numbered,
     origin_of,
     place_of,
-    present,
     table,
-    usual_form,
     usual_splits,
     with_column,
 )
@@ -69,12 +59,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TRANSLATION = "translation"
-BATCH = 1000  # rows whose texts are in memory at once
+SAMPLE = 1000  # texts in which markup is looked for
 SHOWN_ROWS = 3  # of those left out
 TAG = re.compile(r"</?(a|b|br|div|em|h[1-6]|i|img|li|p|span|strong|table|td|tr|ul)\b[^<>]*>", re.I)
 LEAST_TAGGED = 0.05  # of the texts
 MOST_ALIKE = 0.9  # of the texts
 LABEL = "label"  # the column of labels in a file of corrections
+TEXTS_ALONE = DataArguments(label_column_name="")
 
 
 @dataclass(frozen=True)
@@ -85,17 +76,15 @@ class Rows:
     `text_pair`, and `label`: by their `kind` a class id, a 0.0 or 1.0 for every class, or a
     number or list of numbers. Where labels are soft, the class id is that of the most probable
     class, and the train split has the `probabilities` to learn. Only a test split may come without
-    `label`. Where texts are marked, `spans` holds the marks, `spans_pair` those of the second text,
-    and `against`, where it was asked for, those of one text that speak against the label. A train
-    split with labels has the number of each row in its source, `row`, and lacks the words that are
-    no reason for a label (`marks`).
+    `label`. Where texts are marked, `spans` holds the marks, and `spans_pair` those of the second
+    text. A train split with labels has the number of each row in its source, `row`, and lacks the
+    words that are no reason for a label (`marks`).
 
     sources: the origin of each split's rows, and their number.
     text_columns: the names in the source, one, or two for pairs.
     label_columns: the names in the source, none if no rows have labels.
     left_out: the words that the train split lacks, and that texts to predict have.
     unlabelled: more texts for the words and the word vectors of a new model, column `text`.
-    has_exchanged: whether each training pair is followed by itself with the texts exchanged.
     test_table: the rows of the test split with all columns of their source.
     """
 
@@ -106,7 +95,6 @@ class Rows:
     label_columns: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     unlabelled: Dataset | None = None
-    has_exchanged: bool = False
     test_table: Dataset | None = None
 
     @property
@@ -125,107 +113,116 @@ class Rows:
         return self.labels.names
 
     def texts_to_learn_from(self) -> Iterable[str]:
-        """Return the texts of each training row once, and the unlabelled ones.
+        """Return the texts of the training rows and the unlabelled ones.
 
         The texts of pairs come row by row, so that any part has both languages of a translation.
         """
         train = self.splits["train"]
-        if self.has_exchanged:
-            train = train.select(range(0, train.num_rows, 2))
-        columns = [train[name] for name in present(TEXT_COLUMNS, train)]
-        if len(columns) > 1:
-            return chain.from_iterable(zip(*columns, strict=True))
-        if self.unlabelled is None:
-            return columns[0]
-        texts = [train.select_columns(TEXT_COLUMNS[0]), self.unlabelled]
-        return concatenate_datasets(texts)[TEXT_COLUMNS[0]]
+        if TEXT_COLUMNS[1] in train.column_names:
+            return chain.from_iterable(zip(*(train[name] for name in TEXT_COLUMNS), strict=True))
+        texts = [train.select_columns("text"), self.unlabelled]
+        return concatenate_datasets([rows for rows in texts if rows is not None])["text"]
 
 
 @dataclass
 class Source:
     """The table of a split. The `title` stands in errors, the `origin` in a record.
 
-    kept: the rows (N,) that are read, by their number in the table.
+    places: the numbers (N,) of the rows, for errors and records.
     """
 
     name: str
     title: str
     table: Dataset
     origin: Origin
-    kept: np.ndarray = field(init=False)
+    places: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
-        """Keep all rows; ValueError if there are none."""
+        """Number the rows; ValueError if there are none."""
         if not self.table.num_rows:
             raise refusal(f"{self.title} has no rows", "add some, or leave it out")
-        self.kept = np.arange(self.table.num_rows)
+        self.places = np.arange(self.table.num_rows)
 
     def has(self, name: str) -> bool:
         """Return whether the table has a column, of this name or of one in another case."""
-        return usual_form(name) in map(usual_form, self.table.column_names)
-
-    def column(self, name: str) -> str:
-        """Return the table's own name of a column; ValueError if it has none."""
         names = self.table.column_names
-        alike = [other for other in names if usual_form(other) == usual_form(name)]
-        if name in names:
-            return name
-        if len(alike) != 1:
-            listed = ", ".join(map(repr, names))
-            raise refusal(f"{self.title} has no column {name!r}", f"it has {listed}; name another")
-        return alike[0]
+        return {*joined_columns(name, names)} <= {*names}
+
+    def columns(self, name: str) -> list[str]:
+        """Return the table's names of what a name means; ValueError if it lacks one."""
+        names = self.table.column_names
+        own = joined_columns(name, names)
+        for column in own:
+            if column not in names:
+                listed = ", ".join(map(repr, names))
+                raise refusal(
+                    f"{self.title} has no column {column!r}", f"it has {listed}; name another"
+                )
+        return own
 
     def cells(self, name: str) -> list[Any]:
         """Return the cells of a column, with names in place of class ids."""
-        own = self.column(name)
+        [own] = self.columns(name)
         return _decoded(self.table.features[own], self.table[own][:])
 
     def texts(self, columns: Sequence[str]) -> Dataset:
         """Return columns of texts by the names in `TEXT_COLUMNS`; ValueError for other values."""
-        own = []
-        for name in columns:
-            parts = [self.column(part) for part in joined_columns(name, self.table.column_names)]
-            for part in parts:
-                _check_texts(self.table, part, self.title)
-            own.append(parts)
-        if all(len(parts) == 1 for parts in own):
-            names = dict(zip(chain.from_iterable(own), TEXT_COLUMNS, strict=False))
-            return self.table.select_columns(list(names)).rename_columns(names)
-        joined = {}
-        for standard, parts in zip(TEXT_COLUMNS, own, strict=False):
-            rows = zip(*(self.table[part][:] for part in parts), strict=True)
-            joined[standard] = ["\n".join(filter(None, row)) for row in rows]
-        return Dataset.from_dict(joined)
+        stored: pa.Table = self.table.with_format("arrow")[:]
+        texts = {}
+        for standard, name in zip(TEXT_COLUMNS, columns, strict=False):
+            parts = []
+            for own in self.columns(name):
+                kind = stored.schema.field(own).type
+                if not (pa.types.is_string(kind) or pa.types.is_null(kind)):
+                    raise refusal(
+                        f"column {own!r} of {self.title} holds values of type {kind}",
+                        "texts are wanted there",
+                    )
+                parts.append(stored[own].cast(pa.string()))
+            texts[standard] = reduce(_joined, parts)
+        # The fingerprint is random, because hashing all values takes long.
+        return Dataset(pa.table(texts), fingerprint=uuid4().hex)
 
-    def error(self, row: int, column: str, reason: object) -> ValueError:
-        """Return an error that names a cell and its fault."""
-        return ValueError(f"{place_of(self.title, row)}, column {column!r}: {reason}")
+    def encoded(self, column: str, cells: Iterable[Any], encode: Callable[[Any], Any]) -> list[Any]:
+        """Return what becomes of each cell of a column; ValueError names the first bad one."""
+        forms = {}
+        values = []
+        for row, cell in enumerate(cells):
+            form = repr(cell)
+            if form not in forms:
+                try:
+                    forms[form] = encode(cell)
+                except ValueError as reason:
+                    place = place_of(self.title, self.places[row])
+                    raise ValueError(f"{place}, column {column!r}: {reason}") from None
+            values.append(forms[form])
+        return values
 
-    def leave_out(self, is_left_out: np.ndarray, columns: Columns) -> None:
+    def leave_out(self, is_left_out: np.ndarray) -> None:
         """Leave rows out, and log how many; ValueError if these are more than half of the rows."""
-        self.kept = np.flatnonzero(~is_left_out)
         rows = np.flatnonzero(is_left_out)
         if not rows.size:
             return
-        first = ", ".join(str(row + first_number(self.title)) for row in rows[:SHOWN_ROWS])
-        note = (
-            f"{rows.size:,} of {self.table.num_rows:,} rows of {one_line(self.title)} have no text "
-            f"or no label and are left out; the first: {first}"
-        )
+        what = f"{rows.size:,} of {self.table.num_rows:,} rows of {one_line(self.title)}"
+        what += " have no text or no label"
         if 2 * rows.size > self.table.num_rows:
-            read = f"{','.join(columns.texts)} and {','.join(columns.labels) or '(none)'}"
-            raise refusal(note, f"name other columns with {FLAGS}, which are now {read}")
+            raise refusal(what, f"name other columns with {FLAGS}")
+        first = ", ".join(map(str, rows[:SHOWN_ROWS] + first_number(self.title)))
+        logger.warning(f"{what} and are left out; the first: {first}")
         self.origin = {**self.origin, "left_out": rows.size}
-        logger.warning(note)
+        self.places = np.flatnonzero(~is_left_out)
+        self.table = self.table.select(self.places)
 
 
-def _check_texts(rows: Dataset, name: str, title: str) -> None:
-    """Raise ValueError if a column holds something else than texts, or nothing."""
-    kind = rows.data.schema.field(name).type
-    if not (holds_texts(rows, name) or pa.types.is_null(kind)):
-        raise refusal(
-            f"column {name!r} of {title} holds values of type {kind}", "texts are wanted there"
-        )
+def _joined(first: pa.ChunkedArray, second: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the texts of two columns in one, each in its own line; blank ones are left out."""
+    lines = (pc.if_else(_are_blank(texts), None, texts) for texts in (first, second))
+    return pc.binary_join_element_wise(*lines, "\n", null_handling="skip")
+
+
+def _are_blank(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return whether each text is missing or blank."""
+    return pc.equal(pc.utf8_trim_whitespace(pc.fill_null(texts, "")), "")
 
 
 def _decoded(feature: Any, values: Sequence[Any]) -> list[Any]:
@@ -244,58 +241,49 @@ def open_sources(
 
     Splits `in_memory` take the place of all flags. ValueError names all files that cannot be read.
     """
-    files = {name: str(path) for name in SPLITS if (path := arguments.file_of(name)) is not None}
+    files = {name: path for name in SPLITS if (path := arguments.file_of(name)) is not None}
     name = arguments.dataset_name
-    if in_memory:
-        return _sources_of_splits("rows in memory", in_memory, {})
-    if (name is None) == (not files):
+    splits, title = in_memory or files, "rows in memory"
+    if not in_memory and (name is None) == (not files):
         raise refusal(
             f"--dataset_name is {name!r} and the files are {files}",
             "give either a dataset, or files by --train_file, --validation_file and --test_file",
         )
-    if name is not None:
-        config, revision = arguments.dataset_config_name, arguments.dataset_revision
-        loaded = load_splits(name, config, revision, arguments.cache_dir, arguments.token)
-        shown = Path(name).resolve().name if Path(name).is_dir() else name
-        return _sources_of_splits(shown, loaded, {"config": config, "revision": revision})
+    config, revision = arguments.dataset_config_name, arguments.dataset_revision
+    if name is not None and not in_memory:
+        splits = load_splits(name, config, revision, arguments.cache_dir, arguments.token)
+        title = Path(name).resolve().name if Path(name).is_dir() else name
     sources = []
     faults = []
-    for split, path in files.items():
+    for split, own_name in usual_splits(title, splits).items():
         try:
-            sources.append(source_of_file(split, path))
+            if splits is files:
+                sources.append(source_of_file(split, str(files[own_name])))
+            else:
+                rows = table(splits[own_name])
+                facts = {"config": config, "revision": commit_of(rows) or revision}
+                facts = {"fingerprint": rows._fingerprint} if in_memory else facts
+                shown = f"the {own_name} split of {title}"
+                sources.append(Source(split, shown, rows, {"dataset": title, **facts}))
         except (ValueError, OSError) as fault:
             faults.append(fault)
-    if len(faults) > 1:
-        raise ValueError(". Also: ".join(map(str, faults)))
-    if faults:
+    if len(faults) == 1:
         raise faults[0]
+    if faults:
+        raise ValueError(". Also: ".join(map(str, faults)))
     return sources
 
 
-def source_of_file(split: str, path: str) -> Source:
+def source_of_file(name: str, path: str) -> Source:
     """Return the rows of a file as a split of this name."""
-    rows = table(path)
-    return Source(split, path, rows, origin_of(path))
-
-
-def _sources_of_splits(title: str, splits: Mapping[str, Any], facts: Origin) -> list[Source]:
-    """Return those splits of a dataset that are read; the `facts` are more of their origins."""
-    sources = []
-    for split, own_name in usual_splits(title, splits).items():
-        rows = table(splits[own_name])
-        origin: Origin = {"dataset": title, **facts}
-        if facts:
-            origin["revision"] = commit_of(rows) or facts["revision"]
-        else:
-            origin["fingerprint"] = rows._fingerprint
-        sources.append(Source(split, f"the {own_name} split of {title}", rows, origin))
-    return sources
+    return Source(name, path, table(path), origin_of(path))
 
 
 def load_rows(
-    arguments: DataArguments,
+    arguments: SourceArguments,
     *,
-    against: bool = False,
+    kind: str = "",
+    with_marks: bool = False,
     checkpoint: str | None = None,
     in_memory: Mapping[str, Any] = MappingProxyType({}),
 ) -> Rows:
@@ -303,68 +291,74 @@ def load_rows(
 
     The first split, "train" if there is one, decides the columns and the labels. A test split
     without any label is for prediction only. `shuffle_seed` is also the seed of
-    `validation_fraction`, which keeps the proportions of the labels. Marks of test rows are read
-    only with `against`. Without a train split the columns are those that the model in the folder
-    `checkpoint` was trained on, if they are there. Splits `in_memory`, by the names of `SPLITS`,
-    take the place of files. ValueError names flags that contradict one another, a file that cannot
-    be read, a missing column, a bad cell.
+    `validation_fraction`, which keeps the proportions of the labels. Rows are labelled if the
+    `arguments` are `DataArguments`; others are pairs, and `kind` says what for. Of a test split,
+    these may lack the second text. ValueError names flags that contradict one another, a file that
+    cannot be read, a missing column, a bad cell.
+
+    Args:
+        arguments: The flags of the rows.
+        kind: What pairs without labels are for.
+        with_marks: Whether marks of test rows are read.
+        checkpoint: Without a train split the columns are those that the model in this folder was
+            trained on, if they are there.
+        in_memory: Splits, by the names of `SPLITS`, in place of files.
     """
     sources, splits, labels, columns = read_splits(
-        arguments, against=against, checkpoint=checkpoint, in_memory=in_memory
+        arguments, kind=kind, with_marks=with_marks, checkpoint=checkpoint, in_memory=in_memory
     )
-    assert labels is not None
-    splits, origins_of_corrections = _corrected(splits, columns, labels, arguments)
     origins = {source.name: source.origin for source in sources}
+    more_origins: dict[str, Origin] = {}
+    unlabelled = None
+    if isinstance(arguments, DataArguments):
+        choose = partial(_columns_of_corrections, columns)
+        files = arguments.corrections_file
+        for rows in _read_more("corrections", files, choose, labels, more_origins):
+            splits = with_corrections(splits, rows, labels.answers)
+        choose = partial(_columns_of_texts, columns)
+        files = arguments.unlabelled_file
+        texts = [*_read_more("unlabelled", files, choose, LabelColumn("", ()), more_origins)]
+        unlabelled = concatenate_datasets(texts) if texts else None
     hold_out(splits, origins, arguments)
+    max_words = getattr(arguments, "max_train_words", None)
+    if max_words is not None and "train" in splits:
+        splits["train"] = _short_pairs(splits["train"], max_words)
     if "train" in splits:
         _warn_of_markup(splits["train"])
-    rows = _limited(splits, labels, origins, columns, arguments)
-    unlabelled, more_origins = _load_unlabelled(arguments, columns.texts)
-    rows = replace(
-        rows,
+        if arguments.shuffle_seed is not None:
+            splits["train"] = splits["train"].shuffle(arguments.shuffle_seed, keep_in_memory=True)
+    for name, rows in splits.items():
+        limit = getattr(arguments, MAX_SAMPLES[name], None) or rows.num_rows
+        splits[name] = rows.select(range(min(limit, rows.num_rows)))
+    warn_of_repeats(splits, TEXT_COLUMNS)
+    splits, left_out = without_wrong_reasons(splits)
+    for name, rows in splits.items():
+        origins[name] = {**origins[name], "rows": rows.num_rows}
+    test_table = None
+    if "test" in splits:
+        test_table = sources[-1].table.select(range(splits["test"].num_rows))
+    logger.info("%s, labels %s, read from %s", labels.kind, labels.names, origins)
+    return Rows(
+        DatasetDict(splits),
+        labels,
+        {**origins, **more_origins},
+        columns.texts,
+        columns.labels,
+        left_out=tuple(dict.fromkeys(chain.from_iterable(left_out))),
         unlabelled=unlabelled,
-        sources={**rows.sources, **origins_of_corrections, **more_origins},
-        test_table=_test_table(sources[-1], rows.splits),
+        test_table=test_table,
     )
-    logger.info("%s, labels %s, read from %s", labels.kind, labels.names, rows.sources)
-    return rows
-
-
-def load_pairs(
-    arguments: PairArguments,
-    kind: str = TRANSLATION,
-    max_train_words: int | None = None,
-    both_directions: bool = False,
-    checkpoint: str | None = None,
-) -> Rows:
-    """Load the splits of a task without labels, with the columns `text` and `text_pair`.
-
-    A test split may come without the second. Training pairs in which a side has more than
-    `max_train_words` words, between spaces, are dropped; `both_directions` adds each that is left
-    once more, with the texts exchanged. `checkpoint` and the errors are as in `load_rows`.
-    """
-    sources, splits, _, columns = read_splits(arguments, checkpoint=checkpoint)
-    origins = {source.name: source.origin for source in sources}
-    hold_out(splits, origins, arguments)
-    exchanges = both_directions and "train" in splits
-    if max_train_words is not None and "train" in splits:
-        splits["train"] = _short_pairs(splits["train"], sources[0].title, max_train_words)
-    labels = LabelColumn(kind, ())
-    rows = _limited(splits, labels, origins, columns, arguments, exchanges=exchanges)
-    return replace(rows, test_table=_test_table(sources[-1], splits))
 
 
 def read_splits(
     arguments: SourceArguments,
     *,
-    against: bool = False,
+    kind: str = "",
+    with_marks: bool = False,
     checkpoint: str | None = None,
     in_memory: Mapping[str, Any] = MappingProxyType({}),
-) -> tuple[list[Source], dict[str, Dataset], LabelColumn | None, Columns]:
-    """Read and check all rows, as `load_rows` and `load_pairs` do.
-
-    Also returns the meaning of the labels, None for pairs without labels, and the columns.
-    """
+) -> tuple[list[Source], dict[str, Dataset], LabelColumn, Columns]:
+    """Read and check all rows, as `load_rows` does, with the meaning of their labels."""
     sources = open_sources(arguments, in_memory)
     first = sources[0]
     if first.name != "train":
@@ -372,77 +366,21 @@ def read_splits(
         arguments = with_trained_columns(arguments, checkpoint, first.title, names)
     labelled = first.name != "test"
     columns = find_columns(first.title, first.table, arguments, labelled=labelled)
-    if against:
-        first.column(MEASURED_MARKS["spans"])
-    labels = None
+    if with_marks:
+        first.columns(MARKS["spans"])
+    labels = LabelColumn(kind, ())
     if isinstance(arguments, DataArguments):
         labels = _learn(first, columns, arguments)
-    splits = {source.name: _read(source, columns, labels, against) for source in sources}
+    splits = {source.name: _read(source, columns, labels, with_marks) for source in sources}
     return sources, splits, labels, columns
-
-
-def _test_table(last: Source, splits: Mapping[str, Dataset]) -> Dataset | None:
-    """Return the rows of the test split, the last one, with all columns of their source."""
-    if last.name != "test":
-        return None
-    return last.table.select(last.kept[: splits["test"].num_rows])
-
-
-def _short_pairs(pairs: Dataset, title: str, max_words: int) -> Dataset:
-    """Drop the training pairs that are too long; ValueError if none is left."""
-    short = pairs.filter(lambda row: all(len(text.split()) <= max_words for text in row.values()))
-    if not short.num_rows:
-        raise refusal(f"{title} has no rows left", "add some, or leave it out")
-    return short
-
-
-def _with_exchanged(pairs: Dataset) -> Dataset:
-    """Add to each pair, behind it, the pair with its texts exchanged."""
-    exchanged = pairs.rename_columns({"text": "text_pair", "text_pair": "text"})
-    return interleave_datasets([pairs, exchanged.select_columns(list(TEXT_COLUMNS))])
-
-
-def _limited(
-    splits: dict[str, Dataset],
-    labels: LabelColumn,
-    sources: Mapping[str, Origin],
-    columns: Columns,
-    arguments: SourceArguments,
-    *,
-    exchanges: bool = False,
-) -> Rows:
-    """Shuffle the train split, keep the first rows of each split, and log texts that repeat.
-
-    With `exchanges`, each training pair that is kept is also read the other way round.
-    """
-    if arguments.shuffle_seed is not None and "train" in splits:
-        seed = arguments.shuffle_seed
-        splits["train"] = splits["train"].shuffle(seed=seed, keep_in_memory=True)
-    for name, rows in splits.items():
-        limit = getattr(arguments, MAX_SAMPLES[name], None)
-        if limit is not None:
-            splits[name] = rows.select(range(min(limit, rows.num_rows)))
-    if exchanges:
-        splits["train"] = _with_exchanged(splits["train"])
-    warn_of_repeats(splits, TEXT_COLUMNS)
-    splits, left_out = without_wrong_reasons(splits)
-    used = {name: {**sources[name], "rows": rows.num_rows} for name, rows in splits.items()}
-    return Rows(
-        DatasetDict(splits),
-        labels,
-        used,
-        columns.texts,
-        columns.labels,
-        left_out=tuple(dict.fromkeys(chain.from_iterable(left_out))),
-        has_exchanged=exchanges,
-    )
 
 
 def _learn(source: Source, columns: Columns, arguments: DataArguments) -> LabelColumn:
     """Learn the labels from the train split, or without one from the names that are known."""
     names: Sequence[str] | None = columns.labels if len(columns.labels) > 1 else None
     if len(columns.labels) == 1:
-        feature = source.table.features[source.column(columns.labels[0])]
+        [own] = source.columns(columns.labels[0])
+        feature = source.table.features[own]
         names = getattr(getattr(feature, "feature", feature), "names", None)
     are_known = arguments.label_names or names or arguments.problem_type == REGRESSION
     if source.name != "train" and not are_known:
@@ -463,161 +401,117 @@ def _label_cells(source: Source, columns: Sequence[str]) -> list[Any]:
     of_columns = [source.cells(name) for name in columns]
     if len(columns) == 1:
         return of_columns[0]
-    rows: list[Any] = []
-    for row, cells in enumerate(zip(*of_columns, strict=True)):
-        try:
-            rows.append(None if any(map(is_unlabelled, cells)) else tuple(map(float, cells)))
-        except (TypeError, ValueError):
-            allowed = "several columns of labels hold 0 and 1, or fractions that sum to 1"
-            raise source.error(row, ",".join(columns), f"{cells!r:.80}; {allowed}") from None
-    return rows
+    return source.encoded(",".join(columns), zip(*of_columns, strict=True), _numbers)
+
+
+def _numbers(cells: Sequence[Any]) -> tuple[float, ...] | None:
+    """Return the labels in several columns of a row; None where one is missing."""
+    try:
+        return None if any(map(is_unlabelled, cells)) else tuple(map(float, cells))
+    except (TypeError, ValueError):
+        allowed = "several columns of labels hold 0 and 1, or fractions that sum to 1"
+        raise refusal(f"{cells!r:.80}", allowed) from None
 
 
 def _read(
-    source: Source, columns: Columns, labels: LabelColumn | None, against: bool = False
+    source: Source, columns: Columns, labels: LabelColumn, with_marks: bool = False
 ) -> Dataset:
     """Check every row of a split and give its columns their standard names and types.
 
-    Marks of test rows are read only with `against`: those of people, which measure.
+    Marks of test rows are read only `with_marks`: those of people, which measure.
     """
-    has_one_text = labels is None and source.name == "test" and not source.has(columns.texts[-1])
+    is_test = source.name == "test"
+    has_labels = bool(labels.names)
+    has_one_text = not has_labels and is_test and not source.has(columns.texts[-1])
     rows = source.texts(columns.texts[:1] if has_one_text else columns.texts)
-    is_left_out = _are_blank(rows)
-    encoded = None if labels is None else _encoded_labels(source, columns, labels)
-    if labels is not None and encoded is not None:
+    is_left_out = np.any([_are_blank(texts) for texts in rows.data.columns], axis=0)
+    cells = _label_cells(source, columns.labels) if has_labels else []
+    if not all(map(is_unlabelled, cells)) or (cells and not is_test):
+        encoded = source.encoded(",".join(columns.labels), cells, labels.encode)
         is_left_out |= np.array([label is None for label in encoded])
         if labels.soft:
             if source.name == "train":
                 rows = with_column(rows, PROBABILITIES, encoded)
             encoded = [None if shares is None else int(np.argmax(shares)) for shares in encoded]
-        rows = with_column(rows, "label", encoded, labels.feature)
-    source.leave_out(is_left_out, columns)
-    if labels is not None and (source.name != "test" or against):
-        rows = _with_spans(rows, source, MEASURED_MARKS if against else MARKS)
-    if labels is not None and source.name == "train":
-        first = first_number(source.title)
-        rows = with_column(rows, PLACE, range(first, first + rows.num_rows))
-    return _kept(rows, source)
+        rows = with_column(rows, LABEL, encoded, labels.feature)
+    source.leave_out(is_left_out)
+    if len(source.places) < rows.num_rows:
+        rows = rows.select(source.places)
+    if has_labels and (not is_test or with_marks):
+        rows = _with_spans(rows, source)
+    if has_labels and source.name == "train":
+        places = source.places + first_number(source.title)
+        rows = with_column(rows, PLACE, places.tolist())
+    return rows
 
 
-def _kept(rows: Dataset, source: Source) -> Dataset:
-    """Return the rows that are not left out."""
-    return rows if len(source.kept) == rows.num_rows else rows.select(source.kept)
+def _with_spans(rows: Dataset, source: Source) -> Dataset:
+    """Check the marks on each text and add them."""
+    for name, column in MARKS.items():
+        text_name = TEXT_COLUMNS[name.endswith("_pair")]
+        if source.has(column) and text_name in rows.column_names:
+            cells = zip(source.cells(column), rows[text_name], strict=True)
+            spans = source.encoded(column, cells, lambda marked: parse_spans(*marked))
+            rows = with_column(rows, name, spans, List(List(Value("int64"))))
+    return rows
+
+
+def _short_pairs(pairs: Dataset, max_words: int) -> Dataset:
+    """Drop the training pairs that are too long; ValueError if none is left."""
+    short = pairs.filter(lambda row: all(len(text.split()) <= max_words for text in row.values()))
+    if not short.num_rows:
+        raise refusal(f"--max_train_words {max_words} leaves no rows", "give a larger number")
+    return short
 
 
 def _warn_of_markup(rows: Dataset) -> None:
     """Log texts that hold tags of HTML, and a line that nearly all texts have."""
-    texts = rows[:BATCH]["text"]
+    texts = rows[:SAMPLE]["text"]
+    shown = f"of the first {len(texts):,} texts"
     num_tagged = sum(TAG.search(text) is not None for text in texts)
     if num_tagged > LEAST_TAGGED * len(texts):
-        note = f"{num_tagged:,} of the first {len(texts):,} texts hold tags of HTML"
-        logger.warning(f"{note}, which are read as words; take them out")
-    lines = Counter(
-        line for text in texts for line in dict.fromkeys(text.splitlines()[1:]) if line.strip()
-    )
+        logger.warning(f"{num_tagged:,} {shown} hold tags of HTML, which are read; take them out")
+    lines = Counter(chain.from_iterable({*text.splitlines()[1:]} - {""} for text in texts))
     for line, count in lines.most_common(1):
         if count > MOST_ALIKE * len(texts):
-            note = f"{count:,} of the first {len(texts):,} texts have the line {line!r:.80}"
-            logger.warning(one_line(f"{note}, which is read, too; take it out"))
+            note = f"{count:,} {shown} have the line {line!r:.80}, which is read; take it out"
+            logger.warning(one_line(note))
 
 
-def _are_blank(rows: Dataset) -> np.ndarray:
-    """Return whether a text of each of N rows is missing or blank, (N,)."""
-    is_blank = [
-        any(text is None or not text.strip() for text in texts)
-        for batch in rows.iter(BATCH)
-        for texts in zip(*batch.values(), strict=True)
-    ]
-    return np.array(is_blank)
+def _read_more(
+    kind: str,
+    files: Sequence[str] | None,
+    choose: Callable[[Source], Columns],
+    labels: LabelColumn,
+    origins: dict[str, Origin],
+) -> Iterator[Dataset]:
+    """Yield the rows of more files, whose columns are chosen, and add the origin of each."""
+    for number, path in enumerate(files or (), start=1):
+        source = source_of_file(kind, path)
+        rows = _read(source, choose(source), labels)
+        origins[numbered(kind, number)] = {**source.origin, "rows": rows.num_rows}
+        yield rows
 
 
-def _encoded_labels(
-    source: Source, columns: Columns, labels: LabelColumn
-) -> list[EncodedLabel | None] | None:
-    """Return the label of each row as a model takes it, None without one.
-
-    Of rows to predict, which need no labels, None alone if none has one.
-    """
-    cells = _label_cells(source, columns.labels)
-    if source.name == "test" and all(map(is_unlabelled, cells)):
-        return None
-    known: dict[str, EncodedLabel | None] = {}
-    keys = list(map(repr, cells))
-    for row, key in enumerate(keys):
-        if key not in known:
-            try:
-                known[key] = labels.encode(cells[row])
-            except ValueError as reason:
-                raise source.error(row, ",".join(columns.labels), reason) from None
-    return [known[key] for key in keys]
-
-
-def _with_spans(rows: Dataset, source: Source, marks: Mapping[str, str]) -> Dataset:
-    """Check the marks on each text and add them; `marks` are their columns by standard names."""
-    for name, column in marks.items():
-        text_name = "text_pair" if name.endswith("_pair") else "text"
-        if not source.has(column) or text_name not in rows.column_names:
-            continue
-        cells = source.cells(column)
-        texts = rows[text_name]
-        spans: list[list[Span]] = [[]] * rows.num_rows
-        for row in source.kept:
-            try:
-                spans[row] = parse_spans(cells[row], texts[int(row)])
-            except ValueError as reason:
-                raise source.error(int(row), column, reason) from None
-        rows = with_column(rows, name, spans, List(List(Value("int64"))))
-    return rows
-
-
-def _corrected(
-    splits: dict[str, Dataset], columns: Columns, labels: LabelColumn, arguments: DataArguments
-) -> tuple[dict[str, Dataset], dict[str, Origin]]:
-    """Return splits with the rows of `--corrections_file`, and the origin of each file.
-
-    Each file also replaces corrections of those before it. Several labels are a list of names, as
-    the page writes them, or have the form of the training rows. So have the columns.
-    """
-    origins: dict[str, Origin] = {}
-    own = Columns(TEXT_COLUMNS[: len(columns.texts)], (LABEL,))
-    for number, path in enumerate(arguments.corrections_file or [], start=1):
-        source = source_of_file("corrections", path)
-        if len(own.texts) == 1 and source.has(TEXT_COLUMNS[1]):
-            raise refusal(
-                f"{path} has corrections of pairs, and the rows have one text",
-                f"name two --text_column_names, or delete its column {TEXT_COLUMNS[1]}",
-            )
-        rows = _read(source, own, labels)
-        splits = with_corrections(splits, rows, labels.answers)
-        origins[numbered("corrections", number)] = {**source.origin, "rows": rows.num_rows}
-    return splits, origins
-
-
-def _load_unlabelled(
-    arguments: DataArguments, text_columns: Sequence[str]
-) -> tuple[Dataset | None, dict[str, Origin]]:
-    """Return the texts of `--unlabelled_file`, column `text`, and the origin of each file's rows.
-
-    The column is that of the training rows or, where a file has none of that name and no flag
-    names it, the one with a usual name, or the only one. Rows without a text are left out.
-    ValueError: the training rows are pairs.
-    """
-    files = arguments.unlabelled_file or []
-    if files and len(text_columns) > 1:
+def _columns_of_corrections(columns: Columns, source: Source) -> Columns:
+    """Return the columns as a page writes them; ValueError if it writes pairs, and we read none."""
+    if len(columns.texts) == 1 and source.has(TEXT_COLUMNS[1]):
         raise refusal(
-            f"--unlabelled_file is {' '.join(files)}, but the rows are pairs of texts, "
-            f"{','.join(text_columns)}",
+            f"{source.title} has corrections of pairs, and the rows have one text",
+            f"name two --text_column_names, or delete its column {TEXT_COLUMNS[1]}",
+        )
+    return Columns(TEXT_COLUMNS[: len(columns.texts)], (LABEL,))
+
+
+def _columns_of_texts(columns: Columns, source: Source) -> Columns:
+    """Return the column of the training rows, or where a file has none, the one that is found."""
+    if len(columns.texts) > 1:
+        raise refusal(
+            f"--unlabelled_file is {source.title}, and the rows are pairs of texts",
             "leave it out; only a new model of single texts reads it",
         )
-    texts = []
-    origins: dict[str, Origin] = {}
-    for number, path in enumerate(files, start=1):
-        source = source_of_file("unlabelled", path)
-        column = text_columns[0]
-        parts = joined_columns(column, source.table.column_names)
-        if arguments.text_column_names is None and not all(map(source.has, parts)):
-            [column] = find_texts(path, source.table, 1, 1)
-            logger.warning(one_line(f"{path}: the texts are read from column {column!r}"))
-        texts.append(_read(source, Columns((column,), ()), None))
-        origins[numbered("unlabelled", number)] = {**source.origin, "rows": len(source.kept)}
-    return (concatenate_datasets(texts) if texts else None), origins
+    if source.has(*columns.texts):
+        return Columns(columns.texts, ())
+    found = find_columns(source.title, source.table, TEXTS_ALONE, labelled=False)
+    logger.warning(one_line(f"{source.title}: the texts are read from column {found.texts[0]!r}"))
+    return found

@@ -12,7 +12,7 @@ from transformers import PreTrainedConfig, PreTrainedModel, TokenizersBackend
 from transformers.trainer_utils import EvalLoopOutput
 
 from ..data.arguments import PairArguments, flag
-from ..data.rows import Rows, load_pairs
+from ..data.rows import Rows, load_rows
 from ..data.tokenizer import with_texts_apart
 from ..models import FAMILIES, RETRIEVAL, unit_rows
 from ..models.answers import REGRESSION
@@ -111,7 +111,7 @@ class RetrievalTask(EncoderTask[PairArguments, RankerArguments, RetrievalRunArgu
     def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
         """Load the pairs."""
         checkpoint = None if config is None else config.name_or_path
-        return load_pairs(self.arguments.data, RETRIEVAL, checkpoint=checkpoint)
+        return load_rows(self.arguments.data, kind=RETRIEVAL, checkpoint=checkpoint)
 
     def choose_head(self, rows: Rows, config: PreTrainedConfig | None) -> type[PreTrainedModel]:
         """Return the ranker; a checkpoint may be that of another head, or of a base model."""

@@ -24,7 +24,7 @@ from transformers.trainer_utils import EvalLoopOutput
 
 from ..data.arguments import PairArguments, PredictionArguments, flag
 from ..data.encoding import encode_pairs
-from ..data.rows import TRANSLATION, Rows, load_pairs
+from ..data.rows import TRANSLATION, Rows, load_rows
 from ..data.tokenizer import build_translation_tokenizer
 from ..evaluation.metrics import DEFAULT_METRICS, bleu_signature, load_metrics, numbers_of
 from ..models import FAMILIES
@@ -198,14 +198,8 @@ class TranslationTask(Task[TranslationPairArguments, TranslatorArguments, Transl
 
     def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
         """Load the pairs."""
-        data = self.arguments.data
-        return load_pairs(
-            data,
-            TRANSLATION,
-            data.max_train_words,
-            data.both_directions,
-            checkpoint=None if config is None else config.name_or_path,
-        )
+        checkpoint = None if config is None else config.name_or_path
+        return load_rows(self.arguments.data, kind=TRANSLATION, checkpoint=checkpoint)
 
     def choose_head(self, rows: Rows, config: PreTrainedConfig | None) -> type[PreTrainedModel]:
         """Return the translation model; refuse a checkpoint of another family."""
@@ -231,7 +225,8 @@ class TranslationTask(Task[TranslationPairArguments, TranslatorArguments, Transl
 
     def encode(self, rows: Rows, tokenizer: TokenizersBackend, max_tokens: int) -> DatasetDict:
         """Return the pairs as tokens, the target as labels."""
-        return encode_pairs(rows, tokenizer, max_tokens)
+        both_directions = self.arguments.data.both_directions
+        return encode_pairs(rows, tokenizer, max_tokens, both_directions)
 
     def ways_to_know_words(self, setup: TrainingSetup) -> list[str]:
         """Return also the parts of words, where they are not asked for."""

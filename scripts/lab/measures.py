@@ -16,7 +16,7 @@ from records import Record
 from torch import Tensor
 
 from sase_hf.data.batching import token_counts
-from sase_hf.data.rows import TRANSLATION, load_pairs
+from sase_hf.data.rows import TRANSLATION, load_rows
 from sase_hf.evaluation.linear_part import logits_of
 from sase_hf.evaluation.metrics import load_metrics
 from sase_hf.tasks import LabelTask, TranslationTask
@@ -161,7 +161,7 @@ def accuracy_by_length(correct: Tensor, lengths: Tensor) -> list[dict[str, float
 def measure_translation(words: Sequence[str], model: Path, _: Path | None) -> Record:
     """Measure a trained model, in two beams, on the validation pairs of its recipe."""
     task = parse_arguments(TranslationTask, words)
-    read = load_pairs(replace(task.arguments.data, train_file=None))
+    read = load_rows(replace(task.arguments.data, train_file=None))
     rows = read.splits["validation"]
     translator, tokenizer = load_checkpoint(str(model))
     pairs = list(zip(rows["text"][:], rows["text_pair"][:], strict=True))

@@ -24,7 +24,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, set_seed
 from transformers.utils import logging
 
 from sase_hf.data.arguments import PairArguments
-from sase_hf.data.rows import load_pairs
+from sase_hf.data.rows import load_rows
 from sase_hf.evaluation.records import measured_record, write_record
 from sase_hf.utils.cli import add_text_column_names, errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_output
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if flags.plot is not None:
             check_figure_path(flags.plot)
         named = name_checkpoints(flags.checkpoints, flags.names)
-        task = load_pairs(
+        task = load_rows(
             PairArguments(
                 validation_file=flags.file,
                 text_column_names=flags.text_column_names,

@@ -11,7 +11,7 @@ from rows import write_csv, write_jsonl
 
 from sase_hf.data.arguments import DataArguments, PairArguments
 from sase_hf.data.columns import ROWS_NAME, find_columns
-from sase_hf.data.rows import Rows, load_pairs, load_rows
+from sase_hf.data.rows import Rows, load_rows
 
 BODIES = [f"the soup was {word} and I paid" for word in ("hot", "cold", "fine", "thin", "bad")]
 KINDS = ["yes!", "no!", "yes!", "no!", "yes!"]
@@ -74,8 +74,8 @@ def find(table: str, labelled: bool = True, **flags: Any) -> list[str]:
         ("a; b; label", {"text_column_names": ["b", "a"]}, "b; a; label"),
         ("a; b, c; label", {"text_column_names": ["b, c"]}, "b, c; label"),
         ("a; b, c; label", {"text_column_names": ["b, c", "a"]}, "b, c; a; label"),
-        ("Review:bodies; Kind", {"text_column_names": ["review"]}, "review; Kind"),
-        ("Title; Review; Kind", {"text_column_names": ["title+review"]}, "title+review; Kind"),
+        ("Review:bodies; Kind", {"text_column_names": ["review"]}, "Review; Kind"),
+        ("Title; Review; Kind", {"text_column_names": ["title+review"]}, "Title+Review; Kind"),
         # Rows to predict need no labels.
         ("x:bodies", {"labelled": False}, "x"),
         ("text:bodies; x:kinds; y:flags", {"labelled": False}, "text"),
@@ -91,9 +91,12 @@ def test_find_columns_takes_the_only_ones_that_can_be_meant(
 
 
 @pytest.mark.parametrize("flags", [{"text_column_names": ["no"]}, {"label_column_name": "no"}])
-def test_find_columns_names_the_column_that_a_flag_misses(flags: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"f\.csv has no column 'no'; it has 'text', 'stars'"):
-        find("text; stars", **flags)
+def test_load_rows_names_the_column_that_a_flag_misses(
+    flags: dict[str, Any], tmp_path: Path
+) -> None:
+    path = write_jsonl(tmp_path / "f.jsonl", [{"text": "a", "stars": star} for star in "ab"])
+    with pytest.raises(ValueError, match=r"f\.jsonl has no column 'no'; it has 'text', 'stars'"):
+        load_rows(DataArguments(train_file=str(path), **flags))
 
 
 @pytest.mark.parametrize("names", ["x,y,z", "x,x", "x, y, label"])
@@ -107,7 +110,7 @@ def test_find_columns_refuses_a_flag_of_other_than_two_texts(names: str) -> None
     ("table", "text", "label"),
     [
         ("id:flags; Good, or not?:bodies; a b:kinds", "Good, or not?", "id"),
-        ("title:kinds; subject:bodies; label:kinds; x:none", "title", "label"),
+        ("title:kinds; subject:bodies; label:kinds; x:flags", "subject", "label"),
         ("comment:bodies; stars:flags; topic:kinds", "comment", "stars"),
         ("text:bodies; when 1:kinds; mood:flags", "text", "mood"),
     ],
@@ -119,8 +122,7 @@ def test_find_columns_lists_unclear_columns_and_flags_that_work(
         find(table)
     listed, _, flags = str(caught.value).rpartition("name them, such as --text_column_names ")
     for name, (cell, *_) in columns_of(table).items():
-        shown = "empty" if cell is None else f"such as {cell!r:.9}"
-        assert f"{name!r} ({shown}" in listed
+        assert f"{name!r} (such as {cell!r:.9}" in listed
     assert shlex.split(flags) == [text, "--label_column_name", label]
     assert find(table, text_column_names=[text], label_column_name=label) == [text, label]
 
@@ -210,9 +212,9 @@ def test_load_rows_says_that_the_column_of_the_training_is_missing(
     assert f"trained on headline, which {tmp_path / 'rows.csv'} does not have" in caplog.text
 
 
-def test_load_pairs_keeps_the_direction_of_the_training(tmp_path: Path) -> None:
+def test_load_rows_keeps_the_direction_of_the_training(tmp_path: Path) -> None:
     """A model that translates from French must not read the English column, which comes first."""
     load(["fr", "en"], "en:bodies; fr", tmp_path)
     path = str(tmp_path / "rows.csv")
-    rows = load_pairs(PairArguments(validation_file=path), checkpoint=str(tmp_path))
+    rows = load_rows(PairArguments(validation_file=path), checkpoint=str(tmp_path))
     assert rows.text_columns == ("fr", "en")

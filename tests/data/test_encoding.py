@@ -7,9 +7,9 @@ from rows import PAIRS, REVIEWS, write_jsonl
 from tokenizers import Tokenizer, models, processors
 from transformers import TokenizersBackend
 
-from sase_hf import build_tokenizer
-from sase_hf.data.arguments import DataArguments
-from sase_hf.data.encoding import encode_rows
+from sase_hf import build_tokenizer, build_translation_tokenizer
+from sase_hf.data.arguments import DataArguments, PairArguments
+from sase_hf.data.encoding import encode_pairs, encode_rows
 from sase_hf.data.rows import Rows, load_rows
 from sase_hf.models import checked_model
 
@@ -67,3 +67,15 @@ def test_encode_rows_refuses_a_tokenizer_that_tells_no_texts_apart(pairs: Rows) 
     blind = TokenizersBackend(tokenizer_object=words, unk_token="[UNK]")
     with pytest.raises(ValueError, match="TokenizersBackend gives both texts of a pair the same"):
         encode_rows(pairs, blind)
+
+
+def test_encode_pairs_both_ways_adds_each_training_pair_exchanged(tmp_path: Path) -> None:
+    path = str(write_jsonl(tmp_path / "pairs.jsonl", PAIRS))
+    pairs = load_rows(PairArguments(train_file=path, text_column_names=["premise,hypothesis"]))
+    tokenizer = build_translation_tokenizer(pairs.texts_to_learn_from())
+    both = encode_pairs(pairs, tokenizer, 99, both_directions=True)
+    once = encode_pairs(pairs, tokenizer, 99)
+    assert both["train"].select(range(0, 2 * len(PAIRS), 2)).to_list() == once["train"].to_list()
+    exchanged = both["train"].select(range(1, 2 * len(PAIRS), 2))
+    assert exchanged["input_ids"][:] == once["train"]["labels"][:]
+    assert exchanged["labels"][:] == once["train"]["input_ids"][:]

@@ -29,7 +29,7 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def marked(path: Path, max_tokens: int | None = None, **options: Any) -> list[list[str]]:
+def marked(path: Path, max_tokens: int = 99, **options: Any) -> list[list[str]]:
     """Return the marked tokens of each row of a file."""
     task = load_rows(DataArguments(train_file=str(path)))
     texts = [str(value) for row in task.splits["train"] for value in row.values()]

@@ -7,7 +7,7 @@ import pytest
 from rows import write_jsonl
 
 from sase_hf.data.arguments import DataArguments, PairArguments
-from sase_hf.data.rows import load_pairs, load_rows
+from sase_hf.data.rows import load_rows
 
 TRAIN = [{"text": f"text number {index}", "label": "ab"[index % 2]} for index in range(10)]
 
@@ -92,18 +92,15 @@ def test_load_rows_counts_pairs_by_both_texts(
     ]
 
 
-def test_load_pairs_counts_pairs_that_are_also_trained_on(
+def test_load_rows_counts_pairs_that_are_also_trained_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With both directions a model also trains on the exchanged texts."""
     train = [{"en": f"a house {index}", "fr": f"une maison {index}"} for index in range(4)]
     validation = [train[0], {"en": "une maison 1", "fr": "a house 1"}, {"en": "x", "fr": "y"}]
     files = files_of(tmp_path, train=train, validation=validation)
-    load_pairs(PairArguments(**files))
-    load_pairs(PairArguments(**files), both_directions=True)
+    load_rows(PairArguments(**files))
     assert [line.partition(":")[0] for line in warnings_of(caplog)] == [
         "1 of 3 validation texts are also in the training rows",
-        "2 of 3 validation texts are also in the training rows",
     ]
 
 

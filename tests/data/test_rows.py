@@ -17,9 +17,9 @@ from rows import PAIRS, REVIEWS, write_csv, write_jsonl
 from transformers import TokenizersBackend
 
 from sase_hf import build_tokenizer
-from sase_hf.data.arguments import DataArguments, PairArguments
+from sase_hf.data.arguments import DataArguments
 from sase_hf.data.encoding import encode_rows
-from sase_hf.data.rows import Rows, load_pairs, load_rows
+from sase_hf.data.rows import Rows, load_rows
 from sase_hf.data.table import TEXT_COLUMNS, present, scratch_file
 
 
@@ -255,7 +255,7 @@ def test_load_rows_and_encode_rows_leave_nothing_beside_the_rows_of_a_user(
     assert mine["train"]["input_ids"][:] == [tokenizer(row["text"]).input_ids for row in REVIEWS]
     assert set(tmp_path.rglob("*")) == before
     folder = Path(scratch_file()).parent
-    for split in (*task.splits.values(), *rows.values()):
+    for split in rows.values():
         assert {Path(file["filename"]).parent for file in split.cache_files} == {folder}
 
 
@@ -394,17 +394,3 @@ def test_load_rows_reads_rows_in_memory_as_those_of_a_file(tmp_path: Path) -> No
     assert of_memory.sources == again.sources
     source = of_memory.sources["train"]
     assert (source["dataset"], source["rows"], source["left_out"]) == ("rows in memory", 8, 1)
-
-
-def test_load_pairs_both_ways_counts_a_row_and_its_words_once(tmp_path: Path) -> None:
-    """A flag on rows means those of the file, and a word that one row has stays a rare one."""
-    rows = [{"a": f"dog {number}", "b": f"chien {number}"} for number in range(9)]
-    path = str(write_jsonl(tmp_path / "t.jsonl", rows))
-    files = PairArguments(train_file=path, max_train_samples=4, shuffle_seed=0)
-    both = load_pairs(files, both_directions=True)
-    once = load_pairs(files).splits["train"].to_list()
-    exchanged = [{"text": row["text_pair"], "text_pair": row["text"]} for row in once]
-    assert both.splits["train"].to_list()[::2] == once
-    assert both.splits["train"].to_list()[1::2] == exchanged
-    texts = [text for row in once for text in row.values()]
-    assert sorted(both.texts_to_learn_from()) == sorted(texts)

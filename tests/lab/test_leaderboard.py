@@ -102,7 +102,7 @@ def test_train_flags_are_those_of_train_py(tmp_path: Path) -> None:
     data = task.arguments.data
     assert (model.pooling, task.arguments.run.seed) == ("max", 7)
     assert [Path(path).name[:6] for path in model.word_vectors or ()] == ["potion"]
-    assert data.asked_text_columns(columns) == tuple(columns)
+    assert data.text_column_names == [",".join(columns)]
     assert data.test_file == str(tmp_path / "sick.dev.jsonl.gz")
 
 

@@ -189,10 +189,10 @@ def test_adadelta_is_that_of_the_paper(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"text_column_names": "en"}, "must name two different columns"),
+        ({"text_column_names": "en"}, "or two for pairs, such as en,fr"),
         ({"text_column_names": "en,de"}, "has no column 'de'; it has 'en', 'fr'"),
         ({"max_train_words": 0}, "--max_train_words is 0"),
-        ({"max_train_words": 2}, "no rows left"),
+        ({"max_train_words": 2}, "--max_train_words 2 leaves no rows"),
         ({"generation_max_length": 10_001}, "_length is 10001; it must be from 1 to 10000"),
         ({"model_name_or_path": "CHECKPOINT", "do_train": "true"}, "does not translate"),
         ({"do_predict": "true", "predict_with_generate": "false"}, "leave out --predict_with_gen"),
@@ -258,10 +258,14 @@ def test_training_rows_alone_are_cut_and_exchanged(
     flags: dict[str, Any], expected: list[tuple[str, str]], tmp_path: Path
 ) -> None:
     words = words_for(tmp_path, **flags)
-    splits = parse_arguments(TranslationTask, words).assemble().rows.splits
-    train = splits["train"]
-    assert list(zip(train["text"], train["text_pair"], strict=True)) == expected
-    assert len(splits["validation"]) == len(PAIRS)
+    setup = parse_arguments(TranslationTask, words).assemble()
+    train = setup.tokens["train"]
+    texts = [
+        setup.tokenizer.batch_decode(train[name][:], skip_special_tokens=True)
+        for name in ("input_ids", "labels")
+    ]
+    assert list(zip(*texts, strict=True)) == expected
+    assert len(setup.tokens["validation"]) == len(PAIRS)
 
 
 def test_file_of_pairs_alone_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,8 +284,9 @@ def test_file_of_pairs_alone_is_enough(tmp_path: Path, monkeypatch: pytest.Monke
         [{row["text"], row["text_pair"]} for row in setup.rows.splits[name]]
         for name in ("train", "validation")
     )
-    assert (len(train), len(held)) == (2 * (len(PAIRS) - 2), 2)
+    assert (len(train), len(held)) == (len(PAIRS) - 2, 2)
+    assert len(setup.tokens["train"]) == 2 * len(train)
     assert not any(pair in train for pair in held)
     write_csv(tmp_path / "pairs.csv", [{"en": pair["en"]} for pair in PAIRS])
-    with pytest.raises(ValueError, match=r"pairs\.csv: .* the two texts\. .* 'en' \(such"):
+    with pytest.raises(ValueError, match=r"pairs\.csv: .* not clear .* 'en' \(such"):
         task.assemble()

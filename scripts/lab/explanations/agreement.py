@@ -93,7 +93,7 @@ def _of_text(
     offsets = offsets[: len(row["input_ids"])]
     words, of_word = words_of(text, offsets)
     marked = np.array(marked_tokens(words, row["spans"])) > 0
-    against = np.array(marked_tokens(words, row.get("against", ()))) > 0
+    against = np.array(marked_tokens(words, row.get("against") or ())) > 0
     if not marked.any():
         return None
     real = batch.batch["attention_mask"][place] != 0

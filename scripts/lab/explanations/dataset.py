@@ -79,6 +79,8 @@ def load_evaluation_dataset(
         if len(of_file.text_columns) == 2:
             raise ValueError(f"{checkpoint} compares two texts; marks need a classifier of one")
         rows = concatenate_datasets([rows, of_file.splits["test"]], axis=1)
+        if of_file.test_table is not None and "against" in of_file.test_table.column_names:
+            rows = rows.add_column("against", of_file.test_table["against"][:])
         rows = rows.select([row for row, spans in enumerate(rows["spans"]) if spans])
     rows = draw_rows(rows, max_samples, seed)
     source = {**of_file.sources["test"], "rows": rows.num_rows}
