@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from ..data.arguments import SourceArguments
-from ..data.rows import read_splits
+from ..data.rows import load_rows
 from ..utils.cli import errors_in_one_line
 
 TEXT, TEXTS = str | None, list[str] | None  # types of flags
@@ -34,6 +34,6 @@ def check_files(
     with errors_in_one_line(script):
         logging.disable(logging.WARNING)  # the run says it again
         try:
-            read_splits(arguments_class(**vars(given)))
+            load_rows(arguments_class(**vars(given)))
         finally:
             logging.disable(logging.NOTSET)

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial, reduce
+from functools import reduce
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -304,29 +304,31 @@ def load_rows(
             trained on, if they are there.
         in_memory: Splits, by the names of `SPLITS`, in place of files.
     """
-    sources, splits, labels, columns = read_splits(
-        arguments, kind=kind, with_marks=with_marks, checkpoint=checkpoint, in_memory=in_memory
-    )
-    origins = {source.name: source.origin for source in sources}
-    more_origins: dict[str, Origin] = {}
-    unlabelled = None
+    sources = open_sources(arguments, in_memory)
+    first = sources[0]
+    if first.name != "train":
+        names = first.table.column_names
+        arguments = with_trained_columns(arguments, checkpoint, first.title, names)
+    labelled = first.name != "test"
+    columns = find_columns(first.title, first.table, arguments, labelled=labelled)
+    if with_marks:
+        first.columns(MARKS["spans"])
+    labels = LabelColumn(kind, ())
     if isinstance(arguments, DataArguments):
-        choose = partial(_columns_of_corrections, columns)
-        files = arguments.corrections_file
-        for rows in _read_more("corrections", files, choose, labels, more_origins):
-            splits = with_corrections(splits, rows, labels.answers)
-        choose = partial(_columns_of_texts, columns)
-        files = arguments.unlabelled_file
-        texts = [*_read_more("unlabelled", files, choose, LabelColumn("", ()), more_origins)]
-        unlabelled = concatenate_datasets(texts) if texts else None
+        labels = _learn(first, columns, arguments)
+    splits = {source.name: _read(source, columns, labels, with_marks) for source in sources}
+    origins = {source.name: source.origin for source in sources}
+    texts = []
+    if isinstance(arguments, DataArguments):
+        for source, rows in _read_more(arguments, columns, labels):
+            origins[source.name] = {**source.origin, "rows": rows.num_rows}
+            if LABEL in rows.column_names:
+                splits = with_corrections(splits, rows, labels.answers)
+            else:
+                texts.append(rows)
     hold_out(splits, origins, arguments)
-    max_words = getattr(arguments, "max_train_words", None)
-    if max_words is not None and "train" in splits:
-        splits["train"] = _short_pairs(splits["train"], max_words)
     if "train" in splits:
-        _warn_of_markup(splits["train"])
-        if arguments.shuffle_seed is not None:
-            splits["train"] = splits["train"].shuffle(arguments.shuffle_seed, keep_in_memory=True)
+        splits["train"] = _chosen(splits["train"], arguments)
     for name, rows in splits.items():
         limit = getattr(arguments, MAX_SAMPLES[name], None) or rows.num_rows
         splits[name] = rows.select(range(min(limit, rows.num_rows)))
@@ -341,38 +343,26 @@ def load_rows(
     return Rows(
         DatasetDict(splits),
         labels,
-        {**origins, **more_origins},
+        origins,
         columns.texts,
         columns.labels,
         left_out=tuple(dict.fromkeys(chain.from_iterable(left_out))),
-        unlabelled=unlabelled,
+        unlabelled=concatenate_datasets(texts) if texts else None,
         test_table=test_table,
     )
 
 
-def read_splits(
-    arguments: SourceArguments,
-    *,
-    kind: str = "",
-    with_marks: bool = False,
-    checkpoint: str | None = None,
-    in_memory: Mapping[str, Any] = MappingProxyType({}),
-) -> tuple[list[Source], dict[str, Dataset], LabelColumn, Columns]:
-    """Read and check all rows, as `load_rows` does, with the meaning of their labels."""
-    sources = open_sources(arguments, in_memory)
-    first = sources[0]
-    if first.name != "train":
-        names = first.table.column_names
-        arguments = with_trained_columns(arguments, checkpoint, first.title, names)
-    labelled = first.name != "test"
-    columns = find_columns(first.title, first.table, arguments, labelled=labelled)
-    if with_marks:
-        first.columns(MARKS["spans"])
-    labels = LabelColumn(kind, ())
-    if isinstance(arguments, DataArguments):
-        labels = _learn(first, columns, arguments)
-    splits = {source.name: _read(source, columns, labels, with_marks) for source in sources}
-    return sources, splits, labels, columns
+def _chosen(rows: Dataset, arguments: SourceArguments) -> Dataset:
+    """Return the training rows that are read, in their order; log markup in them."""
+    max_words = getattr(arguments, "max_train_words", None)
+    if max_words is not None:
+        rows = rows.filter(lambda row: all(len(text.split()) <= max_words for text in row.values()))
+        if not rows.num_rows:
+            raise refusal(f"--max_train_words {max_words} leaves no rows", "give a larger number")
+    _warn_of_markup(rows)
+    if arguments.shuffle_seed is None:
+        return rows
+    return rows.shuffle(arguments.shuffle_seed, keep_in_memory=True)
 
 
 def _learn(source: Source, columns: Columns, arguments: DataArguments) -> LabelColumn:
@@ -456,14 +446,6 @@ def _with_spans(rows: Dataset, source: Source) -> Dataset:
     return rows
 
 
-def _short_pairs(pairs: Dataset, max_words: int) -> Dataset:
-    """Drop the training pairs that are too long; ValueError if none is left."""
-    short = pairs.filter(lambda row: all(len(text.split()) <= max_words for text in row.values()))
-    if not short.num_rows:
-        raise refusal(f"--max_train_words {max_words} leaves no rows", "give a larger number")
-    return short
-
-
 def _warn_of_markup(rows: Dataset) -> None:
     """Log texts that hold tags of HTML, and a line that nearly all texts have."""
     texts = rows[:SAMPLE]["text"]
@@ -479,39 +461,29 @@ def _warn_of_markup(rows: Dataset) -> None:
 
 
 def _read_more(
-    kind: str,
-    files: Sequence[str] | None,
-    choose: Callable[[Source], Columns],
-    labels: LabelColumn,
-    origins: dict[str, Origin],
-) -> Iterator[Dataset]:
-    """Yield the rows of more files, whose columns are chosen, and add the origin of each."""
-    for number, path in enumerate(files or (), start=1):
-        source = source_of_file(kind, path)
-        rows = _read(source, choose(source), labels)
-        origins[numbered(kind, number)] = {**source.origin, "rows": rows.num_rows}
-        yield rows
+    arguments: DataArguments, columns: Columns, labels: LabelColumn
+) -> Iterator[tuple[Source, Dataset]]:
+    """Yield each file of corrections, and of texts without labels, with its rows.
 
-
-def _columns_of_corrections(columns: Columns, source: Source) -> Columns:
-    """Return the columns as a page writes them; ValueError if it writes pairs, and we read none."""
-    if len(columns.texts) == 1 and source.has(TEXT_COLUMNS[1]):
-        raise refusal(
-            f"{source.title} has corrections of pairs, and the rows have one text",
-            f"name two --text_column_names, or delete its column {TEXT_COLUMNS[1]}",
-        )
-    return Columns(TEXT_COLUMNS[: len(columns.texts)], (LABEL,))
-
-
-def _columns_of_texts(columns: Columns, source: Source) -> Columns:
-    """Return the column of the training rows, or where a file has none, the one that is found."""
-    if len(columns.texts) > 1:
-        raise refusal(
-            f"--unlabelled_file is {source.title}, and the rows are pairs of texts",
-            "leave it out; only a new model of single texts reads it",
-        )
-    if source.has(*columns.texts):
-        return Columns(columns.texts, ())
-    found = find_columns(source.title, source.table, TEXTS_ALONE, labelled=False)
-    logger.warning(one_line(f"{source.title}: the texts are read from column {found.texts[0]!r}"))
-    return found
+    Corrections have the columns that a page writes. Other texts are in the column of the training
+    rows or, where a file has none of this name, in one that is found.
+    """
+    corrections = Columns(TEXT_COLUMNS[: len(columns.texts)], (LABEL,))
+    for number, path in enumerate(arguments.corrections_file or (), start=1):
+        source = source_of_file(numbered("corrections", number), path)
+        if source.has(TEXT_COLUMNS[1]) > (len(columns.texts) > 1):
+            what = f"{path} has corrections of pairs, and the rows have one text"
+            raise refusal(what, f"delete its column {TEXT_COLUMNS[1]}")
+        yield source, _read(source, corrections, labels)
+    for number, path in enumerate(arguments.unlabelled_file or (), start=1):
+        if len(columns.texts) > 1:
+            raise refusal(
+                f"--unlabelled_file is {path}, and the rows are pairs of texts",
+                "leave it out; only a new model of single texts reads it",
+            )
+        source = source_of_file(numbered("unlabelled", number), path)
+        texts = columns.texts
+        if not source.has(*texts):
+            texts = find_columns(path, source.table, TEXTS_ALONE, labelled=False).texts
+            logger.warning(one_line(f"{path}: the texts are read from column {texts[0]!r}"))
+        yield source, _read(source, Columns(texts, ()), LabelColumn("", ()))

@@ -137,7 +137,7 @@ def test_corrections_are_in_the_log_and_among_the_sources(
         ({"review": "a", "stars": "1"}, r"has no column 'text'; it has 'review', 'stars'"),
         (
             {"text": "bad food", "text_pair": "b", "label": "4"},
-            "corrections of pairs.*one text; name two --text_column",
+            "corrections of pairs.*one text; delete",
         ),
     ],
     ids=json.dumps,
