@@ -23,7 +23,7 @@ of a head, save it first: AutoModel.from_pretrained("runs/mine").save_pretrained
 import shlex
 from collections.abc import Iterator, Sequence
 
-from ..data.encoding import rows_for_model
+from ..data.batching import rows_for_model
 from ..serving.html_export import live_page
 from ..serving.onnx_export import Report, export
 from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser

@@ -21,7 +21,7 @@ from pathlib import Path
 from transformers import Pipeline, PreTrainedModel
 
 from .. import visualization
-from ..data.encoding import rows_for_model
+from ..data.batching import rows_for_model
 from ..models import TRANSLATION_TASK
 from ..models.answers import answers_of
 from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser, positive_int

@@ -1,19 +1,170 @@
-"""Choose which rows share a batch, and how much of a batch is in memory at once.
+"""Rows as a model takes them: those of a file for a trained one, all as token ids, and in batches.
 
-The choice changes no result, except for dropout: the parts of a batch have the loss of the batch.
+Which rows share a batch, and how much of a batch is in memory at once, changes no result, except
+for dropout: the parts of a batch have the loss of the batch.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 import torch
-from datasets import Dataset
+from datasets import Dataset, DatasetDict, interleave_datasets
 from torch import Tensor
-from transformers import DataCollatorWithPadding
+from transformers import (
+    BatchEncoding,
+    DataCollatorWithPadding,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 from transformers.trainer_pt_utils import LengthGroupedSampler, get_length_grouped_indices
+
+from ..models.answers import answers_of
+from ..models.checked_model import first_places, readable
+from ..utils.errors import refusal
+from .arguments import DataArguments
+from .columns import SPAN_COLUMNS
+from .rows import Rows, load_rows
+from .table import PROBABILITIES, TEXT_COLUMNS, present, scratch_file, writing_rows
+
+Batch = Mapping[str, Sequence[Any]]  # some rows, the values of each column
+
+
+def rows_for_model(
+    checkpoint: str,
+    model: PreTrainedModel,
+    file: str,
+    text_column_names: list[str] | None = None,
+    label_column_name: str | None = None,
+    with_marks: bool = False,
+) -> Rows:
+    """Read the rows of a file for a model, as a test split, which may lack labels.
+
+    Columns that are None are found by name; a `label_column_name` of "" reads no labels. Marks are
+    read on request. Errors name the `checkpoint` of the model. Raises ValueError if the rows do not
+    fit the model.
+    """
+    rows = load_rows(
+        DataArguments(
+            test_file=file,
+            text_column_names=text_column_names,
+            label_column_name=label_column_name,
+            problem_type=model.config.problem_type,
+            label_names=list(answers_of(model.config).names),
+        ),
+        with_marks=with_marks,
+        checkpoint=checkpoint,
+    )
+    if model.reads_pairs and len(rows.text_columns) != 2:
+        raise refusal(
+            f"{checkpoint} compares two texts",
+            "name two columns, such as --text_column_names premise,hypothesis",
+        )
+    return rows
+
+
+def encode_rows(
+    rows: Rows, tokenizer: PreTrainedTokenizerBase, max_tokens: int = sys.maxsize
+) -> DatasetDict:
+    """Tokenize every split; rows keep their order, labels are `labels`, and marks `rationale`.
+
+    Of each text the first `max_tokens` tokens are kept, by default all: a model reads no others
+    than `config.max_tokens`. Marks are 1 on each token that a span touches, else 0. ValueError if
+    the tokenizer does not tell the texts of a pair apart.
+    """
+    is_pair = any("text_pair" in split.column_names for split in rows.splits.values())
+    types_of_pair = tokenizer("a", "b", return_token_type_ids=True)["token_type_ids"]
+    if is_pair and 1 not in types_of_pair:
+        raise refusal(
+            f"the {type(tokenizer).__name__} gives both texts of a pair the same token type",
+            "take one of sase_hf.build_tokenizer",
+        )
+    names = TEXT_COLUMNS[: 1 + is_pair]
+
+    def encode(batch: Batch) -> dict[str, Any]:
+        encoded = tokenizer(
+            *(list(map(readable, batch[name])) for name in names),
+            # The collator adds the mask: rows that hold ids alone are encoded faster, and a third
+            # smaller.
+            return_attention_mask=False,
+            return_token_type_ids=is_pair,
+            verbose=False,  # no warning of a limit of the tokenizer
+        )
+        columns = dict(encoded)
+        if any(name in batch for name in SPAN_COLUMNS):
+            columns["rationale"] = list(_marks(encoded, batch))
+        for row, ids in enumerate(columns["input_ids"]):
+            if len(ids) > max_tokens:
+                sides = columns["token_type_ids"][row] if is_pair else [0] * len(ids)
+                kept = first_places(sides, max_tokens)
+                for column in columns.values():
+                    column[row] = [column[row][place] for place in kept]
+        return columns
+
+    return _tokenized(rows.splits, encode)
+
+
+def _marks(encoded: BatchEncoding, batch: Batch) -> Iterator[list[int]]:
+    """Yield for each row 1 on the tokens that share a character with a span, else 0."""
+    for row, ids in enumerate(encoded["input_ids"]):
+        marks = [0] * len(ids)
+        for side, name in enumerate(SPAN_COLUMNS):
+            for start, end in (batch[name][row] or ()) if name in batch else ():
+                for character in range(start, end):
+                    token = encoded.char_to_token(row, character, side)
+                    if token is not None:
+                        marks[token] = 1
+        yield marks
+
+
+def encode_pairs(
+    rows: Rows,
+    tokenizer: PreTrainedTokenizerBase,
+    max_tokens: int,
+    both_directions: bool = False,
+) -> DatasetDict:
+    """Tokenize every split; of each text the first tokens are kept, and targets are `labels`.
+
+    With `both_directions`, each training pair is followed by itself with the texts exchanged.
+    """
+    splits = dict(rows.splits)
+    if both_directions and "train" in splits:
+        pairs = splits["train"]
+        exchanged = pairs.rename_columns({"text": "text_pair", "text_pair": "text"})
+        splits["train"] = interleave_datasets([pairs, exchanged.select_columns(list(TEXT_COLUMNS))])
+
+    def encode(batch: Batch) -> dict[str, Any]:
+        targets = list(map(readable, batch["text_pair"])) if "text_pair" in batch else None
+        sources = list(map(readable, batch["text"]))
+        encoded = tokenizer(sources, text_target=targets, verbose=False)
+        return {name: [row[:max_tokens] for row in rows] for name, rows in encoded.items()}
+
+    return _tokenized(splits, encode)
+
+
+def _tokenized(
+    splits: Mapping[str, Dataset], encode: Callable[[Batch], dict[str, Any]]
+) -> DatasetDict:
+    """Encode every split on disk; of the old columns keep only what is learnt."""
+    tokens = {}
+    for name, rows in splits.items():
+        target = next(iter(present((PROBABILITIES, "label"), rows)), None)
+        if target is not None:
+            rows = rows.rename_column(target, "labels")
+        with writing_rows():
+            tokens[name] = rows.map(
+                encode,
+                batched=True,
+                remove_columns=[column for column in rows.column_names if column != "labels"],
+                # By default the cache would lie beside the user's own dataset files.
+                cache_file_name=scratch_file(),
+                load_from_cache_file=False,
+                desc=f"Tokenizing {name}",
+            )
+    return DatasetDict(tokens)
 
 
 class LengthGroupedOrder(LengthGroupedSampler):
@@ -123,16 +274,10 @@ class RationaleCollator(DataCollatorWithPadding):
 
     def __call__(self, features: list[dict[str, Any]]) -> dict[str, Any]:
         """Return a batch of rows; `rationale` is the weight on marked tokens, else 0, (B, T)."""
-        marks = []
-        rows = []
-        for features_of_row in features:
-            row = dict(features_of_row)
-            rows.append(row)
-            if "rationale" in row:
-                marks.append(torch.tensor(row.pop("rationale")).float())
-        batch: dict[str, Any] = super().__call__(rows)
+        marks = [mark for row in features for mark in row.pop("rationale", ())]
+        batch: dict[str, Any] = super().__call__(features)
         if marks and self.weight:
             weights = torch.zeros(batch["input_ids"].shape)
-            weights[batch["attention_mask"] != 0] = self.weight * torch.cat(marks)
+            weights[batch["attention_mask"] != 0] = self.weight * torch.tensor(marks).float()
             batch["rationale"] = weights
         return batch

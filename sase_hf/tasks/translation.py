@@ -23,7 +23,7 @@ from transformers import (
 from transformers.trainer_utils import EvalLoopOutput
 
 from ..data.arguments import PairArguments, PredictionArguments, flag
-from ..data.encoding import encode_pairs
+from ..data.batching import encode_pairs
 from ..data.rows import TRANSLATION, Rows, load_rows
 from ..data.tokenizer import build_translation_tokenizer
 from ..evaluation.metrics import DEFAULT_METRICS, bleu_signature, load_metrics, numbers_of

@@ -19,7 +19,7 @@ from transformers import (
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from ..data.arguments import SPLITS, SourceArguments
-from ..data.encoding import encode_rows
+from ..data.batching import encode_rows
 from ..data.rows import Rows
 from ..evaluation.metrics import DEFAULT_METRICS
 from ..models import FAMILIES

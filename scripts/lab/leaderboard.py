@@ -29,7 +29,7 @@ from runner import LAB, SCRIPTS, Run, call
 from transformers import EvalPrediction
 
 from sase_hf.data.arguments import DataArguments
-from sase_hf.data.encoding import encode_rows
+from sase_hf.data.batching import encode_rows
 from sase_hf.data.rows import Rows, load_rows
 from sase_hf.data.table import table
 from sase_hf.evaluation.calibration import expected_calibration_error

@@ -9,7 +9,7 @@ from transformers import TokenizersBackend
 
 from sase_hf import build_tokenizer, build_translation_tokenizer
 from sase_hf.data.arguments import DataArguments, PairArguments
-from sase_hf.data.encoding import encode_pairs, encode_rows
+from sase_hf.data.batching import encode_pairs, encode_rows
 from sase_hf.data.rows import Rows, load_rows
 from sase_hf.models import checked_model
 

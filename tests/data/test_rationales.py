@@ -12,8 +12,7 @@ from runs import TINY_MODEL, flags, review_rows, run_tiny, train_tiny, write_spl
 
 from sase_hf import build_tokenizer
 from sase_hf.data.arguments import DataArguments
-from sase_hf.data.batching import RationaleCollator
-from sase_hf.data.encoding import encode_rows
+from sase_hf.data.batching import RationaleCollator, encode_rows
 from sase_hf.data.rows import load_rows
 from sase_hf.tasks import LabelTask
 from sase_hf.training.command_line import parse_arguments

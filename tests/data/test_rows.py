@@ -18,7 +18,7 @@ from transformers import TokenizersBackend
 
 from sase_hf import build_tokenizer
 from sase_hf.data.arguments import DataArguments
-from sase_hf.data.encoding import encode_rows
+from sase_hf.data.batching import encode_rows
 from sase_hf.data.rows import Rows, load_rows
 from sase_hf.data.table import TEXT_COLUMNS, present, scratch_file
 

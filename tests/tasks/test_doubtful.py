@@ -11,7 +11,7 @@ from rows import write_csv, write_jsonl
 
 from sase_hf import build_tokenizer
 from sase_hf.data.arguments import DataArguments
-from sase_hf.data.encoding import encode_rows
+from sase_hf.data.batching import encode_rows
 from sase_hf.data.rows import load_rows
 from sase_hf.tasks.labels.doubtful import write_doubtful
 from sase_hf.utils.text import Table

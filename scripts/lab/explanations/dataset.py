@@ -10,8 +10,7 @@ from torch import Tensor
 from transformers import DataCollatorWithPadding, PreTrainedModel, TokenizersBackend
 from transformers.utils import logging
 
-from sase_hf.data.batching import longest_first
-from sase_hf.data.encoding import encode_rows, rows_for_model
+from sase_hf.data.batching import encode_rows, longest_first, rows_for_model
 from sase_hf.utils.loading import load_checkpoint
 
 Batch = dict[str, Tensor]

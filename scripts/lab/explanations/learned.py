@@ -25,8 +25,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import Pipeline
 from transformers.utils import logging
 
-from sase_hf.data.batching import batches_by_length
-from sase_hf.data.encoding import rows_for_model
+from sase_hf.data.batching import batches_by_length, rows_for_model
 from sase_hf.models.answers import answers_of
 from sase_hf.utils.errors import refusal
 from sase_hf.utils.loading import load_pipeline
