@@ -1,13 +1,10 @@
-"""Rows of any source as one table: a file, a DataFrame, columns in memory, a dataset or a folder.
+"""Rows of any source as one table: a file, a DataFrame, a dataset or a folder.
 
 pyarrow reads CSV, TSV and Parquet, Python JSON and JSON Lines, pandas Excel, and `datasets` folders
 and the Hub. What they refuse is refused here, with their reason. Rows of files are stored in a
 temporary folder, which is deleted when the process ends, and mapped from there.
 """
 
-import codecs
-import csv
-import errno
 import hashlib
 import io
 import json
@@ -15,8 +12,6 @@ import logging
 import os
 import re
 import tempfile
-import zipfile
-import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -39,28 +34,27 @@ from ..utils.text import one_line
 logger = logging.getLogger(__name__)
 
 SEPARATORS = ("\t", ";", "|", ",")  # of equally frequent ones the first; names hold commas
-CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-SHEET_ENDINGS = (*CSV_ENDINGS, ".xlsx")
-JSON_ENDINGS = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
-ENDINGS = (*SHEET_ENDINGS, *JSON_ENDINGS, ".parquet")
+SHEET_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx")
+ENDINGS = (*SHEET_ENDINGS, ".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
 FIRST_ROW = 2  # of a sheet, below the names of the columns
 MAX_ROW = 2**24  # bytes of a row of a CSV file
-CHUNK = 10_000  # lines of JSON that are parsed at once
 WAY_OUT = (
-    "mend it (UTF-8, with cells that hold a separator or a line break in quotation marks), or read "
+    "mend it (UTF-8, names of columns in the first line, quotation marks around cells with a "
+    "separator or a line break; in JSON an object for each row, and one type in a column), or read "
     "it with pandas and give the DataFrame to fit of TextClassifier or TextRegressor"
 )
-
-# What the libraries raise for a file that they do not read.
-FAULTS: tuple[type[Exception], ...] = (pa.ArrowException, ValueError, OSError, EOFError, KeyError)
-FAULTS += (OverflowError, RecursionError, zlib.error, zipfile.BadZipFile, ImportError)
 
 # The names that a split of a dataset may have; the first one present counts.
 SPLIT_NAMES = {
     "train": ("train", "training"),
     "validation": (
-        *("validation", "valid", "val", "dev", "development"),
-        *("validation_matched", "dev_matched"),
+        "validation",
+        "valid",
+        "val",
+        "dev",
+        "development",
+        "validation_matched",
+        "dev_matched",
     ),
     "test": ("test", "testing", "eval", "evaluation", "test_matched"),
 }
@@ -76,82 +70,67 @@ Origin = dict[str, str | int | float | None]  # what distinguishes rows from oth
 def table(source: Any) -> Dataset:
     """Return the rows of a source, with its columns.
 
-    A source is a path, a `Dataset`, a DataFrame, or a mapping of columns. The cells of CSV, TSV and
-    Excel are texts. ValueError: a file that its library does not read, two columns with one name,
-    or cells in a column without a name.
+    A source is a path, a `Dataset` or a DataFrame. The cells of CSV, TSV and Excel are texts.
+    ValueError: its library does not read it, or a column with cells has no name.
     """
     if isinstance(source, Dataset):
         return source.with_format(None) if source.format["type"] else source
-    if isinstance(source, str | os.PathLike):
-        return _rows_of_file(os.fspath(source))
+    title = "the DataFrame"
+    way_out = "give the values of a column one type, and columns of one name another name"
+    if not isinstance(source, pd.DataFrame):
+        title, way_out = str(source), WAY_OUT
+        check_readable(title)
+        check_content(title)
     try:
         if isinstance(source, pd.DataFrame):
-            _check_names(list(map(str, source.columns)), "the DataFrame")
-            return Dataset(_plain(pa.Table.from_pandas(source, preserve_index=False)))
-        return Dataset.from_dict(source)
-    except (pa.ArrowException, TypeError, OverflowError, UnicodeEncodeError) as reason:
-        way_out = "give the values of a column one type, and leave out columns that hold others"
-        raise refusal(f"the rows cannot be read: {_why(reason)}", way_out) from reason
+            rows = pa.Table.from_pandas(source, preserve_index=False)
+            return Dataset(rows.cast(_plain(rows.schema)))
+        return _rows_of_file(title)
+    except Exception as reason:  # libraries raise classes of their own
+        if getattr(reason, "errno", None) is not None:
+            raise  # of the file system
+        raise refusal(f"cannot read {title}: {one_line(reason)}", way_out) from reason
 
 
 def _rows_of_file(path: str) -> Dataset:
-    """Return the rows of a file, mapped from the disk."""
-    check_readable(path)
-    check_content(path)
-    tables = _tables_of(path)
-    empty = next(tables)
-    unnamed = [place for place, name in enumerate(empty.column_names) if not name.strip()]
-    names = [name for name in empty.column_names if name.strip()]
-    _check_names(names, path)
-    schema = _plain(empty.select(names)).schema
+    """Return the rows of a file, mapped from the disk.
+
+    Columns without a name are left out: pandas writes the numbers of rows into the first one, and
+    spreadsheets leave empty ones behind.
+    """
+    reader = _reader(path)
+    schema = _plain(reader.schema)
     stored = scratch_file()
     with writing_rows(), pa.OSFile(stored, "wb") as file, pa.ipc.new_stream(file, schema) as stream:
-        for part in tables:
-            for place in set(unnamed) - {0}:  # pandas writes the numbers of rows into the first one
-                _check_empty(part.column(place), path)
-            stream.write_table(_plain(part.select(names)))
-    try:
-        rows = Dataset.from_file(stored)
-    except ValueError as reason:
-        raise refusal(f"cannot read {path}: {_why(reason)}", "leave the column out") from reason
+        for batch in reader:
+            for name, cells in zip(reader.schema.names[1:], batch.columns[1:], strict=True):
+                if not name.strip() and {*cells.to_pylist()} - {"", None}:
+                    raise ValueError("a column that holds cells has no name")
+            stream.write_batch(batch.select(schema.names).cast(schema))
+    rows = Dataset.from_file(stored)
     if path.lower().endswith((".tsv", ".tsv.gz")):
-        _check_lines(rows, path)
+        _check_lines(rows)
     return rows
 
 
-def _tables_of(path: str) -> Iterator[pa.Table]:
-    """Yield the rows of a file in parts, as its library reads them; the first part has none."""
-    ending = next((end for end in ENDINGS if path.lower().endswith(end)), None)
-    if ending is None:
-        raise refusal(f"{path!r} has an unknown ending", f"allowed are {', '.join(ENDINGS)}")
-    try:
-        if ending == ".parquet":
-            file = pq.ParquetFile(path)
-            reader = pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches())
-        elif ending == ".xlsx":
-            reader = _excel_rows(path).to_reader()
-        elif ending in JSON_ENDINGS:
-            reader = _json_rows(path).to_reader()
-        else:
-            reader = _csv_reader(path)
-        yield reader.schema.empty_table()
-        for batch in reader:
-            yield pa.Table.from_batches([batch])
-    except FAULTS as reason:
-        if getattr(reason, "errno", None) is not None:
-            raise  # of the file system
-        raise refusal(f"cannot read {path}: {_why(reason)}", WAY_OUT) from reason
+def _reader(path: str) -> pa.RecordBatchReader:
+    """Return the rows of a file, as its library reads them."""
+    name = path.lower()
+    if name.endswith(".parquet"):
+        file = pq.ParquetFile(path)
+        return pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches())
+    if name.endswith(".xlsx"):
+        return _excel_rows(path).to_reader()
+    if name.endswith(SHEET_ENDINGS):
+        return _csv_reader(path)
+    if name.endswith(ENDINGS):
+        return _json_rows(path).to_reader()
+    raise ValueError(f"its ending is none of {', '.join(ENDINGS)}")
 
 
-def _why(reason: Exception) -> str:
-    """Return the words of a library in one line."""
-    words = map(str, reason.args) if isinstance(reason, pa.ArrowException) else [str(reason)]
-    return one_line(" ".join(words)).removesuffix(".")
-
-
-def _unpacked(path: str) -> pa.NativeFile:
-    """Open a file that may be packed, as its name says."""
-    return pa.input_stream(path, compression="gzip" if path.lower().endswith(".gz") else None)
+def _opened(path: str) -> io.TextIOWrapper:
+    """Open a file of text, which may be packed, as its name says."""
+    return io.TextIOWrapper(pa.input_stream(path), "utf-8-sig")
 
 
 def _csv_reader(path: str) -> pa.RecordBatchReader:
@@ -160,113 +139,67 @@ def _csv_reader(path: str) -> pa.RecordBatchReader:
     The separator is the mark that the line of names holds most. As in a spreadsheet, quotes enclose
     cells; empty lines are no rows.
     """
-    with _unpacked(path) as file:
-        start = file.read(2**16)
-    is_utf_16 = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    shown = start.decode("utf-16" if is_utf_16 else "utf-8-sig", errors="replace").lstrip("\r\n")
-    marks = re.sub(r'"[^"]*"', "", shown.partition("\n")[0])
-    separator = max(SEPARATORS, key=marks.count)
-    names = next(csv.reader(io.StringIO(shown, newline=None), delimiter=separator), [])
-    encoding = "utf-16" if is_utf_16 else "utf-8"
+    with _opened(path) as file:
+        names = next(filter(str.strip, file), "")
+    if "\0" in names:
+        raise ValueError("it is not UTF-8")
+    marks = re.sub(r'"[^"]*"', "", names)
     return pyarrow.csv.open_csv(
-        _unpacked(path),
-        pyarrow.csv.ReadOptions(use_threads=False, block_size=MAX_ROW, encoding=encoding),
-        pyarrow.csv.ParseOptions(delimiter=separator, newlines_in_values=True),
-        pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
+        path,
+        pyarrow.csv.ReadOptions(use_threads=False, block_size=MAX_ROW),
+        pyarrow.csv.ParseOptions(
+            delimiter=max(SEPARATORS, key=marks.count), newlines_in_values=True
+        ),
+        pyarrow.csv.ConvertOptions(default_column_type=pa.string()),
     )
 
 
 def _excel_rows(path: str) -> pa.Table:
     """Return the rows of the first sheet of an Excel file, all cells as texts."""
-    sheets = pd.read_excel(
-        path, sheet_name=None, header=None, dtype=str, keep_default_na=False, na_values=[""]
-    )
-    (name, cells), *others = sheets.items()
-    unread = ", ".join(repr(other) for other, rows in others if len(rows))
-    if unread:
-        note = f"of {path} the sheet {name!r} is read, not {unread}; save another as its own file"
-        logger.warning(one_line(note))
-    names = cells.iloc[:1].fillna("").to_numpy().ravel().tolist()
-    rows = pa.Table.from_pandas(cells.iloc[1:].rename(columns=str), preserve_index=False)
-    return rows.rename_columns(names)
+    with pd.ExcelFile(path) as file:
+        sheet, *others = file.sheet_names
+        cells = pd.read_excel(file, header=None, dtype=str, na_filter=False)
+    if others:
+        logger.warning("of %s the sheet %r is read, not %s", path, sheet, others)
+    rows = pa.Table.from_pandas(cells[1:].rename(columns=str), preserve_index=False)
+    return rows.rename_columns(list(cells.iloc[0]))
 
 
 def _json_rows(path: str) -> pa.Table:
     """Return the rows of a file with an array of objects, or with one object per line.
 
-    pandas would make a float of each integer in a column with missing values.
+    pandas would make a float of each integer in a column with missing values, and pyarrow times of
+    texts.
     """
-    with _unpacked(path) as file, io.TextIOWrapper(file, "utf-8-sig") as text:
-        lines = iter(text)
-        first = next((line for line in lines if line.strip()), "")
-        if first.lstrip().startswith("["):
-            return _table_of(json.loads("".join([first, *lines])))
-        # Without rows there is one table, which has no columns.
-        parts = [pa.table({})]
-        rows = []
-        for number, line in enumerate(chain([first], lines), start=1):
-            try:
-                rows += [json.loads(line)] if line.strip() else []
-            except json.JSONDecodeError as reason:
-                raise ValueError(f"object {number}: {reason}") from reason
-            if len(rows) == CHUNK:
-                parts.append(_table_of(rows))
-                rows = []
-    return pa.concat_tables([*parts, _table_of(rows)], promote_options="permissive")
+    with _opened(path) as file:
+        content = file.read()
+    if not content.lstrip().startswith("["):
+        objects = filter(str.strip, content.split("\n"))
+        content = "[" + ",\n".join(objects) + "]"
+    # A table without columns has no rows.
+    return pa.Table.from_struct_array(pa.array(json.loads(content) or [{}]))
 
 
-def _table_of(rows: list[Any]) -> pa.Table:
-    """Return the objects of JSON as a table; ValueError for other values."""
-    if not all(isinstance(row, dict) for row in rows):
-        raise ValueError("a row is not an object, such as {...}")
-    columns = {}
-    for name in dict.fromkeys(chain.from_iterable(rows)):
-        try:
-            columns[name] = pa.array([row.get(name) for row in rows])
-        except FAULTS as reason:
-            raise ValueError(f"column {name!r}: {reason}") from reason
-    return pa.table(columns)
+def _plain(schema: pa.Schema) -> pa.Schema:
+    """Return the named columns; texts are of one type, and categories are their values."""
+    fields = []
+    for field in schema:
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if str(kind) in ("large_string", "string_view"):
+            kind = pa.string()
+        if field.name.strip():
+            fields.append(field.with_type(kind))
+    return pa.schema(fields, schema.metadata)
 
 
-def _plain(rows: pa.Table) -> pa.Table:
-    """Return a table whose texts are of one type, and whose categories are their values."""
-    for place, field in enumerate(rows.schema):
-        values = rows.column(place)
-        if pa.types.is_dictionary(field.type):
-            values = values.cast(field.type.value_type)
-        if pa.types.is_large_string(values.type) or pa.types.is_string_view(values.type):
-            values = values.cast(pa.string())
-        if values.type != field.type:
-            rows = rows.set_column(place, field.name, values)
-    return rows
-
-
-def _check_names(names: Sequence[str], title: str) -> None:
-    """Raise ValueError if two columns have one name."""
-    for place, name in enumerate(names):
-        if name in names[:place]:
-            raise refusal(f"{title} has two columns {name!r}", "give one of them another name")
-
-
-def _check_empty(cells: pa.ChunkedArray, path: str) -> None:
-    """Raise ValueError if a column without a name, as spreadsheets leave behind, holds a cell."""
-    for cell in cells.drop_null().to_pylist():
-        if str(cell).strip():
-            raise refusal(
-                f"{path} has the cell {cell!r:.80} in a column without a name",
-                "put names into the first line, and nothing above it",
-            )
-
-
-def _check_lines(rows: Dataset, path: str) -> None:
+def _check_lines(rows: Dataset) -> None:
     """Raise ValueError if a cell between tabs holds a line break: a quote joined rows."""
     for name in rows.column_names:
         row = pa.compute.match_substring(rows.data.column(name), "\n").index(True).as_py()
         if row >= 0:
-            raise refusal(
-                f"{place_of(path, row)}, column {name!r} holds a line break, as quotation marks "
-                "join its lines",
-                "save it as CSV, in which quotation marks inside a cell are doubled",
+            raise ValueError(
+                f"row {row + FIRST_ROW}, column {name!r}: quotation marks join lines into one "
+                "cell; save it as CSV, in which those inside a cell are doubled"
             )
 
 
@@ -409,9 +342,8 @@ def writing_rows() -> Iterator[None]:
     except OSError as reason:
         if not is_write_error(reason):
             raise
-        why = os.strerror(reason.errno or errno.ENOSPC)
         raise OSError(
             reason.errno,
-            f"the rows do not fit into {_scratch().name}: {why}; free space there, or set TMPDIR "
-            "to another folder",
+            f"the rows do not fit into {_scratch().name}: {reason}; free space there, or set "
+            "TMPDIR to another folder",
         ) from reason
