@@ -15,7 +15,6 @@ import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -25,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet as pq
-from datasets import ClassLabel, Dataset, DatasetDict, load_dataset, load_from_disk
+from datasets import Dataset, load_dataset, load_from_disk
 
 from ..utils.errors import refusal
 from ..utils.files import check_content, check_readable, is_write_error
@@ -230,35 +229,23 @@ def load_splits(
     ValueError names the dataset that `datasets` cannot read.
     """
     try:
-        if os.path.isdir(name):
-            if Path(name, "dataset_dict.json").exists() or Path(name, "state.json").exists():
-                saved = load_from_disk(name)
-                return saved if isinstance(saved, DatasetDict) else {"train": saved}
-            # `datasets` copies the files of a folder.
+        if Path(name, "dataset_dict.json").exists():
+            return load_from_disk(name)
+        if os.path.isdir(name):  # `datasets` copies its files
             name, cache_dir = os.path.abspath(name), cache_dir or _scratch().name
         loaded = load_dataset(name, config, revision=revision, cache_dir=cache_dir, token=token)
+        # The names of classes in one file are read as those of all.
+        schemas = map(pq.read_schema, Path(name).rglob("*.parquet"))
+        tables = [Dataset(schema.empty_table()) for schema in schemas]
+        kinds = {(name, str(kind)) for rows in tables for name, kind in rows.features.items()}
+        if len(kinds) > len(dict(kinds)) and "ClassLabel" in str(kinds):
+            raise ValueError("a class id can mean two classes, as its files differ in their types")
     except (RuntimeError, KeyError, TypeError, ValueError) as error:
-        reason = one_line(error.__cause__ or error) or type(error).__name__
         raise refusal(
-            f"cannot read the dataset {name}: {reason}", "give its files by --train_file"
+            f"cannot read the dataset {name}: {one_line(error.__cause__ or error)}",
+            "give its files by --train_file",
         ) from error
-    for path in sorted(Path(name).rglob("*.parquet")) if os.path.isdir(name) else ():
-        _check_classes(path, next(iter(loaded.values())).features)
-    return dict(loaded)
-
-
-def _check_classes(path: Path, read: Mapping[str, Any]) -> None:
-    """Raise ValueError if a file numbers the classes of a column otherwise than they are read."""
-    for name, feature in Dataset(pq.read_schema(path).empty_table()).features.items():
-        item, item_read = (getattr(x, "feature", x) for x in (feature, read.get(name)))
-        if isinstance(item, ClassLabel) or isinstance(item_read, ClassLabel):
-            names, names_read = getattr(item, "names", None), getattr(item_read, "names", None)
-            if names != names_read:
-                raise refusal(
-                    f"the classes of column {name!r} are {names} in {path}, and {names_read} in "
-                    "another file of the folder, so one number can mean two classes",
-                    "store its labels as texts in all files",
-                )
+    return loaded
 
 
 def usual_splits(title: str, splits: Collection[str]) -> dict[str, str]:
@@ -266,18 +253,18 @@ def usual_splits(title: str, splits: Collection[str]) -> dict[str, str]:
 
     ValueError if there is none.
     """
-    by_form = {split.lower().replace("-", "_"): split for split in reversed(list(splits))}
-    chosen: dict[str, str] = {}
+    chosen = {}
     for name, usual in SPLIT_NAMES.items():
-        present = [by_form[form] for form in usual if form in by_form]
-        if present:
-            chosen[name] = present[0]
+        for split in reversed(usual):
+            if split in splits:
+                chosen[name] = split
     if not chosen:
-        known = ", ".join(chain.from_iterable(SPLIT_NAMES.values()))
-        raise refusal(f"{title} has the splits {list(splits)}", f"name them as usual: {known}")
-    for split in splits:
-        if split not in chosen.values():
-            logger.warning(one_line(f"the split {split!r} of {title} is not read"))
+        raise refusal(
+            f"{title} has the splits {list(splits)}", f"name them as usual: {SPLIT_NAMES}"
+        )
+    unread = [split for split in splits if split not in chosen.values()]
+    if unread:
+        logger.warning("of %s the splits %s are not read", title, unread)
     return chosen
 
 
