@@ -92,28 +92,26 @@ class LabelColumn:
         """
         names = tuple(label_names or class_names or ())
         values = [cell for cell in cells if not is_unlabelled(cell, names)]
-        are_columns = bool(values) and isinstance(values[0], tuple)
+        are_columns = values != [] and isinstance(values[0], tuple)
         if are_columns and names != tuple(class_names or ()):
             raise refusal(
                 f"the labels are {names}, their columns {class_names}",
                 "name the columns in the order of the labels: --label_column_name",
             )
-        distinct = {repr(value): value for value in values}.values()
-        rows = [_labels_in(value, separator) for value in distinct]
+        rows = [labels_in(cell, separator) for cell in {repr(x): x for x in values}.values()]
         most = max(map(len, rows), default=1)
-        found = _names_in(rows)
-        are_lists = separator is not None or any(isinstance(value, list) for value in distinct)
+        are_lists = separator is not None or any(isinstance(cell, list) for cell in values)
+        found = _sorted_names(chain.from_iterable(rows))
         kind = problem_type or _kind_of(found, are_lists, are_columns, is_named=bool(names))
         if kind == REGRESSION:
-            found = ("score",) if most == 1 else tuple(f"score_{number}" for number in range(most))
+            found = [f"score_{number}" for number in range(most)] if most > 1 else ["score"]
         if problem_type is None and not names:
             check_classes(found, len(values), kind)
-        names = names or found
+        names = names or tuple(found)
         if kind == SINGLE_LABEL and len(names) < 2:
             raise refusal(
                 f"the training rows have the labels {names}",
-                "at least 2 are needed. Add rows with other labels, or list every label in "
-                "--label_names",
+                "at least 2 are needed; add rows, or list every label in --label_names",
             )
         return cls(
             kind,
@@ -144,7 +142,7 @@ class LabelColumn:
         """Return the label as the loss takes it, None for no label; ValueError if unknown."""
         if is_unlabelled(cell, self.names):
             return [0.0] * len(self.names) if self.blanks else None
-        labels = _labels_in(cell, self.separator)
+        labels = labels_in(cell, self.separator)
         if self.kind == REGRESSION or isinstance(cell, tuple):
             numbers = [float(str(x)) if is_number(x) else math.nan for x in labels]
         else:
@@ -207,7 +205,7 @@ def is_number(value: object) -> bool:
     return NUMBER.fullmatch(str(value).strip()) is not None
 
 
-def _labels_in(cell: object, separator: str | None) -> list[Any]:
+def labels_in(cell: object, separator: str | None) -> list[Any]:
     """Return the labels, or the numbers, of a cell."""
     if separator is not None and isinstance(cell, str):
         return [part for part in cell.split(separator) if part.strip()]
@@ -217,24 +215,21 @@ def _labels_in(cell: object, separator: str | None) -> list[Any]:
 def _kind_of(names: Sequence[str], are_lists: bool, are_columns: bool, *, is_named: bool) -> str:
     """Return the kind of problem of labels with these names; ValueError for lists of 0 and 1."""
     are_truths = {*names} <= {"0", "1"}
-    if are_lists and names == ("0", "1"):
+    if are_lists and [*names] == ["0", "1"]:
         raise refusal(
             f"the lists of labels hold {names}, maybe one for each of several labels",
             "write lists of the labels that apply, or a column for each label, named by "
             "--label_column_name fun,sad; fit takes an array (N, C) of numpy",
         )
-    are_numbers = all(map(is_number, names)) and not is_named
-    if are_numbers and any(float(name) % 1 for name in names):
+    if not is_named and all(map(is_number, names)) and any(float(name) % 1 for name in names):
         return REGRESSION
     return MULTI_LABEL if are_lists or (are_columns and are_truths) else SINGLE_LABEL
 
 
-def _names_in(rows: Iterable[Sequence[object]]) -> tuple[str, ...]:
-    """Return the classes that occur, in order."""
-    names = sorted(set(map(class_name, chain.from_iterable(rows))))
-    if all(map(is_number, names)):
-        names.sort(key=float)
-    return tuple(names)
+def _sorted_names(labels: Iterable[object]) -> list[str]:
+    """Return the classes that occur: numbers by size, others by alphabet."""
+    names = sorted({*map(class_name, labels)})
+    return sorted(names, key=float) if all(map(is_number, names)) else names
 
 
 def check_classes(names: Sequence[str], num_rows: int, kind: str) -> None:

@@ -141,7 +141,7 @@ def test_label_column_refuses_labels_without_meaning(
         ([*range(51)] * ROWS, {}, "51 different labels in 204 rows.*--problem_type regression"),
         ([f"name {n}" for n in range(20)], {}, "20 different labels in 20 rows, .*'name 0'"),
         ([f"${n / 7:.2f}" for n in range(20)] * 2, {}, "20 different labels in 40 rows"),
-        ([[0, 1], [1, 1]], {}, r"lists of labels hold \('0', '1'\)"),
+        ([[0, 1], [1, 1]], {}, r"lists of labels hold \['0', '1'\]"),
         ([{"a": 0.5}, "a"], {}, r"\{'a': 0.5\} is a dict"),
         ([["a", None], ["b"]], {}, "None is a NoneType"),
         (

@@ -214,7 +214,7 @@ OTHERS = pd.DataFrame({"topic": ["meal", "room"] * 30, "mood": [0, 1] * 30})
         ([1] * 60, "at least 2"),
         ([stars / 2 for stars in STARS], "'label' are numbers, not all whole; use TextRegressor"),
         ([f"${number}.8" for number in range(60)], "60 different labels in 48 rows|in 60 rows"),
-        ([[1, 0], [0, 1]] * 30, r"lists of labels hold \('0', '1'\).*array \(N, C\)"),
+        ([[1, 0], [0, 1]] * 30, r"lists of labels hold \['0', '1'\].*array \(N, C\)"),
         (OTHERS, "row 0 .* column 'topic,mood': .*'meal'"),
         (OTHERS[["mood", "mood"]] + 2, "another name"),
     ],
