@@ -19,7 +19,6 @@ from ..utils.text import one_line, table_lines
 
 # The modules whose information a person reads in the log.
 LOGGED = (
-    "data.corrections",
     "data.level",
     "data.marks",
     "evaluation.linear_part",

@@ -1,4 +1,4 @@
-"""Marks of people on texts: the reasons for a label, and words that are none.
+"""What people mark and correct: the reasons for a label, words that are none, and other labels.
 
 A mark is a span [start, end], counted in characters (code points) of the text as it stands in the
 file, from 0, the end exclusive, as in `text[start:end]`.
@@ -15,20 +15,24 @@ import json
 import logging
 import reprlib
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import compress
+from itertools import chain, compress
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import regex
-from datasets import Dataset
+from datasets import Dataset, concatenate_datasets
 
 from ..utils.errors import refusal
-from ..utils.text import UNSPACED, one_line
+from ..utils.text import UNSPACED
 from .columns import AGAINST_COLUMNS, SPAN_COLUMNS
-from .corrections import Row, with_rows
-from .table import TEXT_COLUMNS, present
+from .repeats import text_digests
+from .table import PROBABILITIES, TEXT_COLUMNS, present, with_column
+
+if TYPE_CHECKING:  # which imports torch
+    from ..models.answers import Answers
 
 logger = logging.getLogger(__name__)
 
@@ -56,23 +60,22 @@ def parse_spans(cell: object, text: str) -> list[Span]:
 
     ValueError says what came and what is allowed.
     """
-    value = cell
+    if not cell:
+        return []
+    spans = cell
     if isinstance(cell, str):
         with suppress(ValueError):  # a cell that is no JSON is refused below
-            value = json.loads(cell.strip() or "null")
-    if value is None:
-        return []
-    spans = []
-    for span in value if isinstance(value, list) else [value]:
+            spans = json.loads(cell)
+    spans = spans if isinstance(spans, list) else [spans]
+    for span in spans:
         match span:
             case [int(start), int(end)] if 0 <= start < end <= len(text):
-                spans.append((start, end))
-            case _:
-                raise refusal(
-                    f"{reprlib.repr(span)} is no mark on the text",
-                    "allowed are [[start, end], ...], whole numbers with 0 <= start < end <= "
-                    f"{len(text)}, or an empty cell for no marks",
-                )
+                continue
+        raise refusal(
+            f"{reprlib.repr(span)} is no mark on the text",
+            "allowed are [[start, end], ...], whole numbers with 0 <= start < end <= "
+            f"{len(text)}, or an empty cell for no marks",
+        )
     return spans
 
 
@@ -81,19 +84,53 @@ def marked_tokens(offsets: Iterable[Sequence[int]], spans: Marks | None) -> list
 
     `offsets` are the start and end of each token in the text; an empty token is never marked.
     """
-    marks = []
-    for start, end in offsets:
-        is_marked = any(max(start, first) < min(end, last) for first, last in spans or ())
-        marks.append(int(is_marked))
-    return marks
+    return [
+        int(any(max(start, first) < min(end, last) for first, last in spans or ()))
+        for start, end in offsets
+    ]
 
 
 def count_marked(rows: Dataset | None) -> int | None:
     """Count the tokenized rows with a marked token; None if they have no column of marks."""
     if rows is None or "rationale" not in rows.column_names:
         return None
-    batches = rows.select_columns("rationale").iter(1000)
-    return sum(any(marks) for batch in batches for marks in batch["rationale"])
+    return sum(map(any, rows["rationale"]))
+
+
+def with_corrections(
+    splits: Mapping[str, Dataset], corrections: Dataset, answers: "Answers"
+) -> dict[str, Dataset]:
+    """Return splits with corrections in place of the rows that have the same texts.
+
+    Test rows stay as they are. Corrections of other texts become training rows. Texts are the same
+    as in `repeats`; of two corrections of one text the later counts. ValueError is raised without
+    a train split.
+    """
+    if "train" not in splits:
+        raise refusal(
+            "--corrections_file is given, but there are no training rows",
+            "add --train_file, or leave it out",
+        )
+    texts = present(TEXT_COLUMNS, corrections)
+    numbers = dict(zip(text_digests(corrections, texts), range(corrections.num_rows), strict=True))
+    new = dict(numbers)
+    changed = dict(splits)
+    for name in ("validation", "train"):
+        if name in splits:
+            rows = splits[name]
+            order = []
+            for place, text in enumerate(text_digests(rows, texts), start=corrections.num_rows):
+                order.append(numbers.get(text, place))
+                new.pop(text, None)
+            if name == "train":
+                order += new.values()
+            if PROBABILITIES in rows.column_names:
+                certain = np.eye(len(answers.names))[corrections["label"][:]]
+                corrections = with_column(corrections, PROBABILITIES, list(certain))
+            if min(order) < corrections.num_rows:
+                changed[name] = concatenate_datasets([corrections, rows]).select(order)
+    logger.info(f"corrections: {len(numbers):,} texts, training rows added: {len(new):,}")
+    return changed
 
 
 def without_wrong_reasons(splits: Mapping[str, Dataset]) -> tuple[dict[str, Dataset], list[Phrase]]:
@@ -106,50 +143,43 @@ def without_wrong_reasons(splits: Mapping[str, Dataset]) -> tuple[dict[str, Data
     of each row that changes, as it was.
     """
     # Rows with equal texts are one, since a correction replaces all of them.
-    marked = dict.fromkeys(_marked_against(splits.values()))
-    if not marked or "train" not in splits:
+    texts_of: dict[Phrase, set[tuple[str, str | None]]] = defaultdict(set)
+    marked = (rows for rows in splits.values() if present(AGAINST_COLUMNS, rows))
+    for row in chain.from_iterable(marked):
+        for name, _, against in SIDES:
+            for span in row.get(against) or ():
+                words = words_in(row[name])
+                phrase = tuple(compress(words.values(), marked_tokens(words, [span])))
+                texts_of[phrase].add((row["text"], row.get("text_pair")))
+    texts_of.pop((), None)  # of marks on blanks
+    if not texts_of or "train" not in splits:
         return dict(splits), []
-    num_rows = Counter(phrase for phrase, *_ in marked)
-    phrases = [phrase for phrase, count in num_rows.items() if count >= LEAST_MARKED]
+    phrases = [phrase for phrase, texts in texts_of.items() if len(texts) >= LEAST_MARKED]
     return {**splits, "train": _without_phrases(splits["train"], phrases)}, phrases
 
 
-def _marked_against(splits: Iterable[Dataset]) -> Iterator[tuple[Phrase, str, str | None]]:
-    """Yield each phrase that is marked against, and the texts of its row."""
-    for rows in splits:
-        if present(AGAINST_COLUMNS, rows):
-            for row in rows:
-                for name, _, against in SIDES:
-                    for span in row.get(against) or ():
-                        words = words_in(row[name])
-                        phrase = tuple(compress(words.values(), marked_tokens(words, [span])))
-                        if phrase:  # else the mark is on blanks
-                            yield phrase, row["text"], row.get("text_pair")
-
-
 def _without_phrases(rows: Dataset, phrases: Sequence[Phrase]) -> Dataset:
-    """Return rows without what is marked against and without phrases; the log says of how many."""
+    """Return rows without what is marked against and without phrases, which the log lists."""
     known = set(phrases)
-    changed: dict[int, Row] = {}
-    empty = []
-    for number, row in enumerate(rows):
+
+    def cut(row: dict[str, Any]) -> dict[str, Any]:
         row[ORIGINAL] = row["text"]
         for name, spans, against in SIDES:
-            text = row.get(name, "")
-            marks = [row.get(column) or () for column in (against, spans)]
-            row[name], row[spans] = without_words(text, known, *marks)
-            if row[name] != text:
-                changed[number] = row
-                if not _SAYS_SOMETHING.search(row[name]):
-                    empty.append(number)
-    words = ", ".join(f'"{" ".join(phrase)}"' for phrase in phrases)
+            if name in row:
+                reasons = row.get(spans) or ()
+                row[name], moved = without_words(row[name], known, row.get(against), reasons)
+                if reasons:
+                    row[spans] = moved
+        return row
+
+    left = rows.map(cut, remove_columns=present(AGAINST_COLUMNS, rows), keep_in_memory=True)
+    texts = present(TEXT_COLUMNS, rows)
+    left = left.filter(lambda *texts: all(texts), input_columns=texts, keep_in_memory=True)
     logger.info(
-        f"words marked against: left out of {len(changed):,} training rows, {len(empty):,} rows "
-        f"held no others; of all rows: {one_line(words)}"
+        f"words marked against are left out of the training rows: {list(map(' '.join, phrases))}; "
+        f"{rows.num_rows - left.num_rows:,} rows held no others"
     )
-    left = with_rows(rows, changed, {ORIGINAL: rows.features["text"]})
-    left = left.select(np.delete(np.arange(rows.num_rows), empty))
-    return left.remove_columns(present(AGAINST_COLUMNS, left))
+    return left
 
 
 def words_in(text: str) -> dict[Span, str]:
@@ -164,16 +194,17 @@ def words_in(text: str) -> dict[Span, str]:
 
 
 def without_words(
-    text: str, phrases: set[Phrase], against: Marks, reasons: Marks
+    text: str, phrases: set[Phrase], against: Marks | None, reasons: Marks
 ) -> tuple[str, Marks]:
     """Return a text without phrases and the words that marks against touch, and its reasons.
 
-    These stay, and move with their words. One blank takes the place of neighbours that are cut.
+    These stay, and move with their words. One blank takes the place of neighbours that are cut. If
+    that leaves only punctuation, the text is empty.
     """
     places = words_in(text)
     words = tuple(places.values())
     is_cut = marked_tokens(places, against)
-    for length in {len(phrase) for phrase in phrases}:
+    for length in set(map(len, phrases)):
         for first in range(len(words) - length + 1):
             last = first + length
             if words[first:last] in phrases:
@@ -186,8 +217,9 @@ def without_words(
     for start, end in reasons:
         characters[start:end] = text[start:end]
     cut = "".join(characters)
-    moved = [(len(_joined(cut[:start])), len(_joined(cut[:end]))) for start, end in reasons]
-    return _joined(cut), moved
+    moved = [[len(_joined(cut[:place])) for place in span] for span in reasons]
+    left = _joined(cut)
+    return left if _SAYS_SOMETHING.search(left) else "", moved
 
 
 def _joined(text: str) -> str:

@@ -32,11 +32,9 @@ from .columns import (
     joined_columns,
     with_trained_columns,
 )
-from .corrections import with_corrections
-from .held_out import hold_out
 from .labels import REGRESSION, LabelColumn, is_unlabelled
-from .marks import parse_spans, without_wrong_reasons
-from .repeats import warn_of_repeats
+from .marks import parse_spans, with_corrections, without_wrong_reasons
+from .repeats import hold_out, warn_of_repeats
 from .table import (
     PLACE,
     PROBABILITIES,

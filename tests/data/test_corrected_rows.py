@@ -43,7 +43,7 @@ def test_correction_takes_the_place_of_all_rows_with_its_text(reviews: Path) -> 
     assert shown(rows) == [("good food", "4"), corrected, ("by staff", "4"), corrected]
     train = rows.splits["train"]
     assert train["spans"][:] == [None, [[5, 9]], None, [[5, 9]]]
-    assert train["row"][:] == [2, 3, 4, 5], "the rows of the sheet that they stand in"
+    assert train["row"][:] == [2, None, 4, None], "the sheet holds no correction"
 
 
 def test_correction_without_marks_deletes_those_of_its_row(tmp_path: Path) -> None:
@@ -55,19 +55,16 @@ def test_correction_without_marks_deletes_those_of_its_row(tmp_path: Path) -> No
 def test_correction_of_another_text_is_one_more_training_row(reviews: Path) -> None:
     rows = load(reviews, [{"text": "new", "label": "1"}])
     assert shown(rows)[3:] == [("new", "1")]
-    assert rows.splits["train"]["row"][3] is None
 
 
 def test_correction_of_a_validation_text_is_not_trained_on(reviews: Path) -> None:
-    other = write_csv(reviews.parent / "dev.csv", [{"review": "fine", "stars": "1"}])
-    rows = load(reviews, [{"text": "fine", "label": "4"}], validation_file=str(other))
+    """Test rows stay as they are."""
+    other = str(write_csv(reviews.parent / "dev.csv", [{"review": "fine", "stars": "1"}]))
+    correction = {"text": "fine", "label": "4"}
+    rows = load(reviews, [correction], validation_file=other, test_file=other)
     assert shown(rows, "validation") == [("fine", "4")]
+    assert shown(rows, "test") == [("fine", "1")]
     assert rows.splits["train"].num_rows == len(REVIEWS)
-
-
-def test_corrections_leave_test_rows_as_they_are(reviews: Path) -> None:
-    rows = load(reviews, [{"text": "bad food", "label": "4"}], test_file=str(reviews))
-    assert shown(rows, "test")[1] == ("bad food", "1")
 
 
 def test_corrections_of_one_text_the_last_counts(reviews: Path, tmp_path: Path) -> None:
@@ -81,17 +78,13 @@ def test_corrections_of_one_text_the_last_counts(reviews: Path, tmp_path: Path) 
 
 
 def test_marks_against_of_corrections_leave_words_out_of_training_rows(reviews: Path) -> None:
-    more = [{"review": "by staff again", "stars": "1"}, {"review": "room by staff", "stars": "1"}]
-    write_csv(reviews, [*REVIEWS, *more])
-    against = [[0, 8]]
     corrections = [
-        {"text": text, "label": "4", "rationale_against": against}
+        {"text": text, "label": "4", "rationale_against": [[0, 8]]}
         for text in ("by staff again", "by staff, ok")
     ]
     rows = load(reviews, corrections)
     assert rows.left_out == ("by", "staff")
-    texts = rows.splits["train"]["text"][:]
-    assert [text for text in texts if "staff" in text] == []
+    assert "staff" not in " ".join(rows.splits["train"]["text"])
 
 
 def test_corrections_of_pairs_are_found_by_both_texts(tmp_path: Path) -> None:
@@ -120,11 +113,9 @@ def test_correction_among_soft_labels_is_certain(tmp_path: Path) -> None:
 def test_corrections_are_in_the_log_and_among_the_sources(
     reviews: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "sase_hf.data.corrections")
-    corrected = [{"text": text, "label": "1"} for text in ("good food", "bad food", "new")]
-    rows = load(reviews, corrected)
-    note = "corrections: 3 texts, training rows added: 1"
-    assert note in caplog.messages
+    caplog.set_level(logging.INFO, "sase_hf.data.marks")
+    rows = load(reviews, [{"text": text, "label": "1"} for text in ("good food", "new")])
+    assert "corrections: 2 texts, training rows added: 1" in caplog.messages
     assert rows.sources["corrections"]["file"] == "corrections.jsonl"
 
 

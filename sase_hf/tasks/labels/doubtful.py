@@ -33,7 +33,7 @@ def write_doubtful(folder: Path, setup: TrainingSetup) -> Table | None:
 
     The file has at most `MAX_ROWS` rows, and `MAX_SHARE` of all (`evaluation.doubtful_labels`). Its
     columns: `row`, the number in the training file, as a spreadsheet counts the rows of a sheet
-    without empty lines, and from 0 for others, empty in a row that a correction added; the `text`,
+    without empty lines, and from 0 for others, empty in a row that is a correction; the `text`,
     cut after `MAX_CHARACTERS`; `label`; `suggested_label`; its `probability` and the
     `label_probability`; and `why`, the words that speak most for the suggestion and against the
     label. A cell that a spreadsheet would compute begins with an apostrophe.
