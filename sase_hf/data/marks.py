@@ -55,18 +55,17 @@ Marks = Sequence[Sequence[int]]  # spans, also those that a dataset holds
 Phrase = tuple[str, ...]  # words, as `words_in` returns them
 
 
-def parse_spans(cell: object, text: str) -> list[Span]:
+def parse_spans(cell: Any, text: str) -> list[Span]:
     """Return the spans of a cell: a list of pairs, or JSON of one; none if the cell is empty.
 
     ValueError says what came and what is allowed.
     """
     if not cell:
         return []
-    spans = cell
     if isinstance(cell, str):
         with suppress(ValueError):  # a cell that is no JSON is refused below
-            spans = json.loads(cell)
-    spans = spans if isinstance(spans, list) else [spans]
+            cell = json.loads(cell)
+    spans = cell if isinstance(cell, list) else [cell]
     for span in spans:
         match span:
             case [int(start), int(end)] if 0 <= start < end <= len(text):
@@ -140,7 +139,7 @@ def without_wrong_reasons(splits: Mapping[str, Dataset]) -> tuple[dict[str, Data
     have such marks, validation rows included. What is marked as a reason in a row stays in it. A
     row goes if nothing or only punctuation is left of one of its texts: it would teach that
     punctuation is the reason. The log lists the phrases; the column `ORIGINAL` has the first text
-    of each row that changes, as it was.
+    of each row as it was.
     """
     # Rows with equal texts are one, since a correction replaces all of them.
     texts_of: dict[Phrase, set[tuple[str, str | None]]] = defaultdict(set)
