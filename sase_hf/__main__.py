@@ -20,8 +20,6 @@ COMMANDS = (
     "quickstart",
     "rank",
     "train",
-    "train_retrieval",
-    "train_translation",
     "visualize",
 )
 
@@ -45,7 +43,7 @@ def main() -> None:
 def run_command(name: str) -> None:
     """Run a command with the words of this process; only what truly runs imports torch."""
     words = sys.argv[1:]
-    if "--help" in words or "-h" in words or (name.startswith("train") and not words):
+    if "--help" in words or "-h" in words or (name == "train" and not words):
         first_line = f"usage: sase_hf {name} ...; --help_all lists every flag"
         sys.stdout.write(f"{first_line}\n\n{docstring(name)}\n")
     elif "--version" in words:

@@ -74,8 +74,6 @@ NOT_RUN = {
 # Few rows and steps, where the files of a guide are large or a preset trains for long.
 SHORTER = {
     "train": ["--max_train_samples=60", "--max_eval_samples=20", "--num_train_epochs=2"],
-    "train_retrieval": ["--max_steps=2"],
-    "train_translation": ["--max_steps=2"],
 }
 # A line of an example that is only compiled, and why.
 EXAMPLES_NOT_RUN = {

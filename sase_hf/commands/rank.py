@@ -3,15 +3,15 @@
     sase_hf embed runs/retrieval/yelp5 reviews.jsonl.gz --output reviews.parquet
     sase_hf rank runs/retrieval/yelp5 --queries queries.csv --documents reviews.parquet
 
-Any checkpoint with a sentence matrix can rank; sase_hf train_retrieval trains one to rank. The
+Any checkpoint with a sentence matrix can rank; sase_hf train --task retrieval trains one. The
 terminal shows the best documents of each query with the words that match most. --output page.html
 writes both texts with their attention; choosing a hop there colours the words of a row of the query
 and of the most similar row of the document. --output ranking.jsonl writes one line for each query:
 `query`, `documents` (rows of the input of embed.py, from 0) and `scores`. --top_k 10 is the number
 of documents, --text_column_names the column of queries, --score_mode rows or flat.
 
---translate_with runs/translation/bpe, a checkpoint of sase_hf train_translation, translates the
-queries first.
+--translate_with runs/translation/bpe, a checkpoint of --task translation, translates the queries
+first.
 """
 
 import json
@@ -70,12 +70,12 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def translate_queries(checkpoint: str, queries: Sequence[str]) -> list[str]:
-    """Translate queries by a checkpoint of sase_hf train_translation, with 5 beams."""
+    """Translate queries by a checkpoint of `--task translation`, with 5 beams."""
     model, tokenizer = load_checkpoint(checkpoint)
     if not model.can_generate():
         raise refusal(
             f"--translate_with {checkpoint} holds a {type(model).__name__}",
-            "name a checkpoint of sase_hf train_translation",
+            "name a checkpoint of sase_hf train --task translation",
         )
     return translate(model, tokenizer, queries, batch_size=64, num_beams=5)
 

@@ -1,4 +1,4 @@
-"""Train, evaluate and predict: labels, sets of labels or numbers for texts and pairs of texts.
+"""Train, evaluate and predict: labels, pairs of texts, ranking, or translation.
 
 These commands read a file of your own: CSV, TSV, JSON, JSON Lines (all also .gz), Excel or Parquet.
 A tenth of the rows is kept to evaluate on. A preset, named by the first line of the log, chooses
@@ -12,6 +12,15 @@ These commands predict the labels of new rows, and evaluate on rows with labels:
     sase_hf train --model_name_or_path runs/reviews --test_file new.csv
     sase_hf train --model_name_or_path runs/reviews --validation_file dev.csv
 
+Files without labels have two text columns. A ranker learns to find the document of each query among
+those of its batch; larger batches teach more. A translation is measured by BLEU, which needs
+pip install 'sase_hf[translation]':
+
+    sase_hf train --task retrieval --train_file pairs.csv --text_column_names title,body
+    sase_hf train --task translation --train_file pairs.csv
+    sase_hf train --task translation --model_name_or_path runs/pairs-translator
+        --test_file new.csv --generation_num_beams 12
+
 A recipe holds every setting of a run; flags after the recipe override its entries. A command or
 recipe that names a step (--do_train, --do_eval, --do_predict) does this step alone, with the
 defaults that --help_all lists. Another command takes other defaults from a preset, which the log
@@ -24,11 +33,12 @@ An interrupted run continues when its command is given again with --resume_from_
 --resume_from_checkpoint auto, one command starts and continues. Several GPUs, or processes, take:
 torchrun --standalone --nproc_per_node 2 -m sase_hf train ...
 
-The usual flags, beside those of transformers' TrainingArguments:
+The usual flags, beside those of transformers' TrainingArguments; --help_all lists all of a task:
 
+    --task NAME                       labels (default), nli, retrieval or translation
     --train_file FILE                 rows to learn from
     --validation_file FILE            rows to evaluate on (default: a tenth of the training rows)
-    --test_file FILE                  rows to predict
+    --test_file FILE                  rows to predict or to translate
     --dataset_name NAME               a dataset on the Hub, or a folder of data files
     --text_column_names NAMES         one column, or two for pairs: premise,hypothesis
     --label_column_name NAME          the column of labels
@@ -43,7 +53,12 @@ The usual flags, beside those of transformers' TrainingArguments:
     --encoder NAME                    bilstm, cnn, dilated_cnn, relation_network or none
     --pooling NAME                    self_attention, max, mean or last
     --num_hops N                      rows of the attention
+    --score_mode NAME                 of a ranker: rows or flat
     --class_weights balanced          the same total weight for every class
+    --both_directions                 one model for both directions of a translation
+    --subwords                        of a translation: cut rare words into pieces
+    --has_attention false             of a translation: RNNencdec, the baseline
+    --generation_num_beams N          translations that a beam search keeps
     --output_dir FOLDER               the model and all results (default: runs/ and the file)
     --num_train_epochs N              passes over the rows; 0 chooses
     --learning_rate X                 the largest of the schedule
@@ -53,16 +68,36 @@ The usual flags, beside those of transformers' TrainingArguments:
     --record FILE                     metrics, data, seed, versions and hardware as JSON
 """
 
+import argparse
+import sys
 from collections.abc import Sequence
 
-from ..data.arguments import DataArguments
+from ..data.arguments import DataArguments, PairArguments
+from ..utils.cli import errors_in_one_line
 from .checked_files import check_files
+
+WITHOUT_LABELS = ("retrieval", "translation")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the steps that the command line names, and print the results."""
-    check_files(__file__, argv, DataArguments)
-    from ..tasks import LabelTask  # imports torch
+    words = sys.argv[1:] if argv is None else argv
+    with errors_in_one_line(__file__):
+        name = asked_task(words)
+    check_files(__file__, words, PairArguments if name in WITHOUT_LABELS else DataArguments)
+    from ..tasks import TASKS, LabelTask  # imports torch
     from .training_frame import run_script
 
-    run_script(__file__, __doc__, argv, LabelTask)
+    run_script(__file__, __doc__, words, TASKS.get(name, LabelTask))
+
+
+def asked_task(words: Sequence[str]) -> str:
+    """Return the value of `--task` on a command line, or in its recipe."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--task", nargs="?")
+    asked: str | None = parser.parse_known_args(words)[0].task
+    if asked is None and words and not words[0].startswith("-"):
+        from ..training.command_line import read_recipe  # imports torch
+
+        asked = read_recipe(words[0]).get("task")
+    return asked or "labels"

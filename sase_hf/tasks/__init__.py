@@ -3,8 +3,17 @@
 May import everything but `serving` and `embedding`; `training` knows no task by name.
 """
 
+from ..training import AnyTask
 from .labels import LabelTask
 from .retrieval import RetrievalTask
 from .translation import TranslationTask
 
-__all__ = ["LabelTask", "RetrievalTask", "TranslationTask"]
+__all__ = ["TASKS", "LabelTask", "RetrievalTask", "TranslationTask"]
+
+# The class of each value of `--task`.
+TASKS: dict[str, type[AnyTask]] = {
+    "labels": LabelTask,
+    "nli": LabelTask,
+    "retrieval": RetrievalTask,
+    "translation": TranslationTask,
+}

@@ -204,7 +204,7 @@ class TranslationTask(Task[TranslationPairArguments, TranslatorArguments, Transl
     def choose_head(self, rows: Rows, config: PreTrainedConfig | None) -> type[PreTrainedModel]:
         """Return the translation model; refuse a checkpoint of another family."""
         if config is not None and FAMILIES[config.model_type] is not FAMILY:
-            raise refusal(f"a {config.model_type} does not translate", "use sase_hf train")
+            raise refusal(f"a {config.model_type} does not translate", "give --task labels")
         return FAMILY.heads[TRANSLATION]
 
     def build(self, head: type[PreTrainedModel], rows: Rows) -> ModelAndTokenizer:

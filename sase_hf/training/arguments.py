@@ -82,6 +82,11 @@ class ModelSource:
     tokenizer_options: ClassVar[tuple[str, ...]] = ("vocab_size", "min_frequency", "lowercase")
     building_flags: ClassVar[tuple[str, ...]] = ("tokenizer_name",)  # of a new model, beside these
 
+    task: str | None = flag(
+        "What is learnt: labels of texts or of pairs, nli (labels of pairs only), retrieval or "
+        "translation (default: labels).",
+        choices=("labels", "nli", "retrieval", "translation"),
+    )
     model_name_or_path: str | None = flag(
         "A checkpoint to start from or to evaluate: a folder or a name on the Hub. Its tokenizer, "
         "its labels and its sizes are kept. Without this flag, a new model is built."

@@ -10,7 +10,7 @@ or with fewer than five sentences, is left out. The columns are `query` and `doc
 a draw keep the order of their texts; the draws follow each other, and may draw a sentence again.
 
 --similar_together moves texts of one subject next to each other instead, in groups of at most 128.
-Batches in the order of the file (train_retrieval.py --train_sampling_strategy sequential) then hold
+Batches in the order of the file (train.py --train_sampling_strategy sequential) then hold
 documents that are hard to tell apart. The subjects are those of a truncated SVD of TF-IDF.
 """
 

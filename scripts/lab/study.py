@@ -44,32 +44,30 @@ from records import CARDS, RECORDS, Record, read_record, read_records
 from runner import LAB, SCRIPTS, Run, call, complete, state_of
 from study_pages import Pages, by_recipe, render_card
 
-from sase_hf.tasks import LabelTask, RetrievalTask, TranslationTask
-from sase_hf.training import AnyTask
+from sase_hf.tasks import TASKS
 from sase_hf.training.command_line import parse_arguments, read_recipe
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.errors import refusal
 from sase_hf.utils.files import write_text
 
 Measure = Callable[[Sequence[str], Path, Path | None], Record]
-# Name of a recipe file -> its script, its task, and the measurement afterwards.
-KINDS: dict[str, tuple[str, type[AnyTask], Measure]] = {
-    "translation": ("train_translation.py", TranslationTask, measure_translation),
-    "retrieval": ("train_retrieval.py", RetrievalTask, lambda *_: {}),
-    "explanation": ("train.py", LabelTask, measure_explanation),
-    "reasons": ("train.py", LabelTask, measure_reasons),
+# Name of a recipe file -> its measurement after the training.
+KINDS: dict[str, Measure] = {
+    "translation": measure_translation,
+    "retrieval": lambda *_: {},
+    "explanation": measure_explanation,
+    "reasons": measure_reasons,
 }
 
 
 @dataclass(frozen=True)
 class Training(Run):
-    """A variant of a recipe, trained by a script with a seed that replaces its own."""
+    """A variant of a recipe, trained with a seed that replaces its own."""
 
     recipe: str
+    task: str
     word_list: Path | None
-    script: str = "train.py"
-    task: type[AnyTask] = LabelTask
-    measure_model: Measure = measure_labels
+    measure_model: Measure
 
     @property
     def words(self) -> list[str]:
@@ -79,11 +77,11 @@ class Training(Run):
 
     def check(self) -> None:
         """Raise ValueError if the recipe cannot be read."""
-        parse_arguments(self.task, self.words)
+        parse_arguments(TASKS[self.task], self.words)
 
     def measure(self, log: IO[bytes]) -> Record:
         """Train, or go on from the newest checkpoint, and measure the model."""
-        words = [str(SCRIPTS / self.script), *self.words]
+        words = [str(SCRIPTS / "train.py"), *self.words]
         if state_of(self).startswith("unfinished"):
             words.append("--resume_from_checkpoint=true")
         else:
@@ -105,11 +103,13 @@ def collect_runs(flags: argparse.Namespace) -> Iterator[Training]:
     for seed, address in product(flags.seeds, addresses):
         file, _, variant = address.partition("#")
         stem, settings = Path(file).stem, read_recipe(address)
+        task = settings.pop("task", "labels")  # which the name of the record tells, too
         name, records = f"{stem}/{variant}", flags.records / "study.jsonl"
         if stem in KINDS:
             name, records = variant, flags.records / f"{stem}.jsonl"
         common = (f"{name}-seed{seed}", seed, settings, records, flags.runs)
-        yield Training(*common, address, getattr(flags, "word_list", None), *KINDS.get(stem, ()))
+        measure = KINDS.get(stem, measure_labels)
+        yield Training(*common, address, task, getattr(flags, "word_list", None), measure)
 
 
 def _addresses(path: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 # Of other programs that docstrings name.
 FLAGS_OF_OTHERS = {
     *("--multi_gpu", "--num_processes", "--nproc_per_node", "--standalone"),
-    *("--draws", "--max_rows", "--similar_together", "--test_file"),
+    *("--draws", "--max_rows", "--similar_together", "--task", "--test_file"),
 }
 
 
@@ -28,8 +28,10 @@ def test_docstring_of_a_command_names_flags_that_it_has(
     text = docstring(command)
     assert text.isascii(), "a terminal with LC_ALL=C could not show it"
     main = importlib.import_module(f"sase_hf.commands.{command}").main
-    with pytest.raises(SystemExit, match="0"):
-        main(["--help_all"])
+    tasks = ["--task=labels", "--task=retrieval", "--task=translation"]
+    for words in [[task] for task in tasks] if command == "train" else [[]]:
+        with pytest.raises(SystemExit, match="0"):
+            main([*words, "--help_all"])
     flags = {*re.findall(r"--\w+", capsys.readouterr().out.replace(text, ""))}
     assert {*re.findall(r"--\w+", text)} - FLAGS_OF_OTHERS <= flags
 

@@ -100,6 +100,7 @@ def test_study_trains_and_measures_translators(
     rows = str(write_jsonl(tmp_path / "rows.jsonl", PAIRS))
     sizes = {name: size for name, size in SIZES.items() if name != "vocab_size"}
     recipe = {"train_file": rows, "validation_file": rows, "text_column_names": "en,fr"}
+    recipe["task"] = "translation"
     trained = {**recipe, **sizes, "max_steps": 2, "do_train": "true", "do_eval": "true"}
     trained |= {"generation_max_length": 8, "variants": {"search_10": {}}}
     (tmp_path / "translation.yaml").write_text(json.dumps(trained))

@@ -319,7 +319,7 @@ def test_checkpoint_is_fine_tuned_on_other_labels(
         ({"classifier_dropout": 1.0}, r"^classifier_dropout is 1\.0; it must be .* below 1"),
         # The loss of another family has no penalty, its code no attention of this kind.
         ({"model_name_or_path": "bert"}, "holds a 'bert' model; name a 'self_attentive' or"),
-        ({"model_name_or_path": "rnnsearch"}, r"labels; train it with sase_hf train_translation"),
+        ({"model_name_or_path": "rnnsearch"}, r"labels; give --task translation"),
     ],
 )
 def test_checkpoint_refuses_another_family_and_flags_that_contradict_it(

@@ -136,7 +136,7 @@ def test_scripts_refuse_what_a_ranker_cannot_do(trained: dict[str, Any], tmp_pat
             script_main("rank")([model, "--queries", queries, *flags])
     rows = write_jsonl(tmp_path / "rows.jsonl", [{"query": "a", "document": "b", "label": 0.5}])
     words = ["--model_name_or_path", model, "--validation_file", str(rows), "--do_eval"]
-    with pytest.raises(SystemExit, match="which has no labels; train it with sase_hf train_retr"):
+    with pytest.raises(SystemExit, match="which has no labels; give --task retrieval"):
         script_main("train")([*words, "--output_dir", str(tmp_path / "out")])
 
 
@@ -175,7 +175,7 @@ def test_texts_of_pairs_are_read_as_embed_reads_each(tmp_path: Path) -> None:
 
 
 def test_retrieval_has_no_flags_that_it_could_not_follow(tmp_path: Path) -> None:
-    for name in ("matching", "label_smoothing", "task", "max_batch_tokens"):
+    for name in ("matching", "label_smoothing", "class_weights", "max_batch_tokens"):
         with pytest.raises(ValueError, match=f"there is no flag --{name};"):
             parse_arguments(RetrievalTask, ["--do_eval", f"--{name}=0"])
     words = words_for(tmp_path, label_smoothing_factor=0.1)

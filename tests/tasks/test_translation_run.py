@@ -20,7 +20,7 @@ from sase_hf.training import run
 from sase_hf.training.arguments import RANGES
 from sase_hf.training.command_line import flag_words, parse_arguments
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "train_translation.py"
+SCRIPT = Path(__file__).parents[2] / "scripts" / "train.py"
 WORDS = {"a": "un", "dog": "chien", "cat": "chat", "runs": "court", "sleeps": "dort", ".": "."}
 SENTENCES = [f"a {who} {does} ." for who in ("dog", "cat") for does in ("runs", "sleeps")]
 PAIRS = [{"en": s, "fr": " ".join(WORDS[w] for w in s.split())} for s in SENTENCES]
@@ -139,7 +139,7 @@ def test_two_processes_train_and_evaluate_as_one(tmp_path: Path) -> None:
     folder.mkdir()
     words = words_for(folder, **flags, per_device_train_batch_size=2, record=folder / "record.json")
     torchrun = ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    launch({tmp_path / "log": [*torchrun, str(SCRIPT), *words]})
+    launch({tmp_path / "log": [*torchrun, str(SCRIPT), "--task=translation", *words]})
     assert_close(weights_of(folder), weights_of(tmp_path / "one"))
     found = json.loads((folder / "record.json").read_text())["metrics"]
     for name in ("loss", "nll", "nats_per_sentence", "bleu"):

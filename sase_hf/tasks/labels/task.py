@@ -59,10 +59,6 @@ class ModelArguments(EncoderArguments):
         "differs.",
         default=False,
     )
-    task: str | None = flag(
-        "The head of a new model; by default nli for two text columns and classification for one.",
-        choices=list(HEADS),
-    )
     class_weights: list[str] | None = flag(
         "Weights of the classes in the loss: balanced, which gives every class the same total "
         "weight, or a number for each class in id order (default: 1 each)"
@@ -170,14 +166,14 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
     def choose_head(self, rows: Rows, config: PreTrainedConfig | None) -> type[PreTrainedModel]:
         """Return the head of the checkpoint, or the one asked for, or one that fits the rows."""
         columns = rows.text_columns
-        asked = self.arguments.model.task
+        asks_for_pairs = self.arguments.model.task == "nli"
         heads = HEADS
-        name = asked or ("nli" if len(columns) == 2 else "classification")
+        name = "nli" if asks_for_pairs or len(columns) == 2 else "classification"
         if config is not None:
             heads = FAMILIES[config.model_type].heads
             name = _saved_task(config) or name
-            if asked not in (None, name):
-                raise ValueError(f"--task is {asked}, but the checkpoint is for {name}")
+            if asks_for_pairs and name != "nli":
+                raise ValueError(f"--task is nli, but the checkpoint is for {name}")
         head = heads[name]
         if reads_pairs(head) and len(columns) != 2:
             raise refusal(
@@ -392,7 +388,7 @@ def _saved_task(config: PreTrainedConfig) -> str | None:
     task = task or family.objective
     raise refusal(
         f"the checkpoint is a {config.model_type} model for {task}, which has no labels",
-        f"train it with sase_hf train_{task}",
+        f"give --task {task}",
     )
 
 

@@ -1,6 +1,0 @@
-"""The command `sase_hf train_translation`, for a clone of the repository."""
-
-from sase_hf.__main__ import run_command
-
-if __name__ == "__main__":
-    run_command("train_translation")
