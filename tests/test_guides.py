@@ -36,7 +36,7 @@ from sase_hf.data.arguments import SPLITS
 # What a text writes for a name of the reader's own, and what stands there in a test.
 PLACEHOLDERS = {
     "OWNER/NAME": f"{OWNER}/name",
-    "RECIPE": f"{ROOT}/scripts/recipes/synthetic_reviews.yaml",
+    "RECIPE": f"{ROOT}/sase_hf/commands/synthetic/reviews.yaml",
 }
 # A command that a test does not run, and why; its flags are parsed all the same.
 THIS_SUITE = "it would run this test again"
@@ -71,7 +71,7 @@ NOT_RUN = {
     "python scripts/lab/study.py leaderboard data": LAB,
     "python scripts/lab/study.py render": LAB,
 }
-# Few rows and steps, where the files of a guide are large or a preset trains for long.
+# Few rows and steps, where the files of a guide are large or a command trains for long.
 SHORTER = {
     "train": ["--max_train_samples=60", "--max_eval_samples=20", "--num_train_epochs=2"],
 }
@@ -124,7 +124,8 @@ def script_of(path: str) -> Any:
 
 def here(word: str) -> str:
     """Return a word of a command as a test in a folder of its own writes it."""
-    return PLACEHOLDERS.get(word, word.replace("scripts/", f"{ROOT}/scripts/"))
+    word = re.sub("^(scripts|sase_hf/commands)/", rf"{ROOT}/\1/", word)
+    return PLACEHOLDERS.get(word, word)
 
 
 def commands_in_help(path: Path) -> list[str]:

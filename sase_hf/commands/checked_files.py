@@ -18,7 +18,7 @@ def check_files(
 ) -> None:
     """Exit with one line that names the faults of the files that a command learns from.
 
-    Other flags are refused by the parser of the run, and files of a recipe when it reads them.
+    Other flags are refused by the parser of the run.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for field in fields(arguments_class):

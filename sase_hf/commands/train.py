@@ -1,8 +1,8 @@
 """Train, evaluate and predict: labels, pairs of texts, ranking, or translation.
 
 These commands read a file of your own: CSV, TSV, JSON, JSON Lines (all also .gz), Excel or Parquet.
-A tenth of the rows is kept to evaluate on. A preset, named by the first line of the log, chooses
-sizes, epochs and precision. The model and a report are in runs/reviews afterwards:
+A tenth of the rows is kept to evaluate on. Sizes, epochs and precision follow from the rows; the
+first line of the log names what was chosen. The model and a report are in runs/reviews afterwards:
 
     sase_hf train --train_file reviews.csv
     sase_hf train --train_file reviews.csv --word_vectors glove.6B.100d.txt
@@ -23,11 +23,9 @@ pip install 'sase_hf[translation]':
 
 A recipe holds every setting of a run; flags after the recipe override its entries. A command or
 recipe that names a step (--do_train, --do_eval, --do_predict) does this step alone, with the
-defaults that --help_all lists. Another command takes other defaults from a preset, which the log
-names:
+defaults that --help_all lists:
 
-    sase_hf quickstart
-    sase_hf train scripts/recipes/synthetic_reviews.yaml
+    sase_hf train scripts/recipes/yelp5.yaml
 
 An interrupted run continues when its command is given again with --resume_from_checkpoint; with
 --resume_from_checkpoint auto, one command starts and continues. Several GPUs, or processes, take:
@@ -74,6 +72,7 @@ from collections.abc import Sequence
 
 from ..data.arguments import DataArguments, PairArguments
 from ..utils.cli import errors_in_one_line
+from ..utils.recipes import with_recipe
 from .checked_files import check_files
 
 WITHOUT_LABELS = ("retrieval", "translation")
@@ -83,7 +82,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the steps that the command line names, and print the results."""
     words = sys.argv[1:] if argv is None else argv
     with errors_in_one_line(__file__):
-        name = asked_task(words)
+        words = with_recipe(words)
+    name = asked_task(words)
     check_files(__file__, words, PairArguments if name in WITHOUT_LABELS else DataArguments)
     from ..tasks import TASKS, LabelTask  # imports torch
     from .training_frame import run_script
@@ -92,12 +92,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def asked_task(words: Sequence[str]) -> str:
-    """Return the value of `--task` on a command line, or in its recipe."""
+    """Return the value of `--task` on a command line."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--task", nargs="?")
-    asked: str | None = parser.parse_known_args(words)[0].task
-    if asked is None and words and not words[0].startswith("-"):
-        from ..training.command_line import read_recipe  # imports torch
-
-        asked = read_recipe(words[0]).get("task")
-    return asked or "labels"
+    parser.add_argument("--task", nargs="?", default="labels")
+    name: str = parser.parse_known_args(words)[0].task
+    return name

@@ -105,6 +105,7 @@ class RetrievalTask(EncoderTask[PairArguments, RankerArguments, RetrievalRunArgu
     """Ranking of documents for queries, from pairs without labels."""
 
     argument_groups = (PairArguments, RankerArguments, RetrievalRunArguments)
+    names = ("retrieval",)
     trainer = RetrievalTrainer
     folder_suffix = "-ranker"
 

@@ -1,6 +1,5 @@
 """Translation: each pair of texts teaches the target, word by word."""
 
-import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -188,13 +187,9 @@ class TranslationTask(Task[TranslationPairArguments, TranslatorArguments, Transl
     """Translation of texts by RNNsearch, or by RNNencdec without attention."""
 
     argument_groups = (TranslationPairArguments, TranslatorArguments, TranslationRunArguments)
+    names = ("translation",)
     trainer = TranslationTrainer
     folder_suffix = "-translator"
-
-    @classmethod
-    def training_preset(cls, given: argparse.Namespace) -> str:
-        """Choose sizes for a new model."""
-        return "new_translation" if given.model_name_or_path is None else "pairs"
 
     def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
         """Load the pairs."""

@@ -317,7 +317,9 @@ def check_files(task: AnyTask) -> None:
         missing = [path for path in paths if not os.path.exists(path)]
         if name.endswith("_file") and missing:
             path = missing[0]
-            raise FileNotFoundError(f"--{name}: there is no file {path}; {task.way_out(name)}")
+            raise FileNotFoundError(
+                f"--{name}: there is no file {path}; give --{name} another value"
+            )
 
 
 @contextmanager
@@ -329,7 +331,7 @@ def naming_flags(task: AnyTask) -> Iterator[None]:
         for name, values in task.inputs().items():
             if any(_is_named(value, str(error)) for value in values):
                 reason = one_line(error).rstrip(".")
-                raise OSError(f"--{name}: {reason}; {task.way_out(name)}") from error
+                raise OSError(f"--{name}: {reason}; give --{name} another value") from error
         raise
 
 
@@ -341,7 +343,7 @@ def _is_named(name: str, message: str) -> bool:
 def check_outputs(task: AnyTask) -> None:
     """Raise OSError if a file cannot be written, or would replace one that the run reads."""
     args = task.arguments.run
-    inputs = [*map(str, task.recipes), *chain.from_iterable(task.inputs().values())]
+    inputs = [*chain.from_iterable(task.inputs().values())]
     folder = Path(args.output_dir).absolute()  # not there yet
     check_record(args.record, folder, inputs)
     dataset = task.arguments.data.dataset_name

@@ -1,8 +1,7 @@
 """The base of all tasks: rows, tokenizer, model and trainer."""
 
-import argparse
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -73,35 +72,17 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
     """The task that a model learns in a run with these arguments.
 
     argument_groups: the classes of the arguments, in the order of `Arguments`.
+    names: the values of `--task`, the default first.
     folder_suffix: what follows the name of the rows in the default of `--output_dir`.
-    recipes: the files of the recipe that the command names.
-    origins: the file of each entry of that recipe.
     """
 
     argument_groups: ClassVar[tuple[type[SourceArguments], type[ModelSource], type[RunArguments]]]
     trainer: ClassVar[type[SelfAttentiveTrainer]] = SelfAttentiveTrainer
+    names: ClassVar[tuple[str, ...]]
     folder_suffix: ClassVar[str] = ""
-    recipes: Sequence[Path] = ()
-    origins: Mapping[str, Path] = MappingProxyType({})
 
     def __init__(self, arguments: Arguments[SourceT, ModelT, RunT]) -> None:
         self.arguments = arguments
-
-    @classmethod
-    def presets(cls, given: argparse.Namespace) -> list[str]:
-        """Return the presets of a command that names no step, by its files and models."""
-        if given.train_file is None and given.dataset_name is None:
-            return [] if given.validation_file is None else ["evaluate"]
-        presets = [cls.training_preset(given)]
-        is_split_off = given.validation_file is None and given.dataset_name is None
-        if is_split_off and given.validation_fraction == 0:
-            presets.append("all_rows")
-        return presets
-
-    @classmethod
-    def training_preset(cls, given: argparse.Namespace) -> str:
-        """Return the preset of a command that trains."""
-        return "pairs"
 
     @abstractmethod
     def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
@@ -230,15 +211,6 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
         named["model_name_or_path"] = self.arguments.model.model_name_or_path
         named["tokenizer_name"] = self.arguments.model.tokenizer_name
         return {name: [value] for name, value in named.items() if value is not None}
-
-    def way_out(self, name: str) -> str:
-        """Return how to replace the value of a flag, which may be an entry of a recipe."""
-        if name not in self.origins:
-            return f"give --{name} another value"
-        return (
-            f"it is an entry of the recipe {self.origins[name]}: give --{name} another value, or "
-            f"--{name}= to leave it out"
-        )
 
     def ways_to_know_words(self, setup: TrainingSetup) -> list[str]:
         """Return flags that would make fewer words unknown, and are not set yet."""

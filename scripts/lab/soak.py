@@ -32,6 +32,7 @@ from typing import Any
 import torch
 from records import write_rows
 from transformers import pipeline
+from variants import read_variant
 
 from sase_hf.commands import embed, train
 from sase_hf.commands.quickstart import CORPUS
@@ -39,6 +40,7 @@ from sase_hf.data.table import table
 from sase_hf.evaluation.records import describe_environment, write_record
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_output
+from sase_hf.utils.recipes import flag_words
 
 KILLED = ("with evaluations", "in parts", "by epochs")  # variants of soak.yaml
 RESULTS = ("model.safetensors", "*.parquet")  # that a kill must not change
@@ -100,11 +102,11 @@ def last_line(log: Path) -> str:
 
 def train_variant(variant: str, folder: Path, output: Path) -> None:
     """Train by a variant of soak.yaml on the rows in a folder."""
-    recipe = Path(__file__).with_name("soak.yaml")
+    settings = read_variant(f"{Path(__file__).with_name('soak.yaml')}#{variant}")
     rows = folder / "rows"
     train.main(
         [
-            f"{recipe}#{variant}",
+            *flag_words(settings),
             f"--train_file={rows}/reviews.train.jsonl",
             f"--validation_file={rows}/reviews.validation.jsonl",
             f"--output_dir={output}",

@@ -43,12 +43,14 @@ from measures import (
 from records import CARDS, RECORDS, Record, read_record, read_records
 from runner import LAB, SCRIPTS, Run, call, complete, state_of
 from study_pages import Pages, by_recipe, render_card
+from variants import read_variant
 
 from sase_hf.tasks import TASKS
-from sase_hf.training.command_line import parse_arguments, read_recipe
+from sase_hf.training.command_line import parse_arguments
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.errors import refusal
 from sase_hf.utils.files import write_text
+from sase_hf.utils.recipes import flag_words
 
 Measure = Callable[[Sequence[str], Path, Path | None], Record]
 # Name of a recipe file -> its measurement after the training.
@@ -64,7 +66,6 @@ KINDS: dict[str, Measure] = {
 class Training(Run):
     """A variant of a recipe, trained with a seed that replaces its own."""
 
-    recipe: str
     task: str
     word_list: Path | None
     measure_model: Measure
@@ -73,7 +74,8 @@ class Training(Run):
     def words(self) -> list[str]:
         """The command line of the script."""
         output = [f"--output_dir={self.folder}", f"--record={self.folder / 'record.json'}"]
-        return [self.recipe, f"--seed={self.seed}", *output, "--disable_tqdm=true"]
+        own = flag_words({**self.settings, "task": self.task, "seed": self.seed})
+        return [*own, *output, "--disable_tqdm=true"]
 
     def check(self) -> None:
         """Raise ValueError if the recipe cannot be read."""
@@ -102,14 +104,14 @@ def collect_runs(flags: argparse.Namespace) -> Iterator[Training]:
     addresses = dict.fromkeys(chain(*map(_addresses, flags.recipes)))
     for seed, address in product(flags.seeds, addresses):
         file, _, variant = address.partition("#")
-        stem, settings = Path(file).stem, read_recipe(address)
+        stem, settings = Path(file).stem, read_variant(address)
         task = settings.pop("task", "labels")  # which the name of the record tells, too
         name, records = f"{stem}/{variant}", flags.records / "study.jsonl"
         if stem in KINDS:
             name, records = variant, flags.records / f"{stem}.jsonl"
         common = (f"{name}-seed{seed}", seed, settings, records, flags.runs)
         measure = KINDS.get(stem, measure_labels)
-        yield Training(*common, address, task, getattr(flags, "word_list", None), measure)
+        yield Training(*common, task, getattr(flags, "word_list", None), measure)
 
 
 def _addresses(path: str) -> Iterator[str]:

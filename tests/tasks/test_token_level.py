@@ -43,7 +43,7 @@ def test_level_is_measured_on_the_texts(endings: dict[str, str], reviews: dict[s
 
 
 def test_pieces_are_merged_by_a_rule_of_their_own(endings: dict[str, str]) -> None:
-    """The fewest occurrences are those of words, and the preset of the command asks for two."""
+    """The fewest occurrences are those of words, and the default of the command asks for two."""
     tokenizers = []
     for options in ({}, {"min_frequency": 2}):
         task = parse_arguments(LabelTask, flags(**{**TINY_MODEL, **endings, **options}))

@@ -18,7 +18,8 @@ from sase_hf.models.modeling_rnnsearch import GENERATION_BOUNDS
 from sase_hf.tasks import RetrievalTask, TranslationTask, translation
 from sase_hf.training import run
 from sase_hf.training.arguments import RANGES
-from sase_hf.training.command_line import flag_words, parse_arguments
+from sase_hf.training.command_line import parse_arguments
+from sase_hf.utils.recipes import flag_words
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "train.py"
 WORDS = {"a": "un", "dog": "chien", "cat": "chat", "runs": "court", "sleeps": "dort", ".": "."}

@@ -1,6 +1,5 @@
 """Labels, sets of labels or numbers, for texts and pairs of texts."""
 
-import argparse
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -97,15 +96,7 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
 
     in_memory: Mapping[str, Dataset] = MappingProxyType({})
     argument_groups = (DataArguments, ModelArguments, LabelRunArguments)
-
-    @classmethod
-    def training_preset(cls, given: argparse.Namespace) -> str:
-        """Choose by the models that the command names."""
-        if given.model_name_or_path is not None:
-            return "checkpoint"
-        if given.encoder_name_or_path is not None:
-            return "pretrained_encoder"
-        return "new_model" if given.tokenizer_name is None else "ready_tokenizer"
+    names = ("labels", "nli")
 
     def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
         """Load the rows, with the labels of the checkpoint if there is one that keeps them."""

@@ -22,8 +22,8 @@ from sase_hf.models.contributions_self_attentive import explain
 from sase_hf.retrieval.embed import Embedder
 from sase_hf.serving.onnx_export import export
 from sase_hf.serving.onnx_predictor import Predictor
-from sase_hf.training.command_line import flag_words
 from sase_hf.utils.loading import load_encoder
+from sase_hf.utils.recipes import flag_words
 
 from . import models
 from .texts import WORDS, WORKLOADS, Draw, Texts, batches_of, draw_texts
