@@ -18,9 +18,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .data.own_vectors import own_word_vectors
     from .data.tokenizer import build_tokenizer, build_translation_tokenizer
-    from .data.word_vectors import load_word_vectors
+    from .data.vectors import load_word_vectors, own_word_vectors
     from .evaluation.linear_part import fit_linear_part
     from .layers import SelfAttention
     from .models.configuration_rnnsearch import RNNSearchConfig
@@ -83,8 +82,8 @@ _MODULES = {
     "build_tokenizer": ".data.tokenizer",
     "build_translation_tokenizer": ".data.tokenizer",
     "fit_linear_part": ".evaluation.linear_part",
-    "load_word_vectors": ".data.word_vectors",
-    "own_word_vectors": ".data.own_vectors",
+    "load_word_vectors": ".data.vectors",
+    "own_word_vectors": ".data.vectors",
 }
 
 _FOLDERS = (

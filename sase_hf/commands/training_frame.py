@@ -19,8 +19,8 @@ from ..utils.text import one_line, table_lines
 
 # The modules whose information a person reads in the log.
 LOGGED = (
-    "data.level",
     "data.marks",
+    "data.tokenizer",
     "evaluation.linear_part",
     "tasks.labels.doubtful",
     "training.run",

@@ -10,11 +10,15 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, TokenizersBackend
 
-from ..data.level import choose_level
-from ..data.own_vectors import WIDTH, has_tokens, own_word_vectors
 from ..data.rows import Rows
-from ..data.tokenizer import build_tokenizer, built_settings
-from ..data.word_vectors import load_word_vectors, read_words
+from ..data.tokenizer import build_tokenizer, built_settings, choose_level
+from ..data.vectors import (
+    WIDTH,
+    has_tokens,
+    load_word_vectors,
+    own_word_vectors,
+    vector_rows,
+)
 from ..training.arguments import (
     AUTO_LEVEL,
     NO_VECTORS,
@@ -167,8 +171,13 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
         if options.get("level") == "subword":
             options.pop("min_frequency", None)  # of words; that of pieces is `MIN_MERGED`
             return build_tokenizer(texts, **options)
-        words_of_files = (read_words(path, **self._vector_options()) for path in model.vector_files)
-        return build_tokenizer(texts, extra_words=chain(known_words, *words_of_files), **options)
+        words_of_files = (
+            word
+            for path in model.vector_files
+            for word, _ in vector_rows(path, **self._vector_options())
+        )
+        options["extra_words"] = chain(known_words, words_of_files)
+        return build_tokenizer(texts, **options)
 
     def _model_on_encoder(
         self,

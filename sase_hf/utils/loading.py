@@ -220,7 +220,7 @@ def reraise_naming(checkpoint: str, part: str = "") -> Iterator[None]:
         with reraise_as_value_error():
             yield
     except OSError as reason:
-        where = "" if Path(checkpoint).is_dir() else " from the Hub (there is no such folder)"
+        where = "" if Path(checkpoint).exists() else " from the Hub (there is no such folder)"
         raise OSError(f"cannot load {part}{checkpoint}{where}: {reason}") from reason
     except Exception as reason:  # of a malformed file: any kind, a bare one by tokenizers
         why = str(reason) or type(reason).__name__

@@ -1,6 +1,5 @@
-"""Refuse what is no text, make texts of others safe to show, and print tables of results."""
+"""Make texts of others safe to show, and print tables of results."""
 
-import reprlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -57,20 +56,6 @@ def shown_characters(text: str) -> Sequence[str]:
 def one_line(text: object) -> str:
     """Return a text as `visible` shows it, on one line."""
     return " ".join(visible(text).split())
-
-
-def text_fault(value: object) -> str | None:
-    """Return why a value cannot be tokenized, None if it can."""
-    if not isinstance(value, str):
-        return f"{reprlib.repr(value)} is of type {type(value).__name__}, not a string"
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return (
-            f"{reprlib.repr(value)} has a lone surrogate, which is not a character; repair it with "
-            'text.encode("utf-8", "replace").decode()'
-        )
-    return None
 
 
 class Table(NamedTuple):

@@ -1,5 +1,9 @@
-"""Which words a built tokenizer knows, how it cuts a text, and what it never mistakes."""
+"""Which words a built tokenizer knows, how it cuts a text, and what it never mistakes.
 
+And when texts are cut into pieces of words: where known words take ever new endings.
+"""
+
+import logging
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +16,14 @@ from tokenizers import AddedToken
 from transformers import AutoTokenizer, BertTokenizer, RobertaTokenizer, TokenizersBackend
 
 from sase_hf import SelfAttentiveForRetrieval, build_tokenizer, build_translation_tokenizer
-from sase_hf.data.tokenizer import built_settings, with_texts_apart
+from sase_hf.data.tokenizer import (
+    MAX_LENGTH,
+    MAX_WORDS,
+    built_settings,
+    choose_level,
+    new_form_share,
+    with_texts_apart,
+)
 from sase_hf.models.lenient_tokenizer import LenientTokenizer
 
 TEXTS = ["The soup was good, the bread was not.", "I don't like the soup.", "Pad it [ unk ]!"]
@@ -233,8 +244,8 @@ def test_tokenizer_saved_is_a_stock_one(tokenizer: TokenizersBackend, tmp_path: 
     ("texts", "options", "message"),
     [
         ("one text", {}, "texts is a str; pass a list"),
-        (Dataset.from_dict({"text": ["a"]}), {}, r"text 0 .* is of type dict, .*pass one column"),
-        (["a", None], {}, r"text 1 \(counted from 0\): None is of type NoneType, not a string"),
+        (Dataset.from_dict({"text": ["a"]}), {}, r"text 0 .* is \{'text': 'a'\}.*one column"),
+        (["a", None], {}, r"text 1 \(counted from 0\) is None"),
         (["", " \n"], {}, "no word occurs min_frequency=1 times in the texts"),
         (TEXTS, {"vocab_size": 2}, "vocab_size=2 leaves no room for words; give more"),
         (
@@ -242,7 +253,6 @@ def test_tokenizer_saved_is_a_stock_one(tokenizer: TokenizersBackend, tmp_path: 
             {"level": "letter"},
             "level is 'letter'; it must be 'word', 'subword' or 'character'",
         ),
-        (TEXTS, {"level": "subword", "extra_words": ["a"]}, "extra_words .*choose level='word'"),
     ],
 )
 def test_build_tokenizer_names_what_it_cannot_use(
@@ -302,3 +312,104 @@ def test_tokenizer_with_texts_apart_reads_each_text_of_a_pair_as_one_alone(
         assert pair["input_ids"] == first["input_ids"] + second["input_ids"]
         assert pair["offset_mapping"] == first["offset_mapping"] + second["offset_mapping"]
         assert pair["token_type_ids"] == [0] * len(first.input_ids) + [1] * len(second.input_ids)
+
+
+ENDINGS = ["", "ler", "de", "lerde", "im", "lerim", "den", "lerimden", "in", "lerinde", "le", "sin"]
+Word = Callable[[random.Random], str]
+
+
+def made_word(rng: random.Random, num_letters: int = 6) -> str:
+    return "".join(rng.choices("abcdefghijklmnoprstuvyz", k=num_letters))
+
+
+STEMS = [made_word(random.Random(seed)) for seed in range(3_000)]
+
+
+def stem(rng: random.Random) -> str:
+    """Return a stem; few are frequent, as in any language."""
+    return STEMS[int(len(STEMS) ** rng.random()) - 1]
+
+
+def with_ending(rng: random.Random) -> str:
+    return stem(rng) + rng.choice(ENDINGS)
+
+
+def or_name(rng: random.Random) -> str:
+    return made_word(rng, 9) if rng.random() < 0.4 else stem(rng)
+
+
+def texts_of(word: Word, count: int, length: int = 12) -> list[str]:
+    rng = random.Random(count)
+    return [" ".join(word(rng) for _ in range(length)) for _ in range(count)]
+
+
+@pytest.mark.parametrize("count", [60, 1_000])
+@pytest.mark.parametrize(
+    ("word", "expected"), [(with_ending, "subword"), (stem, "word"), (or_name, "word")]
+)
+def test_choose_level_takes_pieces_where_stems_have_many_endings(
+    word: Word, expected: str, count: int
+) -> None:
+    """Whatever the number of texts is; names are new words, but not new forms of known ones."""
+    assert choose_level(texts_of(word, count)) == expected
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (texts_of(with_ending, 40), "of 480 words are new forms of others; subword from 14%"),
+        (["", "12 34 !? sku12"] * 500, "level: word (0.0% of 0 words"),
+        (["我喜欢这部电影" * 20] * 50, "level: word (0.0% of 7,000 words"),
+        (texts_of(with_ending, 900), "% of 10,008 words are new forms of others; subword"),
+    ],
+    ids=["few", "none", "unspaced", "endings"],
+)
+def test_choose_level_says_what_it_measured(
+    texts: list[str], said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="sase_hf.data.tokenizer"):
+        choose_level(texts)
+    assert said in caplog.text
+
+
+def test_choose_level_takes_syllables_of_korean_apart() -> None:
+    """Its endings begin within a syllable: 가다 and 갑니다 share the first two letters."""
+    rng = random.Random(0)
+    stems = ["".join(rng.choices("가나다라마바사아자차카타파하", k=2)) for _ in range(150)]
+    last_syllables = [chr(ord("가") + final) for final in range(28)]  # 가, 각, 갂, ...
+    words = [rng.choice(stems) + rng.choice(last_syllables) for _ in range(6_000)]
+    texts = [" ".join(words[start : start + 10]) for start in range(0, len(words), 10)]
+    assert choose_level(texts) == "subword"
+
+
+def test_choose_level_reads_a_part_of_the_texts() -> None:
+    """Ten million words would take minutes; what is read is spread over all of them."""
+    read = []
+
+    class Texts(list[str]):
+        def __getitem__(self, number: int) -> str:  # type: ignore[override]
+            read.append(number)
+            return f"{made_word(random.Random(number))} " * 50_000
+
+    assert choose_level(Texts([""] * 10**6)) == "word"
+    assert len(read) <= MAX_WORDS / (MAX_LENGTH / 7) + 1
+    assert max(read) > 9 * 10**5
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("walk the dog", "walked the dogs", 4 / 6),
+        ("walk walk", "walked walked", 1),
+        ("walk", "walk", 0),
+        ("walk", "wall", 1),  # the same three of four letters
+        ("walking", "wall", 1 / 2),  # a form of "walking", which shares no five letters with it
+        ("an", "ant", 0),  # a stem has three letters
+        ("", "", 0),
+    ],
+)
+def test_new_form_share_counts_new_words_with_a_known_beginning(
+    first: str, second: str, expected: float
+) -> None:
+    assert new_form_share(first.split(), second.split()) == pytest.approx(expected)
+    assert new_form_share(second.split(), first.split()) == pytest.approx(expected)
