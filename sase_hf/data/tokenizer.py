@@ -103,8 +103,9 @@ def build_tokenizer(
             pieces side by side to be merged, by default 20 times.
         level: Whether a token is a word, a piece of a word or a character.
         extra_words: Words to keep although the texts lack them, the important ones first, such as
-            those of a vector file (`word_vectors.read_words`). They fill the room that the words of
-            the texts leave. A word that this tokenizer would cut in two is passed over.
+            those of a file of vectors (`vectors.vector_rows`). They fill the room that the words of
+            the texts leave. A word that this tokenizer would cut in two is passed over; with
+            `level="subword"` all are.
 
     Raises ValueError if `texts` is a single text or a mapping, a text is not a string, the level is
     another one, or no word is left.

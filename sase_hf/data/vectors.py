@@ -104,7 +104,8 @@ def load_word_vectors(
     known = torch.stack([vectors[index] for index in found])
     std, mean = torch.std_mean(known, dim=0, correction=0)
     missing = sorted(set(range(len(tokenizer))).difference(found))
-    noise = _random(len(missing), known.shape[1], seed)
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.randn(len(missing), known.shape[1], generator=generator)
     matrix = torch.empty(len(tokenizer), known.shape[1])
     matrix[found] = known
     matrix[missing] = noise * std + mean
@@ -148,7 +149,8 @@ def own_word_vectors(
     lengths = np.linalg.norm(vectors, axis=1)
     is_found = (information.sum(axis=1) > 0) & (lengths > 0)
     directions = vectors[is_found] / lengths[is_found, np.newaxis]
-    matrix = _random(len(tokenizer), width, seed) * std
+    generator = torch.Generator().manual_seed(seed)
+    matrix = torch.randn(len(tokenizer), width, generator=generator) * std
     matrix[is_found] = 0  # also beyond the singular values of a small vocabulary
     matrix[is_found, : len(values)] = torch.from_numpy(directions) * (std * width**0.5)
     return _start(matrix, int(is_found.sum()), tokenizer)
@@ -158,10 +160,6 @@ def has_tokens(texts: Iterable[str], tokenizer: TokenizersBackend, count: int) -
     """Return whether texts have so many tokens, special ones not counted; read no more of them."""
     numbers = (np.count_nonzero(block != NO_WORD) for block in _blocks(texts, tokenizer))
     return any(total >= count for total in accumulate(numbers))
-
-
-def _random(num_rows: int, width: int, seed: int) -> Tensor:
-    return torch.randn(num_rows, width, generator=torch.Generator().manual_seed(seed))
 
 
 def _start(matrix: Tensor, num_found: int, tokenizer: TokenizersBackend) -> tuple[Tensor, float]:

@@ -72,38 +72,25 @@ def test_build_tokenizer_extra_words_fill_the_room_that_the_texts_leave() -> Non
 @pytest.mark.parametrize(
     ("text", "tokens"),
     [
+        # As the Penn Treebank: negation is one token, as in GloVe's vocabulary.
         ("I don't, can't, WON'T!", "i do n't , ca n't , wo n't !"),
         ("rock'n'roll o'clock 'tis don'ts", "rock ' n ' roll o ' clock ' tis don ' ts"),
         ("4.5 well-known (e-mail) a_b", "4 . 5 well - known ( e - mail ) a _ b"),
         (f"{PIZZA}{PIZZA} naïve 'quote'", f"{PIZZA} {PIZZA} naïve ' quote '"),
-    ],
-)
-def test_tokenizer_cuts_as_the_penn_treebank_does(text: str, tokens: str) -> None:
-    """Negation is one token of its own, as in GloVe's vocabulary and in tokenized corpora."""
-    assert build_tokenizer([text]).tokenize(text) == tokens.split()
-    assert build_tokenizer(["The DON'T"], lowercase=False).tokenize("The DON'T")[-1] == "N'T"
-
-
-@pytest.mark.parametrize(
-    ("text", "tokens"),
-    [
+        (f"Don{CURLY}t Cafe{ACUTE}", "do n't caf\N{LATIN SMALL LETTER E WITH ACUTE}"),
+        # Scripts without spaces: as a word, a sentence would be unknown in every other text.
         ("我喜欢abc、don't日本語コーヒー。", "我 喜 欢 abc 、 do n't 日 本 語 コ ー ヒ ー 。"),
         ("ผมรักเมือง ພາສາ ខ្ញុំ မြန်မာ", "ผ ม รั ก เ มื อ ง ພ າ ສ າ ខ្ ញុំ မြ န် မာ"),
     ],
 )
-def test_tokenizer_cuts_scripts_without_spaces_into_characters(text: str, tokens: str) -> None:
-    """As a word, a sentence of them would be unknown in every other text."""
+def test_tokenizer_cuts_texts_into_words_and_signs(text: str, tokens: str) -> None:
     assert build_tokenizer([text]).tokenize(text) == tokens.split()
-    translation = build_translation_tokenizer(iter([text, *TEXTS]))
-    assert translation.tokenize(f"{text[:2]}x")[:3] == ["▁" + tokens[0], tokens[2], "[UNK]"]
-    assert translation.decode(translation(text)["input_ids"], skip_special_tokens=True) == text
     stray = build_tokenizer([*9 * TEXTS, f"The soup {text}"])
     assert stray.tokenize(f"soup {text}") == ["soup", *tokens.split()], "whatever the other texts"
 
 
-def test_tokenizer_reads_spellings_alike() -> None:
-    tokenizer = build_tokenizer(["don't caf\N{LATIN SMALL LETTER E WITH ACUTE}"])
-    assert tokenizer(f"Don{CURLY}t Cafe{ACUTE}")["input_ids"] == [3, 4, 2]
+def test_tokenizer_keeps_capitals_where_asked() -> None:
+    assert build_tokenizer(["The DON'T"], lowercase=False).tokenize("The DON'T")[-1] == "N'T"
 
 
 def test_tokenizer_offsets_show_each_token_as_the_text_has_it() -> None:
@@ -261,6 +248,13 @@ def test_build_tokenizer_names_what_it_cannot_use(
     """The position leads to the row; a silent skip would hide a broken dataset."""
     with pytest.raises(ValueError, match=message):
         build_tokenizer(texts, **options)
+
+
+@pytest.mark.parametrize("text", ["我喜欢abc、don't日本語コーヒー。", "ผมรักเมือง ພາສາ"])
+def test_translation_tokenizer_cuts_scripts_without_spaces(text: str) -> None:
+    tokenizer = build_translation_tokenizer(iter([text, *TEXTS]))
+    assert tokenizer.tokenize(f"{text[:2]}x") == ["▁" + text[0], text[1], "[UNK]"]
+    assert tokenizer.decode(tokenizer(text)["input_ids"], skip_special_tokens=True) == text
 
 
 @pytest.mark.parametrize("subwords", [False, True])
