@@ -193,22 +193,26 @@ def _rows_of_file(path: str) -> Iterator[Row]:
     open_file: Any = open if path == unpacked else gzip.open
     with open_file(path, "rb") as file:
         first = file.readline().removeprefix(codecs.BOM_UTF8).split()
+        promised, width = 0, len(first) - 1
         if len(first) == 2:
-            width = int(first[1])
+            promised, width = map(int, first)
         else:
-            width = len(first) - 1
             file.seek(0)
         if unpacked.endswith(".bin"):
-            rows = _binary_rows(file, width, num_rows=int(first[0]))
+            rows = _binary_rows(file, width, promised)
         else:
             rows = _text_rows(file, width)
-        for word, numbers in rows:
+        number = 0
+        for number, (word, numbers) in enumerate(rows, 1):
             if len(numbers) < max(width, 1):
                 raise refusal(
                     f"{word!r:.80} has {len(numbers)} numbers, the first line promises {width}",
                     "the file must be text, such as GloVe, or end in .gz or .bin (word2vec)",
                 )
             yield word, numbers
+        if number < promised:
+            what = f"the first line promises {promised} words, {number} follow"
+            raise refusal(what, "is the file complete?")
 
 
 def _text_rows(file: BinaryIO, width: int) -> Iterator[Row]:

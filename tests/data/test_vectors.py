@@ -96,6 +96,7 @@ def test_word_vectors_have_words_with_spaces_and_damaged_ones(path: Path) -> Non
         ("v", GLOVE + b"bad 1 1e99 3\n", "'bad': a number is not finite"),
         ("v.bin", binary()[:-9], "'naïve' has 1 numbers"),
         ("v.bin", binary()[:-20], "'' has 0 numbers"),
+        ("v", b"9 3\n" + GLOVE, "promises 9 words, 3 follow"),
         ("v", b"", "none of the tokenizer's"),
         ("v", b"version https://git-lfs.github.com/spec/v1\n", "it is a pointer of Git LFS"),
         ("v", b"PK\x03\x04" + bytes(99), "'PK.* has 0 numbers, .* end in .gz or .bin"),
