@@ -202,16 +202,17 @@ def _rows_of_file(path: str) -> Iterator[Row]:
             rows = _binary_rows(file, width, promised)
         else:
             rows = _text_rows(file, width)
-        number = 0
-        for number, (word, numbers) in enumerate(rows, 1):
+        num_rows = 0
+        for word, numbers in rows:
+            num_rows += 1
             if len(numbers) < max(width, 1):
                 raise refusal(
                     f"{word!r:.80} has {len(numbers)} numbers, the first line promises {width}",
                     "the file must be text, such as GloVe, or end in .gz or .bin (word2vec)",
                 )
             yield word, numbers
-        if number < promised:
-            what = f"the first line promises {promised} words, {number} follow"
+        if num_rows < promised:
+            what = f"the first line promises {promised} words, {num_rows} follow"
             raise refusal(what, "is the file complete?")
 
 

@@ -26,10 +26,8 @@ def read_variant(address: str | Path) -> dict[str, Any]:
 
 
 def _on_base(path: Path, own: Any, variants: Mapping[str, Any]) -> dict[str, Any]:
-    own = dict(own or {})
-    base = own.pop("base", None)
-    if base is None:
-        return own
+    entries = dict(own or {})
+    base = entries.pop("base", None)
     if base in variants:
-        return _on_base(path, variants[base], variants) | own
-    return read_variant(path.parent / base) | own
+        return _on_base(path, variants[base], variants) | entries
+    return entries if base is None else read_variant(path.parent / base) | entries
