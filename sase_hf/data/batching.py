@@ -25,7 +25,7 @@ from transformers.trainer_pt_utils import LengthGroupedSampler, get_length_group
 from ..models.answers import answers_of
 from ..models.checked_model import first_places, readable
 from ..utils.errors import refusal
-from .arguments import DataArguments
+from .arguments import DataArguments, PredictionArguments
 from .columns import SPAN_COLUMNS
 from .rows import Rows, load_rows
 from .table import PROBABILITIES, TEXT_COLUMNS, present, scratch_file, writing_rows
@@ -47,17 +47,15 @@ def rows_for_model(
     read on request. Errors name the `checkpoint` of the model. Raises ValueError if the rows do not
     fit the model.
     """
-    rows = load_rows(
-        DataArguments(
-            test_file=file,
-            text_column_names=text_column_names,
+    arguments = PredictionArguments(test_file=file, text_column_names=text_column_names)
+    if not model.can_generate():
+        arguments = DataArguments(
+            **vars(arguments),
             label_column_name=label_column_name,
             problem_type=model.config.problem_type,
             label_names=list(answers_of(model.config).names),
-        ),
-        with_marks=with_marks,
-        checkpoint=checkpoint,
-    )
+        )
+    rows = load_rows(arguments, with_marks=with_marks, checkpoint=checkpoint)
     if model.reads_pairs and len(rows.text_columns) != 2:
         raise refusal(
             f"{checkpoint} compares two texts",

@@ -30,9 +30,8 @@ def write_predictions(
         added = [flat_row(row) for row in added]
     test_rows = rows.test_table
     assert test_rows is not None
-    added = _renamed(added, test_rows.column_names)
     rows_of_source = map(flat_row, test_rows) if is_table else test_rows
-    joined = ({**row, **columns} for row, columns in zip(rows_of_source, added, strict=True))
+    joined = map(with_columns, rows_of_source, added)
     target = Path(output_dir, "predictions.csv" if is_table else "predictions.jsonl")
     with atomic_write(target) as draft, draft.open("w", encoding="utf-8", newline="") as file:
         if is_table:
@@ -56,19 +55,14 @@ def flat_row(row: Row) -> dict[str, Any]:
     return cells
 
 
-def _renamed(added: Sequence[Row], names: Iterable[str]) -> Sequence[Row]:
-    """Return the added columns, all rows alike, with underscores after names that are taken."""
-    if not added:
-        return added
-    taken = set(names)
-    free_names: dict[str, str] = {}
-    for name in added[0]:
-        free_name = name
-        while free_name in taken:
-            free_name += "_"
-        taken.add(free_name)
-        free_names[name] = free_name
-    return [{free_names[name]: value for name, value in row.items()} for row in added]
+def with_columns(row: Row, added: Row) -> dict[str, Any]:
+    """Return a row with more columns; underscores follow a name that is taken."""
+    joined = dict(row)
+    for name, value in added.items():
+        while name in joined:
+            name += "_"
+        joined[name] = value
+    return joined
 
 
 def write_csv(file: TextIO, rows: Iterable[Row]) -> None:
