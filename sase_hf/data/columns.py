@@ -243,7 +243,7 @@ def with_trained_columns(
     return replace(arguments, **named)
 
 
-def training_rows_of(checkpoint: str | None) -> dict[str, Any]:
+def training_rows_of(checkpoint: str | Path | None) -> dict[str, Any]:
     """Return the record of the rows that a checkpoint was trained on; empty if there is none."""
     if checkpoint is None:
         return {}

@@ -307,7 +307,7 @@ class RunArguments(TrainingArguments):
             self.save_strategy = "epoch" if self.save_steps is None else "steps"
         if self.save_steps is None:
             self.save_steps = TrainingArguments.save_steps
-        self.enable_jit_checkpoint = False  # SIGTERM always saves one, and training ends there
+        self.enable_jit_checkpoint = False  # it would save in the middle of an update
 
     def _choose_metric(self) -> None:
         if self.metric_for_best_model == "auto" and self.metric_name:

@@ -1,62 +1,47 @@
-"""Checkpoints that are resumed only when complete: a manifest written last, and the search for it.
+"""The checkpoints of a run, and a `Trainer` that goes on from one as if it had not stopped.
 
-`Trainer` writes a checkpoint file by file. A process killed in between leaves a folder that looks
-like the newest checkpoint. So the last file of every checkpoint is `manifest.json` with the SHA-256
-of all others; a folder that does not match its manifest is never resumed.
+transformers writes `trainer_state.json` last, so a checkpoint is complete if it can be read. It
+deletes an old checkpoint file by file, so the other files must be there, too.
 """
 
+import gc
 import json
 import logging
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from accelerate.utils import broadcast_object_list
 from filelock import FileLock, Timeout
+from transformers import (
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 from transformers.trainer import TRAINER_STATE_NAME
-from transformers.trainer_utils import sort_checkpoints
-from transformers.utils import CONFIG_NAME
+from transformers.trainer_utils import TrainOutput, sort_checkpoints
 
 from ..data.columns import ROWS_NAME, training_rows_of
-from ..models.checked_files import sha256_of
 from ..utils.errors import refusal
-from ..utils.files import FilePath, flush_to_disk, write_text
+from ..utils.files import FilePath, write_text
 from ..utils.privacy import redact
 
 logger = logging.getLogger(__name__)
 
-MANIFEST_NAME = "manifest.json"
-SETTINGS = "settings"  # the entry of `ROWS_NAME` that is not about rows
-
-
-def write_manifest(folder: FilePath) -> None:
-    """Declare a checkpoint complete, all its files written."""
-    files = {}
-    for path in sorted(Path(folder).rglob("*")):
-        if path.is_file() and path.name != MANIFEST_NAME:
-            flush_to_disk(path)  # or after a power cut the manifest could outlive its files
-            files[path.relative_to(folder).as_posix()] = {"sha256": sha256_of(path)}
-    write_text(Path(folder, MANIFEST_NAME), json.dumps({"files": files}, indent=2))
+# Of the model, the optimizer, the schedule, and the random numbers of each process.
+NEEDED = ("*.safetensors", "optimizer.pt", "scheduler.pt", "rng_state*.pth")
 
 
 def why_incomplete(folder: FilePath) -> str | None:
-    """Return the first difference of a checkpoint from its manifest; None if it is complete."""
-    folder = Path(folder)
-    if not folder.is_dir():
-        return "there is no such folder"
+    """Return what a checkpoint lacks to be resumed; None if it is complete."""
     try:
-        files = json.loads((folder / MANIFEST_NAME).read_text(encoding="utf-8"))["files"]
-        for name, entry in files.items():
-            if not (folder / name).is_file():
-                return f"{name} is missing"
-            if sha256_of(folder / name) != entry["sha256"]:
-                return f"{name} is damaged: its SHA-256 differs"
-    except FileNotFoundError:
-        return f"{MANIFEST_NAME}, written last, is missing"
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return f"{MANIFEST_NAME} is damaged"
+        TrainerState.load_from_json(str(Path(folder, TRAINER_STATE_NAME)))
+    except (OSError, ValueError, TypeError):
+        return f"{TRAINER_STATE_NAME}, written last, is missing or damaged"
+    for pattern in NEEDED:
+        if not any(Path(folder).glob(pattern)):
+            return f"{pattern} is missing"
     return None
 
 
@@ -65,148 +50,98 @@ def list_checkpoints(output_dir: FilePath) -> list[Path]:
     return [Path(folder) for folder in reversed(sort_checkpoints(str(output_dir)))]
 
 
-def newest_complete_checkpoint(output_dir: FilePath) -> Path:
+def newest_complete_checkpoint(output_dir: FilePath) -> Path | None:
     """Return the newest complete checkpoint of a run; warn of newer ones that are skipped."""
-    reasons = []
     for folder in list_checkpoints(output_dir):
         reason = why_incomplete(folder)
         if reason is None:
             return folder
         logger.warning(f"skipping the incomplete checkpoint {folder}: {reason}")
-        reasons.append(f"{folder.name}: {reason}")
-    why_none = "; ".join(reasons) or "it holds none"
-    raise FileNotFoundError(
-        f"no complete checkpoint in {output_dir} to resume from ({why_none}). Restore one, or "
-        "choose another --output_dir; where none was ever complete, --resume_from_checkpoint auto "
-        "begins anew"
-    )
-
-
-@contextmanager
-def locked(output_dir: FilePath, process: int = 0) -> Iterator[None]:
-    """Keep other runs out of a folder, on every machine that sees it; all processes call this.
-
-    Process 0 locks the file `.lock`. The lock ends with process 0 and the processes that it forks,
-    also if they are killed; the workers of a data loader end a few seconds after process 0. Two
-    runs in one process share the lock. A file system without locks keeps nobody out.
-
-    Raises:
-        ValueError: In all processes, if another run is in the folder or it cannot be written.
-    """
-    with ExitStack() as stack:
-        reasons: list[str | None] = [None]
-        if process == 0:
-            reasons = [_why_not_locked(Path(output_dir), stack)]
-        broadcast_object_list(reasons)
-        if reasons[0] is not None:
-            raise ValueError(reasons[0])
-        yield
-
-
-def _why_not_locked(folder: Path, stack: ExitStack) -> str | None:
-    """Lock a folder until `stack` ends; return the reason if that is not possible."""
-    lock = FileLock(folder / ".lock", timeout=0, thread_local=False, is_singleton=True)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        Path(lock.lock_file).touch()
-    except OSError as reason:
-        return f"--output_dir {folder}: {reason.strerror}; name another folder"
-    try:
-        stack.enter_context(lock)
-    except Timeout:
-        return (
-            f"another run is writing in {folder}; wait until it ends, stop it, or choose another "
-            "--output_dir"
-        )
-    except (NotImplementedError, OSError):
-        logger.debug("the file system of %s has no locks", folder)
     return None
 
 
-def _was_complete(checkpoint: Path) -> bool:
-    return (checkpoint / MANIFEST_NAME).exists()
+def checkpoint_to_resume(requested: str, output_dir: FilePath) -> Path | None:
+    """Return the checkpoint that `--resume_from_checkpoint` names; None for `false`.
+
+    `true` and `auto` take the newest complete one; `auto` may find that there is none.
+    """
+    choice = requested.lower()
+    if choice == "false":
+        return None
+    reason = why_incomplete(requested)
+    if choice in ("true", "auto"):
+        checkpoint = newest_complete_checkpoint(output_dir)
+        if checkpoint is not None or choice == "auto":
+            return checkpoint
+        reason = f"{output_dir} holds no complete checkpoint"
+    if reason is not None:
+        raise refusal(
+            f"--resume_from_checkpoint is {requested}, but {reason}",
+            "auto takes the newest complete checkpoint, or begins anew",
+        )
+    return Path(requested)
+
+
+def locked(output_dir: FilePath, process: int) -> AbstractContextManager[Any]:
+    """Keep other runs out of a folder, on every machine that sees it.
+
+    Process 0 locks the file `.lock`. The lock ends with process 0 and the processes that it forks,
+    also if they are killed; the workers of a data loader end a few seconds after process 0.
+
+    Raises:
+        ValueError: In process 0, if another run is in the folder.
+        OSError: If the folder cannot be written.
+    """
+    if process > 0:
+        return nullcontext()
+    Path(output_dir).mkdir(parents=True, exist_ok=True)
+    try:
+        return FileLock(Path(output_dir, ".lock")).acquire(timeout=0)
+    except Timeout as reason:
+        raise refusal(
+            f"another run is writing in {output_dir}",
+            "wait until it ends, stop it, or choose another --output_dir",
+        ) from reason
 
 
 def check_unused(output_dir: FilePath) -> None:
-    """Raise ValueError if a folder holds more than the beginning of a run without a checkpoint.
-
-    Torn checkpoints of such a beginning are deleted.
-    """
-    folder = Path(output_dir)
-    names = {path.name for path in folder.glob("[!.]*")}
+    """Raise ValueError if a folder holds more than the beginning of a run without a checkpoint."""
+    names = {path.name for path in Path(output_dir).glob("[!.]*")}
     # The state is the last file of a trained model: without it, a model of a run is a torn one.
-    is_torn = ROWS_NAME in names and TRAINER_STATE_NAME not in names
-    if CONFIG_NAME in names and not is_torn:
-        raise refusal(
-            f"--output_dir {folder} is not empty, it holds a trained model", "choose another folder"
-        )
-    checkpoints = list_checkpoints(folder)
-    was_any_complete = any(map(_was_complete, checkpoints))
-    has_only_begun = ROWS_NAME in names and not was_any_complete
-    if names and not has_only_begun:
-        raise ValueError(
-            f"--output_dir {folder} is not empty. Continue its run with --resume_from_checkpoint, "
-            "or choose another folder"
-        )
-    for path in checkpoints:
-        shutil.rmtree(path, ignore_errors=True)  # another process may be faster
-
-
-def check_same_rows(output_dir: FilePath, source: Mapping[str, Any], process: int = 0) -> None:
-    """Raise ValueError if the run in a folder trains on other rows; the first run writes which."""
-    path = Path(output_dir, ROWS_NAME)
-    rows_text = json.dumps(redact(source))
-    if not path.is_file():
-        if process == 0:
-            write_text(path, rows_text)
+    has_only_begun = ROWS_NAME in names and TRAINER_STATE_NAME not in names
+    if has_only_begun and newest_complete_checkpoint(output_dir) is None:
         return
-    rows = json.loads(rows_text)
-    first_rows = json.loads(path.read_text(encoding="utf-8"))
+    if names:
+        raise refusal(
+            f"--output_dir {output_dir} is not empty",
+            "continue its run with --resume_from_checkpoint, or choose another folder",
+        )
+
+
+def check_same_run(
+    output_dir: FilePath, checkpoint: Path | None, settings: dict[str, Any], process: int
+) -> None:
+    """Raise ValueError if a run would go on from a checkpoint with other rows or settings.
+
+    They are recorded in the folder of the run. A checkpoint without a record goes on with any.
+    """
+    now = json.loads(json.dumps(redact(settings)))
     changes = [
-        f"{name} {value} and not {rows.get(name)}"
-        for name, value in first_rows.items()
-        if name != SETTINGS and rows.get(name) != value
+        f"{name} = {value} and not {now.get(name)}"
+        for name, value in training_rows_of(checkpoint).items()
+        if now.get(name) != value
     ]
     if changes:
         raise refusal(
-            f"the run in {output_dir} trains on other rows, {', '.join(changes)}",
-            "choose another --output_dir",
+            f"the run of {checkpoint} has {', '.join(changes)}",
+            "repeat what it has to go on, or begin another run in another --output_dir",
         )
-
-
-def check_same_settings(
-    output_dir: FilePath,
-    checkpoint: FilePath | None,
-    settings: Mapping[str, Any],
-    process: int = 0,
-) -> None:
-    """Raise ValueError if a run would go on from a checkpoint with other settings.
-
-    The record of the rows holds those of the run. A checkpoint without a record goes on with any.
-    """
-    now = json.loads(json.dumps(redact(settings)))
-    if checkpoint is not None:
-        begun = training_rows_of(str(checkpoint)).get(SETTINGS, {})
-        changes = [
-            f"{name} = {value} and not {now.get(name)}"
-            for name, value in begun.items()
-            if now.get(name) != value
-        ]
-        if changes:
-            raise refusal(
-                f"the run of {checkpoint} has {', '.join(changes)}",
-                "repeat what it has to go on, or begin another run in another --output_dir",
-            )
-    path = Path(output_dir, ROWS_NAME)
     if process == 0:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        # What was begun without reaching a checkpoint begins anew, with any settings.
-        if checkpoint is None or SETTINGS not in record:
-            write_text(path, json.dumps({**record, SETTINGS: now}))
+        write_text(Path(output_dir, ROWS_NAME), json.dumps(now))
 
 
 def warn_of_learned_rows(
-    checkpoint: str | None, read: Mapping[str, Any], held_out: Mapping[str, Any]
+    checkpoint: str | None, read: dict[str, Any], held_out: dict[str, Any]
 ) -> None:
     """Warn that held-out rows may be ones that a checkpoint has learned from.
 
@@ -215,42 +150,102 @@ def warn_of_learned_rows(
 
     Args:
         checkpoint: Where the run starts from; None for a new model.
-        read: The record of the training rows of the run, as in `ROWS_NAME`.
+        read: The rows of the run, as `what_is_read` describes them.
         held_out: The origin of its validation rows.
     """
     if checkpoint is None or "split_off" not in held_out:
         return
     before = training_rows_of(checkpoint)
     now = json.loads(json.dumps(redact(read)))
-    names = (before.keys() | now.keys()) - {"file", SETTINGS}  # a file may have been renamed
-    if before and all(before.get(name) == now.get(name) for name in names):
-        return
-    origin = "does not say on which rows it was trained"
-    if before:
-        source = before.get("file", before.get("dataset"))
-        origin = f"was trained on {before.get('rows')} rows of {source}, which are not those of now"
-    logger.warning(
-        f"{checkpoint} {origin}: if some of them are held out now, it looks better on these than "
-        "on new rows; give rows that it has not learned from as --validation_file"
-    )
-
-
-def checkpoint_to_resume(requested: str | None, output_dir: FilePath) -> Path | None:
-    """Return the checkpoint that `--resume_from_checkpoint` names.
-
-    `true` and `auto` take the newest complete one; `auto` may find that there was none yet.
-    """
-    if requested is None or requested.lower() in ("", "false"):
-        return None
-    choice = requested.lower()
-    if choice == "auto" and not any(map(_was_complete, list_checkpoints(output_dir))):
-        return None
-    if choice in ("true", "auto"):
-        return newest_complete_checkpoint(output_dir)
-    reason = why_incomplete(requested)
-    if reason is not None:
-        raise ValueError(
-            f"cannot resume from {requested}: {reason}. Give --resume_from_checkpoint no value to "
-            "take the newest complete one in --output_dir"
+    if any(before.get(name) != now[name] for name in now if name != "file"):  # a name may change
+        logger.warning(
+            f"{checkpoint} may have learned from rows that are held out now, and look better on "
+            "them than on new ones: it was not trained on the rows of this run; give rows that it "
+            "has not learned from as --validation_file"
         )
-    return Path(requested)
+
+
+class ResumableTrainer(Trainer, TrainerCallback):
+    """A `Trainer` with resumed runs equal to unbroken ones: weights, metrics and mean losses.
+
+    It is one of its own callbacks: `Trainer` calls its methods `on_...` during the run.
+
+    Some of the replaced methods are internals of transformers. Each adds its name to `called`, and
+    `check_called` ends a run in which a newer version has renamed one, before a result is wrong.
+    """
+
+    model: Any  # the base class promises less than a PreTrainedModel
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.called: set[str] = set()  # replaced methods that `Trainer` has called
+        self.add_callback(self)
+
+    def train(
+        self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any
+    ) -> TrainOutput:
+        """Train; True resumes from the newest checkpoint that is complete."""
+        output_dir = str(self.args.output_dir)
+        checkpoint = checkpoint_to_resume(str(resume_from_checkpoint or "false"), output_dir)
+        self.state = TrainerState()
+        if checkpoint is not None:
+            self.state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
+        output = super().train(str(checkpoint) if checkpoint else None, *args, **kwargs)
+        loss = self.mean_loss()
+        return output._replace(training_loss=loss, metrics={**output.metrics, "train_loss": loss})
+
+    def mean_loss(self) -> float:
+        """Return the mean loss of all updates; `Trainer` knows only those since a resume."""
+        total, updates = 0.0, 0.0
+        for entry in self.state.log_history:
+            if "loss" in entry:
+                total += entry["loss"] * (entry["step"] - updates)
+                updates = entry["step"]
+        return total / max(updates, 1)
+
+    def check_called(self, method: str) -> None:
+        """Raise RuntimeError if `Trainer` has not called a replaced method by now."""
+        if method not in self.called:
+            raise RuntimeError(
+                f"transformers does not call Trainer.{method}, which this package replaces, so the "
+                "run would not be right. Install the version that constraints.txt names"
+            )
+
+    def set_initial_training_values(self, *args: Any) -> Any:
+        """Plan no epochs for a complete run; the stock `Trainer` would make an update."""
+        values = super().set_initial_training_values(*args)
+        state: Any = self.state  # of the checkpoint that the run goes on from
+        if state.global_step == 0:
+            return values
+        control = state.stateful_callbacks["TrainerControl"]["args"]
+        has_stopped_early = control["should_training_stop"] and state.global_step < state.max_steps
+        if state.global_step < values[-1] and not has_stopped_early:
+            return values
+        logger.warning("the run is already complete; resuming makes no update")
+        return (0, *values[1:])
+
+    def _save_rng_state(self, output_dir: str) -> None:
+        """Save the random states of all processes while the checkpoint is incomplete."""
+        self.accelerator.wait_for_everyone()  # `save_model` has deleted an older state
+        super()._save_rng_state(output_dir)
+        self.accelerator.wait_for_everyone()  # the new state, written next, makes it complete
+
+    def end(self) -> None:
+        """Free what several processes share, then close their connection."""
+        if self.args.world_size == 1:
+            return
+        # In the other order, a DistributedDataParallel can wait forever for its closed group.
+        self.model_wrapped = self.model
+        self.accelerator.free_memory()
+        gc.collect()
+        self.accelerator.wait_for_everyone()
+        self.accelerator.end_training()
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Log the losses before each checkpoint, which keeps only those that are logged."""
+        if control.should_save or control.should_evaluate or control.should_training_stop:
+            control.should_log = True
+
+    on_epoch_end = on_step_end

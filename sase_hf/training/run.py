@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from torch import nn
-from transformers import TrainerState, enable_full_determinism, set_seed
+from transformers import enable_full_determinism, set_seed
 from transformers.integrations.integration_utils import get_available_reporting_integrations
-from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import HubStrategy, IntervalStrategy
 
 from ..data.batching import longest_sides, share_of_token, token_counts
@@ -23,7 +22,6 @@ from ..hub import create_repository, push, write_model_card
 from ..models import FAMILIES
 from ..utils.errors import refusal
 from ..utils.files import (
-    FilePath,
     check_output,
     is_checkpoint_file,
     is_inside,
@@ -31,18 +29,15 @@ from ..utils.files import (
     is_write_error,
 )
 from ..utils.precision import trains_lstm_in_bfloat16
-from ..utils.process import first_termination, keep_freed_memory, limit_compiled_code
+from ..utils.process import keep_freed_memory, limit_compiled_code
 from ..utils.text import Table, one_line
 from .arguments import LOWER_IS_BETTER, RunArguments, changed_arguments
 from .checkpoints import (
-    check_same_rows,
-    check_same_settings,
+    check_same_run,
     check_unused,
     checkpoint_to_resume,
-    list_checkpoints,
     locked,
     warn_of_learned_rows,
-    why_incomplete,
 )
 from .predictions import write_predictions
 from .task import AnyTask, TrainingSetup
@@ -79,20 +74,12 @@ def run(task: AnyTask) -> dict[str, Any]:
     with locked(output_dir, args.process_index):
         if not args.do_train:
             return steps.outcome(None)
-        checkpoint = checkpoint_to_resume(args.resume_from_checkpoint, output_dir)
-        if checkpoint is None:
+        requested = args.resume_from_checkpoint or "false"
+        checkpoint = checkpoint_to_resume(requested, output_dir)
+        if checkpoint is None or not is_inside(checkpoint, output_dir):
             check_unused(output_dir)
-        elif Path(output_dir, TRAINER_STATE_NAME).is_file():
-            what = "it goes on only with more --num_train_epochs"
-            if _num_updates(output_dir) > _num_updates(checkpoint):
-                what = f"training starts again from {checkpoint}"
-            logger.warning(f"the run in {output_dir} has ended; {what}")
-        with saying_how_to_go_on(output_dir):
+        with saying_how_to_go_on():
             return steps.outcome(checkpoint)
-
-
-def _num_updates(folder: FilePath) -> int:
-    return TrainerState.load_from_json(str(Path(folder, TRAINER_STATE_NAME))).global_step
 
 
 class _Run:
@@ -151,9 +138,8 @@ class _Run:
         self.given.update(chosen)
         if args.do_train:
             read = self.task.what_is_read(self.setup.rows)
-            check_same_rows(self.output_dir, read, args.process_index)
-            stays = self.task.what_stays(self.setup)
-            check_same_settings(self.output_dir, checkpoint, stays, args.process_index)
+            settings = {**read, **self.task.what_stays(self.setup)}
+            check_same_run(self.output_dir, checkpoint, settings, args.process_index)
             held_out = self.setup.rows.sources.get("validation", {})
             warn_of_learned_rows(self.task.arguments.model.model_name_or_path, read, held_out)
         if self.must_push and args.process_index == 0:  # now, and not after hours of training
@@ -167,8 +153,7 @@ class _Run:
     def train(self, checkpoint: Path | None) -> None:
         """Train, and save the model."""
         trainer = self.trainer
-        with first_termination(trainer.stop):
-            result = trainer.train(None if checkpoint is None else str(checkpoint))
+        result = trainer.train(None if checkpoint is None else str(checkpoint))
         if trainer.state.global_step == 0:
             raise ValueError("no update was made, so nothing was learnt; train on more rows")
         self.metrics.update(self.task.after_training(trainer, self.setup))
@@ -462,29 +447,19 @@ def check_words(setup: TrainingSetup) -> None:
 
 
 @contextmanager
-def saying_how_to_go_on(output_dir: str) -> Iterator[None]:
+def saying_how_to_go_on() -> Iterator[None]:
     """Add the way to continue the run to an interruption and to the error of a full disk."""
+    way_out = "the same command with --resume_from_checkpoint auto goes on, or begins anew"
     try:
         yield
     except KeyboardInterrupt as stop:
-        stop.args = (f"stopped; {_how_to_go_on(output_dir)}",)
+        stop.args = (f"stopped; {way_out}",)
         raise
     except Exception as error:
         if not is_write_error(error):
             raise
-        raise refusal(
-            f"a file could not be written: {error}. Make room",
-            _how_to_go_on(output_dir),
-            OSError,
-        ) from error
-
-
-def _how_to_go_on(output_dir: str) -> str:
-    if any(why_incomplete(path) is None for path in list_checkpoints(output_dir)):
-        return "the same command with --resume_from_checkpoint goes on"
-    if Path(output_dir, TRAINER_STATE_NAME).is_file():  # the last file of a trained model
-        return f"the trained model is in {output_dir}; --model_name_or_path evaluates it"
-    return "the same command begins anew"
+        what = f"a file could not be written: {error}. Make room"
+        raise refusal(what, way_out, OSError) from error
 
 
 def log_summary(task: AnyTask, setup: TrainingSetup) -> None:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
 from torch.utils.data import DataLoader, IterableDataset, Sampler, SequentialSampler
 from transformers import PreTrainedModel, TrainerControl, TrainerState, TrainingArguments
-from transformers.trainer import TRAINING_ARGS_NAME
+from transformers.trainer import TRAINER_STATE_NAME, TRAINING_ARGS_NAME
 from transformers.trainer_pt_utils import nested_concat
 from transformers.trainer_utils import EvalLoopOutput, PredictionOutput
 
@@ -27,8 +27,8 @@ from ..data.batching import LengthGroupedOrder, longest_first, parts_of_batch, t
 from ..data.labels import IGNORED_LABEL
 from ..models import FAMILIES
 from ..models.checked_files import record_tokenizer
-from .checkpoints import list_checkpoints
-from .resume import ResumableTrainer
+from .arguments import check_numbers
+from .checkpoints import ResumableTrainer, list_checkpoints
 
 # A schedule trains nothing if its largest rate is below this share of the learning rate.
 LEAST_SHARE = 0.01
@@ -66,6 +66,7 @@ class SelfAttentiveTrainer(ResumableTrainer):
                 f"torchrun --nproc_per_node {self.args.n_gpu} -m sase_hf train ..., or set "
                 "CUDA_VISIBLE_DEVICES=0"
             )
+        check_numbers(self.args)
         self.args.logging_nan_inf_filter = False  # it would log a loss of 0 for one of NaN
         self.max_batch_tokens = max_batch_tokens
         self.family = FAMILIES[self.model.config.model_type]
@@ -304,15 +305,14 @@ class SelfAttentiveTrainer(ResumableTrainer):
             with self.accelerator.no_sync(model):  # gradients are exchanged with the last part's
                 loss += super().training_step(model, part, num_items_in_batch)
         loss += super().training_step(model, last, num_items_in_batch)
-        self.loss_sum += loss
         return loss
 
     def on_pre_optimizer_step(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Raise FloatingPointError before an update that would make every weight NaN."""
-        if not self.loss_sum.isfinite():
-            raise divergence(f"loss is {self.loss_sum.item()}", args, state)
+        if not self._tr_loss.isfinite():
+            raise divergence(f"loss is {self._tr_loss.item()}", args, state)
         # The loss scaling of fp16 meets infinities on purpose and leaves such a step out itself.
         gradients = [p.grad for p in kwargs["model"].parameters() if p.grad is not None]
         if not args.fp16 and not torch.isfinite(get_total_norm(gradients)):
@@ -326,9 +326,11 @@ class SelfAttentiveTrainer(ResumableTrainer):
         for name, parameter in self.model.named_parameters():
             if not torch.isfinite(parameter).all():
                 raise divergence(f"weight {name} is not finite", self.args, self.state)
+        folder = Path(output_dir or str(self.args.output_dir))
+        if self.args.should_save and _internal_call:  # a checkpoint: its state is written last
+            (folder / TRAINER_STATE_NAME).unlink(missing_ok=True)
         super().save_model(output_dir, _internal_call)
         if self.args.should_save:
-            folder = Path(output_dir or str(self.args.output_dir))
             (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
             record_tokenizer(folder)
 

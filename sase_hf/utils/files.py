@@ -18,7 +18,7 @@ _CHECKPOINT_FILE = re.compile(
     .+\.(safetensors|bin|py|model|onnx)
     | .+\.index\.json
     | (.*config|tokenizer|vocab|added_tokens|special_tokens_map|modules)\.json
-    | (trainer_state|training_rows|manifest|progress|export)\.json
+    | (trainer_state|training_rows|export)\.json
     | README\.md | SHA256SUMS | heatmap\.svg | vocab\.txt | merges\.txt
     """,
     re.VERBOSE | re.IGNORECASE,

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -61,8 +61,9 @@ def state_of(run: Run) -> str:
         name = next(name for name in RESULTS if name in record["metrics"])
         return f"done, {name} {record['metrics'][name]:.4f}"
     if run.mark.is_file() and run.mark.read_text(encoding="utf-8") == sha:
-        with suppress(FileNotFoundError):
-            return f"unfinished, {newest_complete_checkpoint(run.folder).name}"
+        checkpoint = newest_complete_checkpoint(run.folder)
+        if checkpoint is not None:
+            return f"unfinished, {checkpoint.name}"
     return "missing" if record is None else "changed"
 
 

@@ -20,10 +20,11 @@ from rows import write_jsonl
 from runner import complete, state_of
 from runs import QUIET, TINY_MODEL, write_splits
 from tiny_translation import SIZES
+from transformers import TrainerState
 from variants import read_variant
 
 from sase_hf.data.table import table
-from sase_hf.training.checkpoints import list_checkpoints, write_manifest
+from sase_hf.training.checkpoints import NEEDED, list_checkpoints
 
 RECIPE = {
     **TINY_MODEL,
@@ -63,7 +64,9 @@ def write_checkpoint(run: runner.Run) -> Path:
     run.start_over()
     checkpoint = run.folder / "checkpoint-12"
     checkpoint.mkdir()
-    write_manifest(checkpoint)
+    for pattern in NEEDED:
+        (checkpoint / pattern.replace("*", "any")).touch()
+    TrainerState().save_to_json(str(checkpoint / "trainer_state.json"))
     return checkpoint
 
 
@@ -77,7 +80,7 @@ def test_study_resumes_a_killed_run_and_writes_its_record(
     run = write_run(tmp_path, num_train_epochs=8, **splits)
     run.start_over()
     process = subprocess.Popen([sys.executable, str(runner.SCRIPTS / "train.py"), *run.words])
-    while not any(run.folder.glob("*/manifest.json")):
+    while not any(run.folder.glob("*/trainer_state.json")):
         assert process.poll() is None
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
@@ -198,7 +201,7 @@ def test_state_of_a_run_depends_on_the_settings_that_decide_its_result(tmp_path:
     checkpoint = write_checkpoint(run)
     assert state_of(run) == "unfinished, checkpoint-12"
     assert state_of(write_run(tmp_path, num_hops=9)) == "missing"
-    (checkpoint / "manifest.json").unlink()
+    (checkpoint / "trainer_state.json").unlink()
     assert state_of(run) == "missing"
     write_record(run)
     same = write_run(tmp_path, num_hops=3, save_total_limit=5, logging_steps=1)

@@ -19,17 +19,14 @@ from torch import Tensor
 from transformers import (
     EarlyStoppingCallback,
     Trainer,
-    TrainerCallback,
     TrainingArguments,
     set_seed,
 )
 
 from sase_hf import SelfAttentiveForSequenceClassification
-from sase_hf.training import resume
-from sase_hf.training.checkpoints import newest_complete_checkpoint, why_incomplete
+from sase_hf.training.checkpoints import why_incomplete
 from sase_hf.training.progress import write_lines
 from sase_hf.training.trainer import SelfAttentiveTrainer
-from sase_hf.utils.process import Terminated
 
 # What Trainer measures of itself.
 TIMINGS = ("_runtime", "_per_second", "_preparation_time")
@@ -127,15 +124,7 @@ def test_trainer_refuses_several_gpus_in_one_process(tmp_path: Path) -> None:
         SelfAttentiveTrainer(training.model, training.args)
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        "_get_train_sampler",
-        "_get_eval_sampler",
-        "_save_checkpoint",
-        "set_initial_training_values",
-    ],
-)
+@pytest.mark.parametrize("method", ["_get_train_sampler", "_get_eval_sampler"])
 def test_trainer_ends_where_transformers_no_longer_calls_a_replaced_method(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,44 +144,28 @@ def test_trainer_reads_streams_which_have_no_sampler(tmp_path: Path) -> None:
     assert len(training.predict(stream).predictions) == 13
 
 
-class AskToStop(TrainerCallback):
-    """Asks to stop during an update, as SIGTERM does."""
-
-    def __init__(self, training: SelfAttentiveTrainer, update: int) -> None:
-        self.training, self.update = training, update
-
-    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Ask if it is time."""
-        if state.global_step + 1 == self.update:
-            self.training.stop()
-
-
-@pytest.mark.parametrize(
-    ("step", "strategy"),
-    [(3, "random"), (8, "group_by_length"), (14, "group_by_length"), (16, "random")],
-)
-def test_trainer_that_is_stopped_saves_at_once_and_goes_on_as_if_it_was_not(
-    step: int, strategy: str, tmp_path: Path
+@pytest.mark.parametrize("strategy", ["random", "group_by_length"])
+def test_trainer_that_is_resumed_goes_on_as_if_it_had_not_stopped(
+    strategy: str, tmp_path: Path
 ) -> None:
-    """Bit for bit: weights, logs, whose means reach over the stop, and the mean training loss.
+    """Bit for bit: weights, logs, whose means begin at each checkpoint, and the mean loss.
 
-    The run has dropout, shuffling, momentum and evaluations. Where an evaluation is due, it comes
-    before the checkpoint: no resumed run would make up for it.
+    The run has dropout, shuffling, momentum and evaluations; it is resumed within an epoch, at the
+    end of one, and at its own end.
     """
-    options = {"logging_steps": 5, "eval_strategy": "epoch", "save_strategy": "epoch"}
-    options["train_sampling_strategy"] = strategy
-    whole = make_trainer(tmp_path / "whole", **options)
+    options = {"logging_steps": 5, "eval_strategy": "epoch", "train_sampling_strategy": strategy}
+    options |= {"save_strategy": "steps", "save_steps": 2}
+    whole = make_trainer(tmp_path, **options)
     expected = whole.train()
-    stopped = make_trainer(tmp_path, **options)
-    stopped.add_callback(AskToStop(stopped, step))
-    with pytest.raises(Terminated):
-        stopped.train()
-    assert newest_complete_checkpoint(tmp_path).name == f"checkpoint-{step}"
-    resumed = make_trainer(tmp_path, **options)
-    output = resumed.train(resume_from_checkpoint=True)
-    assert same_weights(weights_of(resumed), weights_of(whole))
-    assert output.training_loss == expected.training_loss == output.metrics["train_loss"]
-    assert untimed(resumed.state.log_history) == untimed(whole.state.log_history)
+    logs = untimed(whole.state.log_history)
+    assert logs[-1]["train_loss"] == pytest.approx(expected.training_loss)
+    for step in (6, 14, 16):
+        resumed = make_trainer(tmp_path, **options)
+        output = resumed.train(resume_from_checkpoint=str(tmp_path / f"checkpoint-{step}"))
+        assert same_weights(weights_of(resumed), weights_of(whole))
+        assert output.training_loss == expected.training_loss == output.metrics["train_loss"]
+        if step < 16:  # the evaluation of the last epoch comes after its checkpoint
+            assert untimed(resumed.state.log_history)[:-1] == logs[:-1]
 
 
 def untimed(logs: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -229,27 +202,30 @@ def test_trainer_resumes_from_the_newest_complete_checkpoint(tmp_path: Path) -> 
     whole.train()
     (tmp_path / "checkpoint-16" / "scheduler.pt").unlink()
     (tmp_path / "checkpoint-15" / "trainer_state.json").write_text("{")
-    assert newest_complete_checkpoint(str(tmp_path)) == tmp_path / "checkpoint-10"
     resumed = make_trainer(tmp_path, **EVERY_FIVE)
     resumed.train(resume_from_checkpoint=True)
+    assert resumed._initial_global_step == 10
     assert same_weights(weights_of(resumed), weights_of(whole))
     assert why_incomplete(tmp_path / "checkpoint-16") is None, "torn folders are written anew"
 
 
-def test_trainer_deletes_older_checkpoints_after_the_new_one_is_complete(
+def test_checkpoint_is_complete_once_the_random_state_of_each_process_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With one checkpoint kept, the other order leaves a moment without any."""
-    rotate, seen = resume.rotate_checkpoints, []
+    """One of an earlier run in its place is not, as long as it is being replaced."""
+    training = make_trainer(tmp_path, max_steps=1, **EVERY_FIVE)
+    seen = []
 
-    def watch(run: str, *args: Any, **kwargs: Any) -> None:
-        seen.append([why_incomplete(path) for path in Path(run).glob("checkpoint-*")])
-        rotate(run, *args, **kwargs)
+    def watch() -> None:
+        names = {path.name for path in (tmp_path / "checkpoint-1").iterdir()}
+        seen.append(("rng_state.pth" in names, "trainer_state.json" in names))
 
-    monkeypatch.setattr(resume, "rotate_checkpoints", watch)
-    make_trainer(tmp_path, save_total_limit=1, **EVERY_FIVE).train()
-    assert seen == [[None], [None, None], [None, None], [None, None]]
-    assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-16"]
+    training.train()
+    monkeypatch.setattr(training.accelerator, "wait_for_everyone", watch)
+    (tmp_path / "checkpoint-1" / "rng_state.pth").unlink()
+    training.train()
+    assert seen == [(False, False), (True, False)]
+    assert why_incomplete(tmp_path / "checkpoint-1") is None
 
 
 def test_trainer_learns_the_same_with_evaluations(tmp_path: Path) -> None:
@@ -371,10 +347,11 @@ def own_loss_of_the_guide(model: Any) -> Callable[..., Tensor]:
     return loss
 
 
-@pytest.mark.parametrize("options", [{"learning_rate": 0.0}, {"num_train_epochs": 0}])
-def test_trainer_refuses_to_train_nothing(options: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=f"{next(iter(options))} is 0"):
-        make_trainer(tmp_path, **options).train()
+def test_trainer_refuses_to_train_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="learning_rate is 0"):
+        make_trainer(tmp_path, learning_rate=0.0)
+    with pytest.raises(ValueError, match="in 0 updates"):
+        make_trainer(tmp_path, num_train_epochs=0).train()
 
 
 def test_trainer_trusts_a_schedule_that_the_caller_made(tmp_path: Path) -> None:
@@ -401,16 +378,16 @@ def test_epoch_lines_show_each_loss_beside_its_own_epoch(
     assert len(lines) == 2
 
 
-def test_epoch_lines_repeat_no_loss_of_earlier_updates(
+def test_epoch_lines_show_the_loss_of_the_updates_before_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    updates = math.ceil(len(ROWS) / 8)
-    training = make_trainer(tmp_path, logging_steps=updates, eval_strategy="steps", eval_steps=2)
+    """Also where `logging_steps` asks for fewer."""
+    training = make_trainer(tmp_path, logging_steps=99, eval_strategy="steps", eval_steps=2)
     write_lines(training)
     training.train()
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("epoch ")]
-    assert ["loss" in line.replace("eval_loss", "") for line in lines].count(True) == 2
-    assert len(lines) > 2, "the premise: some evaluations follow no new loss"
+    assert len(lines) == math.ceil(len(ROWS) / 8)
+    assert all(": loss " in line for line in lines)
 
 
 @pytest.mark.parametrize("fp16", [False, True])
@@ -419,6 +396,7 @@ def test_trainer_leaves_infinite_gradients_to_the_scaling_of_fp16(
 ) -> None:
     """The scale is lowered until they are finite; in another precision the weights would be NaN."""
     trainer = make_trainer(tmp_path)
+    trainer._tr_loss = torch.zeros(())
     for parameter in trainer.model.parameters():
         parameter.grad = torch.full_like(parameter, torch.inf)
     args = SimpleNamespace(**vars(trainer.args) | {"fp16": fp16})
