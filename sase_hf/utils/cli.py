@@ -13,7 +13,7 @@ from typing import Any, Never
 from safetensors import SafetensorError
 
 from .files import is_write_error
-from .process import Terminated, handle_endings
+from .process import Terminated, interrupted_by_signals
 from .text import one_line
 
 SMALLER = "give smaller batches or shorter texts, or take a machine with more memory"
@@ -108,9 +108,9 @@ def errors_in_one_line(
     """
     name = Path(script).name
     let_streams_write_any_text()
-    handle_endings()
     try:
-        yield
+        with interrupted_by_signals():
+            yield
     except (ValueError, OSError, ImportError, FloatingPointError, SafetensorError) as error:
         sys.exit(one_line(f"{name}: {error}"))
     except Exception as error:

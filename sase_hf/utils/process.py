@@ -4,15 +4,12 @@ import ctypes
 import os
 import platform
 import signal
-import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # from glibc's malloc.h
-
-# What `signal.signal` takes and returns.
-Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
 
 
 def keep_freed_memory() -> None:
@@ -43,42 +40,22 @@ class Terminated(KeyboardInterrupt):
 
 
 @contextmanager
-def first_termination(note: Callable[[], object]) -> Iterator[None]:
-    """Call a function at the first SIGTERM or SIGHUP; neither interrupts anything, then or later.
+def interrupted_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP raise `Terminated` once, so that what is open is closed."""
 
-    A launcher passes the signal on to processes that a scheduler has sent it to already.
-    """
+    def handle(number: int, _: FrameType | None) -> None:
+        # A launcher passes the signal on to processes that a scheduler has sent it to already.
+        signal.signal(number, signal.SIG_IGN)
+        Terminated.status = 128 + number
+        raise Terminated
 
-    def act() -> None:
-        for number in usual:
-            signal.signal(number, signal.SIG_IGN)
-        note()
-
-    usual = handle_endings(act)
+    usual: dict[int, Any] = {}
+    with suppress(ValueError):  # only the main thread may handle signals
+        for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:  # not on Windows
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` has it
+                usual[number] = signal.signal(number, handle)
     try:
         yield
     finally:
         for number, handler in usual.items():
             signal.signal(number, handler)
-
-
-def handle_endings(act: Callable[[], object] | None = None) -> dict[int, Handler]:
-    """At SIGTERM and SIGHUP call a function, or raise `Terminated`; return the earlier handlers."""
-
-    def handle(number: int, _: FrameType | None) -> None:
-        Terminated.status = 128 + number
-        for stream in (1, 2):
-            # If a terminal closes, the reader of a pipe closes, too. A line written to either would
-            # end the program before it saves.
-            if number != signal.SIGTERM and not stat.S_ISREG(os.fstat(stream).st_mode):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
-        if act is None:
-            raise Terminated
-        act()
-
-    usual: dict[int, Handler] = {}
-    with suppress(ValueError):  # only the main thread may handle signals
-        for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:  # not on Windows
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` has it
-                usual[number] = signal.signal(number, handle)
-    return usual

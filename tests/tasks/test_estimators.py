@@ -1,8 +1,10 @@
 """`TextClassifier` and `TextRegressor`: a fit is a run of the command, by scikit-learn's rules."""
 
 import copy
+import os
 import pickle
 import random
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from sase_hf import TextClassifier, TextRegressor
 from sase_hf.tasks import LabelTask
 from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
+from sase_hf.training.trainer import SelfAttentiveTrainer
 
 ROWS = review_rows(60)
 TEXTS = [row["text"] for row in ROWS]
@@ -316,6 +319,20 @@ def test_push_sends_the_files_of_a_model_only(fitted: TextClassifier, hub: Hub) 
     assert done.left_out == []
     loaded = TextClassifier.from_pretrained(f"{OWNER}/stars")
     assert loaded.predict(NEW).tolist() == fitted.predict(NEW).tolist()
+
+
+def test_fit_that_is_terminated_raises_keyboard_interrupt_and_leaves_no_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(
+        SelfAttentiveTrainer, "train", lambda *_: os.kill(os.getpid(), signal.SIGTERM)
+    )
+    with pytest.raises(KeyboardInterrupt):
+        tiny().fit(TEXTS, STARS)
+    assert not list(tmp_path.iterdir())
+    assert signal.getsignal(signal.SIGTERM) == usual
 
 
 def test_fit_leaves_no_files_unless_it_is_given_a_folder(

@@ -3,18 +3,14 @@
 import ctypes
 import os
 import platform
-import pty
 import signal
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
 from sase_hf.utils.cli import errors_in_one_line
-from sase_hf.utils.process import keep_freed_memory
+from sase_hf.utils.process import Terminated, interrupted_by_signals, keep_freed_memory
 
 
 def test_errors_in_one_line_know_a_full_disk_by_its_words() -> None:
@@ -29,7 +25,6 @@ def test_errors_in_one_line_know_a_full_disk_by_its_words() -> None:
         raise RuntimeError("of the program")
 
 
-# A child inherits a SIGHUP that is ignored, as nohup starts the tests.
 @pytest.mark.parametrize(
     "error",
     [
@@ -65,34 +60,24 @@ def resident_bytes() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-WORK = """
-import signal
-import time
-from sase_hf.utils.cli import errors_in_one_line
-from sase_hf.utils.process import Terminated, first_termination
-noted = []
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
-with errors_in_one_line("a.py"), first_termination(lambda: noted.append("a signal")):
-    print("at work", flush=True)
-    while not noted:
-        time.sleep(0.01)
-    print("saving", flush=True)
-    raise Terminated
-"""
+def test_interrupted_by_signals_raises_once_and_leaves_the_handlers_as_they_were() -> None:
+    """A second signal must not end the cleaning up."""
+    usual = signal.getsignal(signal.SIGTERM)
+    ends = []
 
+    @interrupted_by_signals()
+    def work() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+            ends.append("cleaned up")
 
-@pytest.mark.parametrize("open_both", [pty.openpty, os.pipe])
-def test_first_termination_lets_a_program_save_whose_terminal_was_closed(
-    open_both: Callable[[], tuple[int, int]],
-) -> None:
-    """What it writes then, to the terminal or to a program beside it, goes nowhere."""
-    screen, terminal = open_both()
-    process = subprocess.Popen([sys.executable, "-c", WORK], stdout=terminal, stderr=terminal)
-    os.close(terminal)
-    assert os.read(screen, 100).startswith(b"at work")
-    os.close(screen)
-    process.send_signal(signal.SIGHUP)
-    assert process.wait(60) == 129
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert ends
+    assert Terminated.status == 143
+    assert signal.getsignal(signal.SIGTERM) == usual
 
 
 def test_errors_in_one_line_leave_a_signal_that_nohup_ignores() -> None:

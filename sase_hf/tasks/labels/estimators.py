@@ -43,6 +43,7 @@ from ...training.trainer import SelfAttentiveTrainer
 from ...utils.errors import refusal
 from ...utils.files import FilePath
 from ...utils.loading import attention_pipeline, load_checkpoint
+from ...utils.process import interrupted_by_signals
 from ...visualization import Attention
 from .given_rows import (
     FitRows,
@@ -476,8 +477,8 @@ def _check_no_others(others: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Wait for the fits of other threads; leave random numbers and bars as they were."""
-    with _FITS, _kept_random_state(), only_training_bar():
+    """Wait for the fits of other threads; leave random numbers, bars and signals as they were."""
+    with _FITS, interrupted_by_signals(), _kept_random_state(), only_training_bar():
         yield
 
 
