@@ -170,7 +170,7 @@ class ResumableTrainer(Trainer, TrainerCallback):
 
     It is one of its own callbacks: `Trainer` calls its methods `on_...` during the run.
 
-    Some of the replaced methods are internals of transformers. Each adds its name to `called`, and
+    A subclass may replace internals of transformers that add their names to `called`;
     `check_called` ends a run in which a newer version has renamed one, before a result is wrong.
     """
 

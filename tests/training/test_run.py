@@ -139,6 +139,12 @@ def test_run_resumes_with_its_own_rows_in_an_update_and_no_others(
             train_tiny(tmp_path, **{"per_device_train_batch_size": 8, **options, name: value})
     options |= {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
     assert train_tiny(tmp_path, **options)["metrics"]["epoch"] == 2
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "config.json").touch()
+    options["resume_from_checkpoint"] = tmp_path / "checkpoint-6"
+    with pytest.raises(ValueError, match=f"{other} is not empty"):
+        train_tiny(other, **options)
 
 
 def test_run_that_continues_says_that_its_checkpoint_may_know_the_held_out_rows(
