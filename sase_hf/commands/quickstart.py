@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     words += map("--{}_file={}".format, SPLITS, files)
     with errors_in_one_line(__file__):
         task = parse_arguments(LabelTask, words + training_flags)
-        if [*task.inputs().values()] != [[str(file)] for file in files]:
+        if [path for _, path in task.settings.inputs()] != [*map(str, files)]:
             raise refusal("quickstart takes no other files or models", "give them to sase_hf train")
         write_corpus(folder, files)
         logging.basicConfig(format="%(message)s")

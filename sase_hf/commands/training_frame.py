@@ -12,7 +12,7 @@ from typing import Any
 from ..data.arguments import DataArguments
 from ..evaluation.records import NO_RESULTS
 from ..tasks.labels.report_page import REPORT_NAME
-from ..training import AnyTask, run
+from ..training import Task, run
 from ..training.command_line import parse_arguments
 from ..utils.cli import errors_in_one_line
 from ..utils.text import one_line, table_lines
@@ -33,14 +33,14 @@ SENTENCES = ("The room was small.", "The room was not large.")  # of a pair, to 
 
 
 def run_script(
-    script: str, description: str | None, argv: Sequence[str] | None, task_class: type[AnyTask]
+    script: str, description: str | None, argv: Sequence[str] | None, task_class: type[Task]
 ) -> None:
     """Run the steps of a task that the command line names, and print the results."""
     with errors_in_one_line(script, on_out_of_memory=LESS_MEMORY):
         logging.basicConfig(format="%(message)s")
         logging.getLogger("sase_hf.training.command_line").setLevel(logging.INFO)
         task = parse_arguments(task_class, argv, description)
-        training_args = task.arguments.run
+        training_args = task.args
         is_first_process = training_args.process_index == 0
         if is_first_process:
             for name in LOGGED:
@@ -59,15 +59,15 @@ def run_script(
         "model": folder if training_args.do_train else None,
         "report": Path(folder, REPORT_NAME) if outcome["report"] else None,
         "predictions": outcome["predictions"],
-        "record": training_args.record,
+        "record": task.settings.record,
     }
     print()
     for name, file in files.items():
         if file is not None:
             print(f"{name:<32}{file}")
     if outcome["report"]:
-        model = folder if training_args.do_train else task.arguments.model.model_name_or_path
-        commands = next_commands(model, outcome, task.arguments.data)
+        model = folder if training_args.do_train else str(task.settings.model_name_or_path)
+        commands = next_commands(model, outcome, task.settings)
         print("\nNext:", *map(one_line, commands), sep="\n  ")
         columns = ",".join(outcome["text_columns"])
         flags = ["--model_name_or_path", model, "--text_column_names", columns, "--test_file"]

@@ -32,7 +32,7 @@ class Environment(TypedDict):
     """Where and with what something was measured.
 
     date: of the measurement, in ISO 8601.
-    code: the commit, and whether its code was modified; None outside a checkout.
+    code: the commit, and whether its code was modified; None if it is not known.
     versions: of Python and of `PACKAGES`; None for a package that is not installed.
     hardware: as `describe_hardware` returns it.
     """
@@ -77,6 +77,7 @@ def measured_record(
     config: PreTrainedConfig | Mapping[str, object],
     num_parameters: int,
     wall_seconds: float,
+    with_code: bool = True,
 ) -> Record:
     """Return a measurement with versions, commit, hardware and date, as plain JSON values.
 
@@ -94,7 +95,7 @@ def measured_record(
         "config": config.to_diff_dict() if isinstance(config, PreTrainedConfig) else config,
         "num_parameters": num_parameters,
         "wall_seconds": round(wall_seconds, 1),
-        **describe_environment(),
+        **describe_environment(with_code=with_code),
     }
     return redact(record)
 
@@ -105,12 +106,15 @@ def write_record(record: Mapping[str, object], path: FilePath) -> None:
     write_text(path, text + "\n")
 
 
-def describe_environment() -> Environment:
-    """Describe the code, its versions and the machine of a measurement that is made now."""
+def describe_environment(*, with_code: bool = True) -> Environment:
+    """Describe the code, its versions and the machine of a measurement that is made now.
+
+    The commit is that of git, a process of its own; without `with_code` it is None.
+    """
     versions = {package: _version(package) for package in PACKAGES}
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "code": _checkout(Path(__file__).resolve().parents[2]),
+        "code": _checkout(Path(__file__).resolve().parents[2]) if with_code else None,
         "versions": {"python": platform.python_version(), **versions},
         "hardware": describe_hardware(),
     }

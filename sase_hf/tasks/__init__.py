@@ -3,7 +3,7 @@
 May import everything but `serving` and `embedding`; `training` knows no task by name.
 """
 
-from ..training import AnyTask
+from ..training import Task
 from .labels import LabelTask
 from .retrieval import RetrievalTask
 from .translation import TranslationTask
@@ -11,7 +11,7 @@ from .translation import TranslationTask
 __all__ = ["TASKS", "LabelTask", "RetrievalTask", "TranslationTask"]
 
 # The class of each value of `--task`.
-TASKS: dict[str, type[AnyTask]] = {
+TASKS: dict[str, type[Task]] = {
     "labels": LabelTask,
     "nli": LabelTask,
     "retrieval": RetrievalTask,

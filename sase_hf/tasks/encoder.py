@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -19,14 +19,7 @@ from ..data.vectors import (
     own_word_vectors,
     vector_rows,
 )
-from ..training.arguments import (
-    AUTO_LEVEL,
-    NO_VECTORS,
-    OWN_VECTORS,
-    EncoderArguments,
-    RunT,
-    SourceT,
-)
+from ..training.settings import AUTO_LEVEL, NO_VECTORS, OWN_VECTORS
 from ..training.task import (
     ModelAndTokenizer,
     Task,
@@ -47,11 +40,9 @@ logger = logging.getLogger(__name__)
 NUM_UPDATES_WITH_FILES = 650
 NUM_UPDATES_WITH_OWN = 850
 
-EncoderT = TypeVar("EncoderT", bound=EncoderArguments)
 
-
-class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT]):
-    """A task whose model reads texts by the encoder that `EncoderArguments` describe.
+class EncoderTask(Task):
+    """A task whose model reads texts by the encoder that the settings describe.
 
     least_own_tokens: the tokens of single texts from which on a new model starts from vectors of
         its own texts. Vectors of 20,000 tokens cost four points of accuracy, of 50,000 to 90,000
@@ -62,7 +53,7 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
 
     def first_vectors(self, rows: Rows, tokenizer: TokenizersBackend) -> list[str]:
         """Return the word vectors that a new model starts from, as `--word_vectors` names them."""
-        model = self.arguments.model
+        model = self.settings
         if model.word_vectors is not None:
             return [name for name in model.word_vectors if name != NO_VECTORS]
         is_new = model.model_name_or_path is None and model.encoder_name_or_path is None
@@ -96,30 +87,11 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
             details["level"] = level
         return details
 
-    def inputs(self) -> dict[str, list[str]]:
-        """Return also the pretrained encoder and the files of word vectors."""
-        named = super().inputs()
-        model = self.arguments.model
-        if model.encoder_name_or_path is not None:
-            named["encoder_name_or_path"] = [model.encoder_name_or_path]
-        if model.vector_files:
-            named["word_vectors"] = model.vector_files
-        return named
-
-    def ways_to_know_words(self, setup: TrainingSetup) -> list[str]:
-        """Return also word vectors and subwords, where the run has none."""
-        ways = super().ways_to_know_words(setup)
-        if not self.arguments.model.vector_files:
-            ways.append("--word_vectors")
-            if _level(setup.tokenizer) == "word":
-                ways.append("--level subword")
-        return ways
-
     def new_model(
         self, head: type[PreTrainedModel], rows: Rows, fields: Mapping[str, Any]
     ) -> ModelAndTokenizer:
         """Return a new model and its tokenizer; a flag overrides an entry of `fields`."""
-        model = self.arguments.model
+        model = self.settings
         self._check_word_vectors()
         encoder = model.encoder_name_or_path
         build = partial(self._build_tokenizer, known_words=rows.left_out)
@@ -143,7 +115,7 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
 
     def _check_word_vectors(self) -> None:
         """Raise ValueError for flags of word vectors that contradict others."""
-        model = self.arguments.model
+        model = self.settings
         if "word_vectors" in model.given_for_new_model() and model.encoder_name_or_path is not None:
             raise refusal("--encoder_name_or_path brings word vectors", "leave out --word_vectors")
         if model.level == "subword" and model.vector_files:
@@ -154,7 +126,7 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
             )
 
     def _vector_options(self) -> dict[str, Any]:
-        data = self.arguments.data
+        data = self.settings
         return {"cache_dir": data.cache_dir, "token": data.token}
 
     def _build_tokenizer(
@@ -164,7 +136,7 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
 
         One of words has the known ones, and those that have a vector.
         """
-        model = self.arguments.model
+        model = self.settings
         is_measured = model.level == AUTO_LEVEL and not model.vector_files
         if is_measured and isinstance(texts, Sequence):  # those of pairs are an iterator
             options["level"] = choose_level(texts)
@@ -227,7 +199,7 @@ class EncoderTask(Task[SourceT, EncoderT, RunT], Generic[SourceT, EncoderT, RunT
                 tokenizer,
                 width=config.embedding_size - width_of_files,
                 std=config.initializer_range,
-                seed=self.arguments.run.seed,
+                seed=self.args.seed,
             )
         with reraise_as_value_error():
             model = head(config)

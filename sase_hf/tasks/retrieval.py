@@ -1,7 +1,6 @@
 """Ranking: each query of a batch learns to find its own document."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,51 +10,17 @@ from torch.utils.data import DataLoader
 from transformers import PreTrainedConfig, PreTrainedModel, TokenizersBackend
 from transformers.trainer_utils import EvalLoopOutput
 
-from ..data.arguments import PairArguments, flag
 from ..data.rows import Rows, load_rows
 from ..data.tokenizer import with_texts_apart
 from ..models import FAMILIES, RETRIEVAL, unit_rows
 from ..models.answers import REGRESSION
 from ..retrieval.ranking import ranking_metrics, ranks_of_own, recall_by_length
-from ..training.arguments import EncoderArguments, RunArguments, with_config_flags
 from ..training.task import ModelAndTokenizer, TrainingSetup
 from ..training.trainer import SelfAttentiveTrainer
 from ..utils.loading import retrieval_head
 from .encoder import EncoderTask
 
 FAMILY = next(family for family in FAMILIES.values() if RETRIEVAL in family.heads)
-# Fields of the config that only the heads with labels read.
-LABEL_FIELDS = (
-    "linear_part",
-    "matching",
-    "rationale_coef",
-    "classifier",
-    "classifier_hidden_size",
-    "classifier_dropout",
-    "pruned_row_size",
-    "pruned_column_size",
-    "label_smoothing",
-    "answer_error",
-)
-
-
-@with_config_flags("labels", without=LABEL_FIELDS)
-@dataclass
-class RankerArguments(EncoderArguments):
-    """Flags for a new ranker, or for the checkpoint of any head to start from."""
-
-
-@dataclass
-class RetrievalRunArguments(RunArguments):
-    """`RunArguments` with whole batches, fixed metrics and no predictions."""
-
-    max_batch_tokens: int | None = field(default=None, init=False)  # parts have fewer negatives
-    metric_name: list[str] | None = field(default=None, init=False)
-    do_predict: bool = field(default=False, init=False)
-    per_device_train_batch_size: int = flag(
-        "Pairs per process and step; each query is compared with the documents of all processes.",
-        64,
-    )
 
 
 class RetrievalTrainer(SelfAttentiveTrainer):
@@ -101,18 +66,16 @@ class RetrievalTrainer(SelfAttentiveTrainer):
         return output
 
 
-class RetrievalTask(EncoderTask[PairArguments, RankerArguments, RetrievalRunArguments]):
+class RetrievalTask(EncoderTask):
     """Ranking of documents for queries, from pairs without labels."""
 
-    argument_groups = (PairArguments, RankerArguments, RetrievalRunArguments)
     names = ("retrieval",)
     trainer = RetrievalTrainer
-    folder_suffix = "-ranker"
 
     def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
         """Load the pairs."""
         checkpoint = None if config is None else config.name_or_path
-        return load_rows(self.arguments.data, kind=RETRIEVAL, checkpoint=checkpoint)
+        return load_rows(self.settings.pairs, kind=RETRIEVAL, checkpoint=checkpoint)
 
     def choose_head(self, rows: Rows, config: PreTrainedConfig | None) -> type[PreTrainedModel]:
         """Return the ranker; a checkpoint may be that of another head, or of a base model."""
@@ -129,9 +92,9 @@ class RetrievalTask(EncoderTask[PairArguments, RankerArguments, RetrievalRunArgu
         }
         return self.new_model(head, rows, fields)
 
-    def _ready_tokenizer(self, source: str) -> TokenizersBackend:
+    def ready_tokenizer(self, source: str) -> TokenizersBackend:
         """Return a tokenizer that reads each text of a pair as `Embedder` reads it alone."""
-        return with_texts_apart(super()._ready_tokenizer(source))
+        return with_texts_apart(super().ready_tokenizer(source))
 
     def details(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]

@@ -1,8 +1,7 @@
 """Translation: each pair of texts teaches the target, word by word."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,71 +14,21 @@ from transformers import (
     PreTrainedConfig,
     PreTrainedModel,
     Seq2SeqTrainer,
-    Seq2SeqTrainingArguments,
     TokenizersBackend,
-    TrainingArguments,
 )
 from transformers.trainer_utils import EvalLoopOutput
 
-from ..data.arguments import PairArguments, PredictionArguments, flag
 from ..data.batching import encode_pairs
 from ..data.rows import TRANSLATION, Rows, load_rows
 from ..data.tokenizer import build_translation_tokenizer
 from ..evaluation.metrics import DEFAULT_METRICS, bleu_signature, load_metrics, numbers_of
 from ..models import FAMILIES
-from ..training.arguments import ModelSource, RunArguments, with_config_flags
+from ..training.arguments import RunArguments
 from ..training.task import ModelAndTokenizer, Predictions, Task, TrainingSetup, new_config
 from ..training.trainer import SelfAttentiveTrainer
 from ..utils.errors import refusal
 
 FAMILY = next(family for family in FAMILIES.values() if family.objective == TRANSLATION)
-
-
-@dataclass
-class TranslationPairArguments(PairArguments, PredictionArguments):
-    """Flags for the pairs of a text and its translation to train on, evaluate on and predict."""
-
-    max_train_words: int | None = flag(
-        "Train only on pairs in which neither side has more words, counted between spaces."
-    )
-    both_directions: bool = flag(
-        "Train on each pair twice, the second time with source and target exchanged.", False
-    )
-
-
-@with_config_flags(TRANSLATION)
-@dataclass
-class TranslatorArguments(ModelSource):
-    """Flags for a new translation model, or for the model to start from."""
-
-    tokenizer_options: ClassVar[tuple[str, ...]] = (*ModelSource.tokenizer_options, "subwords")
-
-    subwords: bool = flag(
-        "Build a tokenizer that cuts rare words into byte-pair-encoded parts.", default=False
-    )
-
-
-@dataclass
-class TranslationRunArguments(RunArguments, Seq2SeqTrainingArguments):
-    """`Seq2SeqTrainingArguments` with the fields and defaults of `RunArguments`."""
-
-    per_device_train_batch_size: int = flag("Pairs per process and step.", 80)
-    predict_with_generate: bool = flag("Translate the rows of an evaluation.", default=True)
-    generation_max_length: int | None = flag("Tokens after which a translation is cut.", 100)
-    generation_num_beams: int | None = flag("Hypotheses of the beam search; 1 is greedy.", 1)
-    # The steps of a recurrence are too small to gain from bfloat16 on a processor.
-    bf16: bool | None = flag("Train in bfloat16.", default=False)  # type: ignore[assignment]
-    adadelta: bool = flag(
-        "Train with the optimizer of the paper, Adadelta with rho 0.95 and epsilon 1e-6; its "
-        "learning_rate is 1.",
-        default=False,
-    )
-
-    def __post_init__(self) -> None:
-        """Refuse predictions without translations."""
-        super().__post_init__()
-        if self.do_predict and not self.predict_with_generate:
-            raise ValueError("--do_predict translates; leave out --predict_with_generate false")
 
 
 class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
@@ -91,6 +40,7 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
     The arguments are those of `SelfAttentiveTrainer` (`max_batch_tokens` counts the source), and:
     references: the target texts, by the prefix of their metrics, "eval" or "test".
     metrics: modules of `evaluate` that score translations against them.
+    adadelta: whether to train with the optimizer of the paper.
     """
 
     batches_sorted_together = 20  # as in the paper, appendix B.2
@@ -98,10 +48,11 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
     def __init__(
         self,
         model: PreTrainedModel,
-        args: TranslationRunArguments,
+        args: RunArguments,
         *,
         references: Mapping[str, Sequence[str]],
         metrics: Sequence[EvaluationModule] = (),
+        adadelta: bool = False,
         **kwargs: Any,
     ) -> None:
         assert model.generation_config is not None  # as `from_config` and `from_pretrained` give
@@ -109,15 +60,9 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
         super().__init__(model, args, **kwargs)
         self.references = references
         self.metrics = metrics
-
-    @staticmethod
-    def get_optimizer_cls_and_kwargs(
-        args: TrainingArguments, model: PreTrainedModel | None = None
-    ) -> tuple[Any, Any]:
-        """Return the paper's Adadelta if it was asked for."""
-        if getattr(args, "adadelta", False):
-            return torch.optim.Adadelta, {"lr": args.learning_rate, "rho": 0.95, "eps": 1e-6}
-        return Seq2SeqTrainer.get_optimizer_cls_and_kwargs(args, model)
+        if adadelta:
+            options = {"lr": args.learning_rate, "rho": 0.95, "eps": 1e-6}
+            self.optimizer_cls_and_kwargs = (torch.optim.Adadelta, options)
 
     def prediction_step(
         self,
@@ -183,18 +128,16 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
         return list(tokenizer.batch_decode(ids, skip_special_tokens=True))
 
 
-class TranslationTask(Task[TranslationPairArguments, TranslatorArguments, TranslationRunArguments]):
+class TranslationTask(Task):
     """Translation of texts by RNNsearch, or by RNNencdec without attention."""
 
-    argument_groups = (TranslationPairArguments, TranslatorArguments, TranslationRunArguments)
     names = ("translation",)
     trainer = TranslationTrainer
-    folder_suffix = "-translator"
 
     def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
         """Load the pairs."""
         checkpoint = None if config is None else config.name_or_path
-        return load_rows(self.arguments.data, kind=TRANSLATION, checkpoint=checkpoint)
+        return load_rows(self.settings.pairs, kind=TRANSLATION, checkpoint=checkpoint)
 
     def choose_head(self, rows: Rows, config: PreTrainedConfig | None) -> type[PreTrainedModel]:
         """Return the translation model; refuse a checkpoint of another family."""
@@ -205,7 +148,7 @@ class TranslationTask(Task[TranslationPairArguments, TranslatorArguments, Transl
     def build(self, head: type[PreTrainedModel], rows: Rows) -> ModelAndTokenizer:
         """Return a new model and its tokenizer of both languages."""
         tokenizer = self.new_tokenizer(rows, build_translation_tokenizer)
-        model = self.arguments.model
+        model = self.settings
         if model.tokenizer_name is not None:
             _check_ends(tokenizer, model.tokenizer_name)
         config = new_config(
@@ -220,15 +163,7 @@ class TranslationTask(Task[TranslationPairArguments, TranslatorArguments, Transl
 
     def encode(self, rows: Rows, tokenizer: TokenizersBackend, max_tokens: int) -> DatasetDict:
         """Return the pairs as tokens, the target as labels."""
-        both_directions = self.arguments.data.both_directions
-        return encode_pairs(rows, tokenizer, max_tokens, both_directions)
-
-    def ways_to_know_words(self, setup: TrainingSetup) -> list[str]:
-        """Return also the parts of words, where they are not asked for."""
-        ways = super().ways_to_know_words(setup)
-        if not self.arguments.model.subwords:
-            ways.append("--subwords")
-        return ways
+        return encode_pairs(rows, tokenizer, max_tokens, self.settings.both_directions)
 
     def trainer_options(self, setup: TrainingSetup) -> dict[str, Any]:
         """Return the targets, and the metrics that were asked for, by default BLEU."""
@@ -238,8 +173,9 @@ class TranslationTask(Task[TranslationPairArguments, TranslatorArguments, Transl
             if rows is not None and "text_pair" in rows.column_names:
                 references[prefix] = rows["text_pair"][:]
         return {
+            "adadelta": self.settings.adadelta,
             "references": references,
-            "metrics": load_metrics(self.arguments.run.metric_name, TRANSLATION),
+            "metrics": load_metrics(self.settings.metric_name, TRANSLATION),
             "data_collator": DataCollatorForSeq2Seq(setup.tokenizer),
         }
 
@@ -254,7 +190,7 @@ class TranslationTask(Task[TranslationPairArguments, TranslatorArguments, Transl
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]
     ) -> dict[str, Any]:
         """Return how BLEU was computed, if it was."""
-        measured = self.arguments.run.metric_name or DEFAULT_METRICS[TRANSLATION]
+        measured = self.settings.metric_name or DEFAULT_METRICS[TRANSLATION]
         if "bleu" not in measured:
             return {}
         return {"signatures": {"bleu": bleu_signature()}}

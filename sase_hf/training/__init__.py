@@ -1,7 +1,7 @@
 """From flags and recipes to a run: model, trainer, checkpoints, card. A run asks its task."""
 
 from .run import run
-from .task import AnyTask, Task
+from .task import Task
 from .trainer import SelfAttentiveTrainer
 
-__all__ = ["AnyTask", "SelfAttentiveTrainer", "Task", "run"]
+__all__ = ["SelfAttentiveTrainer", "Task", "run"]

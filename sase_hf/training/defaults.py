@@ -1,7 +1,23 @@
-"""The settings of a command that names no step, and why they have these values."""
+"""The settings that follow from the given ones, and why they have these values."""
 
-import argparse
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
+
+from transformers.utils import CONFIG_NAME
+
+from ..data.table import ENDINGS
+from ..evaluation.metrics import METRICS
+from ..utils.errors import refusal
+from .arguments import LOWER_IS_BETTER
+from .settings import LABELS, TRANSLATION
+
+STEPS = ("do_train", "do_eval", "do_predict")
+
+# Each query of a batch is compared with all its documents; 80 sentences are those of the paper.
+ROWS_OF_UPDATE = {"retrieval": 64, "translation": 80}
+FOLDER_SUFFIX = {"retrieval": "-ranker", "translation": "-translator"}
 
 # Train on all but a tenth of the rows, stop when those get no better, keep the best epoch.
 HELD_OUT = {
@@ -28,41 +44,101 @@ NEW_TRANSLATION = {
 }
 
 
-def defaults(task: str, given: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings that follow from the rows and the model which a command names."""
-    if given.train_file is None and given.dataset_name is None:
-        return {} if given.validation_file is None else {"do_eval": True}
-    chosen: dict[str, Any] = {
+def implied(given: Mapping[str, Any], in_memory: Collection[str] = ()) -> dict[str, Any]:
+    """Return the settings that follow from the given ones, by the names of flags.
+
+    The splits `in_memory` are rows of a program, and count as if files of them were given.
+    ValueError: results would replace a model, or nothing says which metric is better.
+    """
+    given = {**dict.fromkeys((f"{split}_file" for split in in_memory), "rows"), **given}
+    task = given["task"]
+    chosen: dict[str, Any] = {}
+    if task in ROWS_OF_UPDATE:
+        chosen["per_device_train_batch_size"] = ROWS_OF_UPDATE[task]
+    if task in TRANSLATION:
+        chosen["bf16"] = False  # the steps of a recurrence are too small to gain on a processor
+    if not any(given.get(step) for step in STEPS):
+        chosen |= of_command(given)
+    if chosen.get("load_best_model_at_end") and given.get("save_steps") is not None:
+        chosen |= {"eval_strategy": "steps", "eval_steps": given["save_steps"]}
+    if given.get("metric_name"):
+        check_metric({**chosen, **given})
+    is_trained = given.get("do_train") or "do_train" in chosen
+    if not given.get("output_dir"):
+        chosen |= _output_dir(given, bool(is_trained))
+    return chosen
+
+
+def of_command(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a command that names no step, by its rows and its model."""
+    has_own_split = bool(given.get("validation_file") or given.get("dataset_name"))
+    chosen: dict[str, Any] = {}
+    if given.get("test_file"):
+        chosen["do_predict"] = True
+    if not (given.get("train_file") or given.get("dataset_name")):
+        return chosen | ({"do_eval": True} if has_own_split else {})
+    chosen |= {
         "do_train": True,
         "num_train_epochs": 0,  # 2 to 30, fewer for more rows
         "train_sampling_strategy": "group_by_length",
         "warmup_steps": 0.05,
         "save_total_limit": 1,
     }
-    has_own_split = given.validation_file is not None or given.dataset_name is not None
-    has_held_out = has_own_split or given.validation_fraction != 0
+    has_held_out = has_own_split or given.get("validation_fraction") != 0
     if has_held_out:
         chosen |= HELD_OUT
-    is_new = given.model_name_or_path is None
-    if task == "translation" and is_new:
+    is_new = not given.get("model_name_or_path")
+    if given["task"] in TRANSLATION and is_new:
         chosen |= NEW_TRANSLATION
         if has_held_out:
             chosen["metric_for_best_model"] = "loss"  # BLEU is 0 for the first epochs
-    elif task in ("labels", "nli"):
+    if given["task"] in LABELS:
         chosen |= _of_labels(given, has_held_out, is_new)
     return chosen
 
 
-def _of_labels(given: argparse.Namespace, has_held_out: bool, is_new: bool) -> dict[str, Any]:
+def _of_labels(given: Mapping[str, Any], has_held_out: bool, is_new: bool) -> dict[str, Any]:
     chosen: dict[str, Any] = {}
     if has_held_out:
         chosen |= {"calibrate": True, "report": True}
     if is_new:
         chosen["matching"] = "concat"  # gates, the paper's way, are three points behind on pairs
-        if given.encoder_name_or_path is not None:
+        if given.get("encoder_name_or_path"):
             # The learning rate of a new model would destroy the pretrained weights.
             chosen |= {"learning_rate": 5e-5, "embedding_dropout": 0.0}
-        elif given.tokenizer_name is None:
+        elif not given.get("tokenizer_name"):
             # The vector of a word that occurs once would never be trained as that of a word.
             chosen["min_frequency"] = 2
     return chosen
+
+
+def check_metric(given: Mapping[str, Any]) -> None:
+    """Raise ValueError if nothing says whether the metric of the epochs is better high or low."""
+    metric = given.get("metric_for_best_model") or "loss"
+    if metric == "auto":
+        metric = given["metric_name"][0]
+    known = ("loss", *METRICS, *LOWER_IS_BETTER)
+    if given.get("greater_is_better") is None and metric.removeprefix("eval_") not in known:
+        raise refusal(
+            f"--metric_for_best_model is {metric}, which may be better high or low",
+            "add --greater_is_better true or false",
+        )
+
+
+def _output_dir(given: Mapping[str, Any], is_trained: bool) -> dict[str, str]:
+    """Return the folder that a run is named by its rows and, if nothing is trained, its model."""
+    named = ("train_file", "dataset_name", "validation_file", "test_file")
+    rows = next((given[name] for name in named if given.get(name)), None)
+    if rows is None:
+        return {}
+    if is_trained:
+        suffix = FOLDER_SUFFIX.get(given["task"], "")
+        return {"output_dir": "runs/" + (Path(rows).name.partition(".")[0] or "run") + suffix}
+    # The whole path of the model, so that no results of one replace those of another.
+    ending = next((end for end in ENDINGS if rows.endswith(end)), "")
+    model = Path(given.get("model_name_or_path") or "").parts
+    parts = [part for part in model if part not in (os.sep, "..", "runs")]
+    folder = "runs/" + "-".join([*parts, Path(rows).name.removesuffix(ending)])
+    if Path(folder, CONFIG_NAME).exists():
+        raise ValueError(f"{folder}, for the results, holds a model; name another --output_dir")
+    return {"output_dir": folder}

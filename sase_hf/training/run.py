@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from transformers.integrations.integration_utils import get_available_reporting_
 from transformers.trainer_utils import HubStrategy, IntervalStrategy
 
 from ..data.batching import longest_sides, share_of_token, token_counts
-from ..evaluation.metrics import DEFAULT_METRICS
+from ..data.tokenizer import built_settings
+from ..evaluation.metrics import DEFAULT_METRICS, METRICS
 from ..evaluation.records import measured_record, results_of, write_record
 from ..hub import create_repository, push, write_model_card
 from ..models import FAMILIES
@@ -40,7 +41,8 @@ from .checkpoints import (
     warn_of_learned_rows,
 )
 from .predictions import write_predictions
-from .task import AnyTask, TrainingSetup
+from .settings import READERS, Settings
+from .task import Task, TrainingSetup
 from .trainer import SelfAttentiveTrainer
 
 logger = logging.getLogger(__name__)
@@ -52,7 +54,7 @@ RESULTS = re.compile(
 MANY_UNKNOWN = 0.2  # of the tokens of a split
 
 
-def run(task: AnyTask) -> dict[str, Any]:
+def run(task: Task) -> dict[str, Any]:
     """Do the steps that the arguments of a task name: train, evaluate, predict.
 
     A trained model is in `output_dir` afterwards with its tokenizer, its code and a README.md, and
@@ -67,8 +69,8 @@ def run(task: AnyTask) -> dict[str, Any]:
     if a run to resume has no complete checkpoint or a file cannot be written; FloatingPointError if
     loss, gradient or weights cease to be finite.
     """
-    args = task.arguments.run
-    check_arguments(task)
+    args = task.args
+    check_plan(task)
     steps = _Run(task)
     output_dir = str(args.output_dir)
     with locked(output_dir, args.process_index):
@@ -85,20 +87,20 @@ def run(task: AnyTask) -> dict[str, Any]:
 class _Run:
     """The steps of a run, and their common state.
 
-    given: the arguments that differ from their defaults, by name, for the record.
-    repo_id: the repository on the Hub for the card and, with `must_push`, for the model.
+    args: the arguments as they were given; the trainer has a copy that the rows have completed.
+    given: those that differ from their defaults, by name, for the record.
+    repo_id: the repository on the Hub for the card and, with `push_to_hub`, for the model.
     """
 
     setup: TrainingSetup
     trainer: SelfAttentiveTrainer
 
-    def __init__(self, task: AnyTask) -> None:
+    def __init__(self, task: Task) -> None:
         self.start = time.perf_counter()
         self.task = task
-        self.args = task.arguments.run
+        self.args = task.args
         self.output_dir = str(self.args.output_dir)
-        self.given = changed_arguments(task.arguments.model, task.arguments.data, self.args)
-        self.must_push = self.args.push_to_hub
+        self.given = changed_arguments(task.settings, self.args)
         self.repo_id = self.args.hub_model_id
         self.metrics: dict[str, float] = {}
         self.history: list[dict[str, Any]] | None = None  # None without training
@@ -131,24 +133,34 @@ class _Run:
         }
 
     def prepare(self, checkpoint: Path | None) -> None:
-        """Load rows and model, complete the arguments, and log the plan of the training."""
+        """Load rows and model, complete the arguments, and log what is trained."""
+        keep_freed_memory()
+        limit_compiled_code()
         args = self.args
-        args.push_to_hub = False  # a run pushes once, after training, and not as `Trainer` does
-        self.setup, chosen = assemble(self.task, checkpoint)
+        if args.full_determinism:
+            enable_full_determinism(args.seed)
+        else:
+            set_seed(args.seed)
+        with naming_flags(self.task.settings):
+            self.setup = self.task.assemble(checkpoint)
+        chosen = chosen_by_rows(self.task, self.setup)
         self.given.update(chosen)
+        complete = changed(args, **chosen, push_to_hub=False)  # a run pushes once, at its end
+        check_setup(self.task, self.setup, complete)
+        log_summary(self.task, self.setup, complete)
         if args.do_train:
             read = self.task.what_is_read(self.setup.rows)
             settings = {**read, **self.task.what_stays(self.setup)}
             check_same_run(self.output_dir, checkpoint, settings, args.process_index)
             held_out = self.setup.rows.sources.get("validation", {})
-            warn_of_learned_rows(self.task.arguments.model.model_name_or_path, read, held_out)
-        if self.must_push and args.process_index == 0:  # now, and not after hours of training
+            warn_of_learned_rows(self.task.settings.model_name_or_path, read, held_out)
+        if args.push_to_hub and args.process_index == 0:  # now, and not after hours of training
             self.repo_id = create_repository(
                 self.repo_id or Path(self.output_dir).resolve().name,
                 private=bool(args.hub_private_repo),
                 token=args.hub_token,
             )
-        self.trainer = self.task.make_trainer(self.setup)
+        self.trainer = self.task.make_trainer(self.setup, complete)
 
     def train(self, checkpoint: Path | None) -> None:
         """Train, and save the model."""
@@ -176,7 +188,7 @@ class _Run:
         if self.trainer.is_world_process_zero():
             added = self.task.columns(self.trainer, self.setup, output.predictions)
             self.predictions = write_predictions(
-                added, self.setup.rows, self.task.arguments.data, self.output_dir
+                added, self.setup.rows, self.task.settings, self.output_dir
             )
         if "labels" in rows.column_names:
             metrics = output.metrics or {}
@@ -201,6 +213,7 @@ class _Run:
             config=self.setup.model.config,
             num_parameters=self.setup.model.num_parameters(),
             wall_seconds=time.perf_counter() - self.start,
+            with_code=self.task.settings.record is not None,
         )
         speed = self.metrics.get(f"{prefixes[split]}samples_per_second")
         details = self.task.details(self.trainer, self.setup, self.metrics)
@@ -217,9 +230,9 @@ class _Run:
             model = self.trainer.accelerator.unwrap_model(self.setup.model, keep_fp32_wrapper=False)
             loaded = (model.cpu().eval(), self.setup.tokenizer)
             write_model_card(self.output_dir, record, self.repo_id, loaded=loaded)
-        if args.record is not None:
-            write_record(record, args.record)
-        if self.must_push and self.repo_id is not None:
+        if self.task.settings.record is not None:
+            write_record(record, self.task.settings.record)
+        if args.push_to_hub and self.repo_id is not None:
             push(
                 self.output_dir,
                 self.repo_id,
@@ -231,44 +244,38 @@ class _Run:
             )
 
 
-def check_arguments(task: AnyTask) -> None:
-    """Raise ValueError or OSError, before anything is loaded, if arguments must fail later."""
-    check_steps(task)
-    seed = task.arguments.data.shuffle_seed
-    if seed is not None and seed < 0:
-        raise refusal(f"--shuffle_seed is {seed}", "it must be 0 or more")
-    check_smoothing(task)
-    check_files(task)
-    check_reporting(task.arguments.run)
-    check_push(task.arguments.run)
-    check_outputs(task)
+def check_plan(task: Task) -> None:
+    """Raise ValueError or OSError, before anything is loaded, if a run must fail later."""
+    check_steps(task.settings, task.args)
+    check_files(task.settings)
+    check_reporting(task.args)
+    check_push(task.args)
+    check_outputs(task.settings, task.args)
 
 
-def check_steps(task: AnyTask) -> None:
-    """Raise ValueError if there is no step, or a step lacks a model or its evaluations."""
-    args = task.arguments.run
+def check_steps(settings: Settings, args: RunArguments) -> None:
+    """Raise ValueError if there is no step, or a step lacks what it needs."""
     if not (args.do_train or args.do_eval or args.do_predict):
         raise ValueError("nothing to do; give --train_file, --validation_file or --test_file")
-    if not args.do_train and task.arguments.model.model_name_or_path is None:
+    if not args.do_train and settings.model_name_or_path is None:
         raise ValueError("without --do_train, --model_name_or_path must name a checkpoint")
     has_best = args.load_best_model_at_end and args.eval_strategy != IntervalStrategy.NO
-    if args.early_stopping_patience is not None and not has_best:
+    if settings.early_stopping_patience is not None and not has_best:
         raise refusal(
             "--early_stopping_patience needs evaluations and the best model",
             "add --eval_strategy epoch --load_best_model_at_end",
         )
-
-
-def check_smoothing(task: AnyTask) -> None:
-    """Raise ValueError for --label_smoothing_factor, which would replace the model's loss."""
-    factor = task.arguments.run.label_smoothing_factor
-    if not factor:
-        return
-    has_own_smoothing = "label_smoothing" in task.arguments.model.config_fields
-    raise refusal(
-        f"--label_smoothing_factor is {factor}",
-        f"give --label_smoothing {factor}" if has_own_smoothing else "leave it out",
-    )
+    if settings.calibrate and not (args.do_train and args.do_eval):
+        raise ValueError("--calibrate fits a model after training; add --do_train --do_eval")
+    if settings.report and not args.do_eval:
+        raise ValueError("--report is about the validation rows; add --do_eval")
+    factor = args.label_smoothing_factor
+    if factor:  # it would replace the loss of the model
+        has_own = settings.task in READERS["label_smoothing"]
+        raise refusal(
+            f"--label_smoothing_factor is {factor}",
+            f"give --label_smoothing {factor}" if has_own else "leave it out",
+        )
 
 
 def check_reporting(args: RunArguments) -> None:
@@ -296,25 +303,23 @@ def check_push(args: RunArguments) -> None:
         )
 
 
-def check_files(task: AnyTask) -> None:
+def check_files(settings: Settings) -> None:
     """Raise FileNotFoundError if a file of rows is not there."""
-    for name, paths in task.inputs().items():
-        missing = [path for path in paths if not os.path.exists(path)]
-        if name.endswith("_file") and missing:
-            path = missing[0]
+    for name, path in settings.inputs():
+        if name.endswith("_file") and not os.path.exists(path):
             raise FileNotFoundError(
                 f"--{name}: there is no file {path}; give --{name} another value"
             )
 
 
 @contextmanager
-def naming_flags(task: AnyTask) -> Iterator[None]:
+def naming_flags(settings: Settings) -> Iterator[None]:
     """Put the flag, or the entry of a recipe, into an OSError about what it names."""
     try:
         yield
     except OSError as error:
-        for name, values in task.inputs().items():
-            if any(_is_named(value, str(error)) for value in values):
+        for name, path in settings.inputs():
+            if _is_named(path, str(error)):
                 reason = one_line(error).rstrip(".")
                 raise OSError(f"--{name}: {reason}; give --{name} another value") from error
         raise
@@ -325,13 +330,12 @@ def _is_named(name: str, message: str) -> bool:
     return re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w/-])", message) is not None
 
 
-def check_outputs(task: AnyTask) -> None:
+def check_outputs(settings: Settings, args: RunArguments) -> None:
     """Raise OSError if a file cannot be written, or would replace one that the run reads."""
-    args = task.arguments.run
-    inputs = [*chain.from_iterable(task.inputs().values())]
-    folder = Path(args.output_dir).absolute()  # not there yet
-    check_record(args.record, folder, inputs)
-    dataset = task.arguments.data.dataset_name
+    inputs = [path for _, path in settings.inputs()]
+    folder = Path(str(args.output_dir)).absolute()  # not there yet
+    check_record(settings.record, folder, inputs)
+    dataset = settings.dataset_name
     if dataset is not None and is_same_file(dataset, folder):
         # Also a name on the Hub: `datasets` would read the new folder in its place.
         raise FileExistsError(
@@ -365,37 +369,30 @@ def check_record(record: str | None, output_dir: Path, inputs: Sequence[str]) ->
         )
 
 
-def assemble(task: AnyTask, checkpoint: Path | None = None) -> tuple[TrainingSetup, dict[str, Any]]:
-    """Load rows and model, and log them; return also the arguments that the rows decided."""
-    keep_freed_memory()
-    limit_compiled_code()
-    args = task.arguments.run
-    if args.full_determinism:
-        enable_full_determinism(args.seed)
-    else:
-        set_seed(args.seed)
-    with naming_flags(task):
-        setup = task.assemble(checkpoint)
-    chosen = complete_arguments(task, setup)
-    check_setup(task, setup)
-    log_summary(task, setup)
-    return setup, chosen
-
-
-def complete_arguments(task: AnyTask, setup: TrainingSetup) -> dict[str, Any]:
-    """Set the arguments that the rows decide; return them by name."""
-    args = task.arguments.run
+def chosen_by_rows(task: Task, setup: TrainingSetup) -> dict[str, Any]:
+    """Return the arguments that the rows decide, by name."""
     chosen: dict[str, Any] = {}
-    if args.num_train_epochs == 0:
+    if task.args.num_train_epochs == 0:
         num_rows = setup.tokens["train"].num_rows if "train" in setup.tokens else 1
-        chosen["num_train_epochs"] = num_epochs(task.num_updates(setup), args, num_rows)
-    if args.metric_for_best_model == "auto":
-        metric = task.best_metric(setup.rows.kind)
+        chosen["num_train_epochs"] = num_epochs(task.num_updates(setup), task.args, num_rows)
+    if task.args.metric_for_best_model == "auto":
+        metric = DEFAULT_METRICS[setup.rows.kind][0]
+        if task.settings.class_weights == ["balanced"]:
+            metric = "macro_f1"  # accuracy prefers the epoch that neglects the rare labels
+        if task.settings.metric_name:
+            metric = task.settings.metric_name[0]
         chosen["metric_for_best_model"] = metric
-        chosen["greater_is_better"] = metric not in LOWER_IS_BETTER
-    for name, value in chosen.items():
-        setattr(args, name, value)
+        if metric in METRICS:
+            chosen["greater_is_better"] = metric not in LOWER_IS_BETTER
     return chosen
+
+
+def changed(args: RunArguments, **values: Any) -> RunArguments:
+    """Return a copy of arguments with other values, which nothing checks again."""
+    copied = copy(args)
+    for name, value in values.items():
+        setattr(copied, name, value)
+    return copied
 
 
 def num_epochs(num_updates: int, args: RunArguments, num_rows: int) -> int:
@@ -406,9 +403,8 @@ def num_epochs(num_updates: int, args: RunArguments, num_rows: int) -> int:
     return min(max(round(num_updates * args.rows_per_update / num_rows), 2), 30)
 
 
-def check_setup(task: AnyTask, setup: TrainingSetup) -> None:
+def check_setup(task: Task, setup: TrainingSetup, args: RunArguments) -> None:
     """Raise ValueError if a step lacks its rows, or model or machine cannot do what a flag asks."""
-    args = task.arguments.run
     for split, step, way_out in (
         ("train", "do_train", "--train_file"),
         ("validation", "do_eval", "--validation_file or --validation_fraction 0.1"),
@@ -420,29 +416,18 @@ def check_setup(task: AnyTask, setup: TrainingSetup) -> None:
     logged = FAMILIES[setup.model.config.model_type].logged_outputs
     measured = ("loss", *logged, *DEFAULT_METRICS[setup.rows.kind])
     is_known = name is None or name.removeprefix("eval_") in measured
-    if args.metric_name is None and not is_known:
+    if task.settings.metric_name is None and not is_known:
         raise refusal(
             f"--metric_for_best_model is {name}",
             f"choose {', '.join(measured)}, or measure another metric with --metric_name",
         )
-    if args.do_train:
-        check_words(setup)
-    task.check(setup)
+    task.prepare(setup)
     has_lstm = any(isinstance(module, nn.LSTM) for module in setup.model.modules())
     in_bfloat16 = args.bf16 and args.device.type == "cpu"
     if in_bfloat16 and has_lstm and not trains_lstm_in_bfloat16():
         raise refusal(
             "--bf16 is true, but this processor trains no LSTM in bfloat16",
             "leave --bf16 out, or set it to false, to train in float32",
-        )
-
-
-def check_words(setup: TrainingSetup) -> None:
-    """Raise ValueError if the tokenizer knows no word of the training rows."""
-    if share_of_token(setup.tokens["train"], setup.tokenizer.unk_token_id) == 1:
-        raise refusal(
-            "the tokenizer knows no word of the training rows, so nothing can be learnt",
-            "lower --min_frequency, raise --vocab_size, or name another --tokenizer_name",
         )
 
 
@@ -462,7 +447,7 @@ def saying_how_to_go_on() -> Iterator[None]:
         raise refusal(what, way_out, OSError) from error
 
 
-def log_summary(task: AnyTask, setup: TrainingSetup) -> None:
+def log_summary(task: Task, setup: TrainingSetup, args: RunArguments) -> None:
     """Log rows, words, sizes and the device before training."""
     for line in task.describe(setup):
         logger.info(one_line(line))
@@ -478,7 +463,6 @@ def log_summary(task: AnyTask, setup: TrainingSetup) -> None:
         logger.info(f"word vectors: {os.path.basename(path)}, for {share:.1%} of the vocabulary")
     model = setup.model
     logger.info(f"model: {type(model).__name__}, {model.num_parameters():,} parameters")
-    args = task.arguments.run
     logger.info(f"device: {args.device} in {_precision(args)}, processes: {args.world_size}")
     if not args.do_train:
         return
@@ -494,7 +478,7 @@ def _precision(args: RunArguments) -> str:
     return "float16" if args.fp16 else "float32"
 
 
-def _log_words(task: AnyTask, setup: TrainingSetup) -> None:
+def _log_words(task: Task, setup: TrainingSetup) -> None:
     """Log the size of the vocabulary; warn of a split with many unknown words."""
     unknown_token = setup.tokenizer.unk_token_id
     shares = {name: share_of_token(rows, unknown_token) for name, rows in setup.tokens.items()}
@@ -505,10 +489,22 @@ def _log_words(task: AnyTask, setup: TrainingSetup) -> None:
     )
     if unknown > MANY_UNKNOWN:
         ways = ["Train on more texts of the same language"]
-        of_new_model = task.ways_to_know_words(setup)
+        of_new_model = ways_to_know_words(task.settings, setup)
         if of_new_model:
             ways.append(f"a new model with {' or '.join(of_new_model)}")
         logger.warning(
             f"{unknown:.0%} of the tokens of the {split} rows are words that the tokenizer does "
             f"not know. {', or '.join(ways)}"
         )
+
+
+def ways_to_know_words(settings: Settings, setup: TrainingSetup) -> list[str]:
+    """Return flags that would make fewer words unknown, and are not set yet."""
+    ways = [] if settings.vocab_size is None else ["a larger --vocab_size"]
+    if settings.task in READERS["word_vectors"] and not settings.vector_files:
+        ways.append("--word_vectors")
+        if (built_settings(setup.tokenizer) or {}).get("level") == "word":
+            ways.append("--level subword")
+    if settings.task in READERS["subwords"] and not settings.subwords:
+        ways.append("--subwords")
+    return ways

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from datasets import DatasetDict
@@ -17,10 +17,8 @@ from transformers import (
 )
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
-from ..data.arguments import SPLITS, SourceArguments
-from ..data.batching import encode_rows
+from ..data.batching import encode_rows, share_of_token
 from ..data.rows import Rows
-from ..evaluation.metrics import DEFAULT_METRICS
 from ..models import FAMILIES
 from ..utils.errors import refusal
 from ..utils.loading import (
@@ -30,9 +28,10 @@ from ..utils.loading import (
     reraise_naming,
 )
 from ..utils.text import Table
-from .arguments import Arguments, ModelSource, ModelT, RunArguments, RunT, SourceT
+from .arguments import RunArguments
 from .best_model import BestModel
 from .progress import write_lines
+from .settings import TOKENIZER_OPTIONS, Settings
 from .trainer import SelfAttentiveTrainer
 
 Predictions = Any  # of a Trainer: an array (B, ...), or several
@@ -68,21 +67,18 @@ class TrainingSetup:
     vectors_found: Mapping[str, float] = field(default_factory=dict)
 
 
-class Task(ABC, Generic[SourceT, ModelT, RunT]):
-    """The task that a model learns in a run with these arguments.
+class Task(ABC):
+    """The task that a model learns in a run with these settings and arguments.
 
-    argument_groups: the classes of the arguments, in the order of `Arguments`.
     names: the values of `--task`, the default first.
-    folder_suffix: what follows the name of the rows in the default of `--output_dir`.
     """
 
-    argument_groups: ClassVar[tuple[type[SourceArguments], type[ModelSource], type[RunArguments]]]
-    trainer: ClassVar[type[SelfAttentiveTrainer]] = SelfAttentiveTrainer
     names: ClassVar[tuple[str, ...]]
-    folder_suffix: ClassVar[str] = ""
+    trainer: ClassVar[type[SelfAttentiveTrainer]] = SelfAttentiveTrainer
 
-    def __init__(self, arguments: Arguments[SourceT, ModelT, RunT]) -> None:
-        self.arguments = arguments
+    def __init__(self, settings: Settings, args: RunArguments) -> None:
+        self.settings = settings
+        self.args = args
 
     @abstractmethod
     def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
@@ -100,8 +96,14 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
         """Return the rows as tokens, the first ones of each text."""
         return encode_rows(rows, tokenizer, max_tokens)
 
-    def check(self, setup: TrainingSetup) -> None:
-        """Raise ValueError if the model cannot learn from the rows what they hold."""
+    def prepare(self, setup: TrainingSetup) -> None:
+        """Make the model ready for the steps; ValueError if it cannot learn what the rows hold."""
+        unknown = setup.tokenizer.unk_token_id
+        if self.args.do_train and share_of_token(setup.tokens["train"], unknown) == 1:
+            raise refusal(
+                "the tokenizer knows no word of the training rows, so nothing can be learnt",
+                "lower --min_frequency, raise --vocab_size, or name another --tokenizer_name",
+            )
 
     def num_updates(self, setup: TrainingSetup) -> int:
         """Return the updates after which a new model has learnt; the epochs follow from it."""
@@ -109,11 +111,16 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
 
     def what_is_read(self, rows: Rows) -> dict[str, Any]:
         """Return what a resumed run must find again: the training rows and how they are read."""
+        further = {
+            kind: [rows.sources[name] for name in rows.sources if name.startswith(kind)]
+            for kind in ("unlabelled", "corrections")
+        }
         return {
             **rows.sources["train"],
             "text_column_names": rows.text_columns,
             "label_column_name": rows.label_columns,
-            "shuffle_seed": self.arguments.data.shuffle_seed,
+            "shuffle_seed": self.settings.shuffle_seed,
+            **further,
         }
 
     def what_stays(self, setup: TrainingSetup) -> dict[str, Any]:
@@ -122,7 +129,7 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
         They decide the order of the rows, how much of a text is read, and the loss. The length of
         the training may change, and the number of processes if an update keeps its rows.
         """
-        run = self.arguments.run
+        run = self.args
         config = setup.model.config
         loss = [
             name
@@ -138,6 +145,7 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
                 run.rows_per_update
             ),
             "max_tokens": config.max_tokens,
+            "class_weights": getattr(config, "class_weights", None),
             **{name: getattr(config, name) for name in loss},
         }
 
@@ -150,10 +158,6 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
         elif not setup.rows.label_names:  # pairs: the second text is what is learnt
             columns = " -> ".join(setup.rows.text_columns)
         yield f"rows: {', '.join(counts)} ({columns})"
-
-    def best_metric(self, kind: str) -> str:
-        """Return the metric that chooses the best model if no flag names one."""
-        return DEFAULT_METRICS[kind][0]
 
     def trainer_options(self, setup: TrainingSetup) -> dict[str, Any]:
         """Return the options that the trainer of this task takes beside those of all."""
@@ -189,7 +193,7 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
         A `checkpoint` to resume comes before `model_name_or_path`. ValueError is raised for
         arguments that contradict one another, OSError for what cannot be read.
         """
-        source = self.arguments.model.model_name_or_path
+        source = self.settings.model_name_or_path
         if checkpoint is not None:
             source = str(checkpoint)
         config = None if source is None else load_config(source, **self.hub_options())
@@ -203,30 +207,16 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
         tokens = self.encode(rows, made.tokenizer, made.model.config.max_tokens)
         return TrainingSetup(rows, tokens, made.tokenizer, made.model, made.vectors_found)
 
-    def inputs(self) -> dict[str, list[str]]:
-        """Return the files, folders and names on the Hub that the run reads, by flag."""
-        named = {"dataset_name": self.arguments.data.dataset_name}
-        for split in SPLITS:
-            named[f"{split}_file"] = self.arguments.data.file_of(split)
-        named["model_name_or_path"] = self.arguments.model.model_name_or_path
-        named["tokenizer_name"] = self.arguments.model.tokenizer_name
-        return {name: [value] for name, value in named.items() if value is not None}
-
-    def ways_to_know_words(self, setup: TrainingSetup) -> list[str]:
-        """Return flags that would make fewer words unknown, and are not set yet."""
-        return [] if self.arguments.model.vocab_size is None else ["a larger --vocab_size"]
-
-    def make_trainer(self, setup: TrainingSetup) -> SelfAttentiveTrainer:
-        """Return the trainer of a model."""
-        run = self.arguments.run
+    def make_trainer(self, setup: TrainingSetup, args: RunArguments) -> SelfAttentiveTrainer:
+        """Return the trainer of a model with arguments that are complete."""
         trainer = self.trainer(
             setup.model,
-            run,
-            max_batch_tokens=run.max_batch_tokens,
+            args,
+            max_batch_tokens=self.settings.max_batch_tokens,
             train_dataset=setup.tokens.get("train"),
             eval_dataset=setup.tokens.get("validation"),
             processing_class=setup.tokenizer,
-            callbacks=[BestModel(run.early_stopping_patience)],
+            callbacks=[BestModel(self.settings.early_stopping_patience)],
             **self.trainer_options(setup),
         )
         write_lines(trainer)
@@ -235,9 +225,8 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
     def hub_options(self) -> dict[str, Any]:
         """Return the options of `from_pretrained` for everything that a run loads."""
         return {
-            "revision": self.arguments.model.model_revision,
-            "cache_dir": self.arguments.data.cache_dir,
-            "token": self.arguments.data.token,
+            "cache_dir": self.settings.cache_dir,
+            "token": self.settings.token,
             "trust_remote_code": False,  # the classes are here; code in a repository is not run
         }
 
@@ -246,15 +235,14 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
 
         A resumed run repeats all its flags, so that flags for a new model are allowed there.
         """
-        model = self.arguments.model
-        building = model.given_for_new_model()
+        building = self.settings.given_for_new_model()
         if building and not is_resumed:
             raise ValueError(
                 f"{flag_list(building)} shape a new model, but --model_name_or_path names a "
                 "trained one"
             )
         changeable = FAMILIES[config.model_type].changeable_fields
-        for name, value in model.given(model.config_fields).items():
+        for name, value in self.settings.given(self.settings.config_fields).items():
             saved = getattr(config, name)
             wanted = tuple(value) if isinstance(saved, tuple) else value
             if name in changeable:
@@ -271,39 +259,32 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
         source = str(config.name_or_path)
         options = self.hub_options()
         with reraise_naming(source):
-            tokenizer = self._ready_tokenizer(source)
+            tokenizer = self.ready_tokenizer(source)
             model = head.from_pretrained(
                 source,
                 config=config,
                 dtype=torch.float32,  # training in the half precision of a checkpoint loses updates
+                ignore_mismatched_sizes=self.settings.ignore_mismatched_sizes,
                 **options,
-                **self.loading_options(),
             )
         with reraise_naming(source, "the tokenizer of "):
             check_tokenizer(tokenizer, model.config.vocab_size)
         return ModelAndTokenizer(model, tokenizer)
 
-    def _ready_tokenizer(self, source: str) -> TokenizersBackend:
+    def ready_tokenizer(self, source: str) -> TokenizersBackend:
+        """Return the tokenizer of a checkpoint."""
         tokenizer: TokenizersBackend = AutoTokenizer.from_pretrained(  # type: ignore[assignment]
             source, **self.hub_options()
         )
         tokenizer.model_max_length = VERY_LARGE_INTEGER  # the limit is that of the model
         return tokenizer
 
-    def loading_options(self) -> dict[str, Any]:
-        """Return what `from_pretrained` takes for a checkpoint beside `hub_options`."""
-        return {}
-
     def new_tokenizer(
         self, rows: Rows, build: Callable[..., TokenizersBackend], ready: str | None = None
     ) -> TokenizersBackend:
         """Load the tokenizer that a flag names, or `ready`, or build one from the training rows."""
-        model = self.arguments.model
-        options = model.given(model.tokenizer_options)
-        for option in ("vocab_size", "min_frequency"):
-            if options.get(option, 1) < 1:
-                raise refusal(f"--{option} is {options[option]}", "it must be 1 or more")
-        name = model.tokenizer_name or ready
+        options = self.settings.given(TOKENIZER_OPTIONS)
+        name = self.settings.tokenizer_name or ready
         if name is not None:
             if options:
                 raise refusal(
@@ -311,7 +292,7 @@ class Task(ABC, Generic[SourceT, ModelT, RunT]):
                     "leave out --tokenizer_name",
                 )
             with reraise_naming(name):
-                return self._ready_tokenizer(name)
+                return self.ready_tokenizer(name)
         if "train" not in rows.splits:
             raise refusal("a new model takes its words from training rows", "give --train_file")
         return build(rows.texts_to_learn_from(), **options)
@@ -328,7 +309,3 @@ def new_config(head: type[PreTrainedModel], **fields: Any) -> PreTrainedConfig:
 def flag_list(names: Iterable[str]) -> str:
     """Return the names as flags, such as `--level, --lowercase`."""
     return ", ".join(f"--{name}" for name in names)
-
-
-# A task whatever its arguments are.
-AnyTask = Task[Any, Any, Any]

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,15 @@ from explanations.faithfulness import measure_faithfulness
 from records import Record
 from torch import Tensor
 
+from sase_hf.data.arguments import DataArguments
 from sase_hf.data.batching import token_counts
 from sase_hf.data.rows import TRANSLATION, load_rows
 from sase_hf.evaluation.linear_part import logits_of
 from sase_hf.evaluation.metrics import load_metrics
 from sase_hf.tasks import LabelTask, TranslationTask
-from sase_hf.tasks.labels import LabelRunArguments, ModelArguments
-from sase_hf.training.arguments import Arguments
+from sase_hf.training.arguments import RunArguments
 from sase_hf.training.command_line import parse_arguments
+from sase_hf.training.settings import Settings
 from sase_hf.utils.loading import load_checkpoint, load_pipeline
 from sase_hf.utils.translate import translate
 
@@ -55,21 +56,21 @@ def measure_labels(words: Sequence[str], model: Path, word_list: Path | None) ->
     A model of characters has no `lift`, which needs a word list.
     """
     task = parse_arguments(LabelTask, words)
-    validation_only = replace(task.arguments.data, test_file=None)
-    if validation_only.validation_file is not None:
-        validation_only = replace(validation_only, train_file=None)  # spares tokenizing it
-    trained = ModelArguments(model_name_or_path=str(model))
-    measuring = LabelRunArguments(output_dir=str(model), use_cpu=task.arguments.run.use_cpu)
-    parts = LabelTask(Arguments(validation_only, trained, measuring)).assemble()
+    rows = {entry.name: getattr(task.settings, entry.name) for entry in fields(DataArguments)}
+    rows["test_file"] = None
+    if task.settings.validation_file is not None:
+        rows["train_file"] = None  # spares tokenizing it
+    measuring = RunArguments(output_dir=str(model), use_cpu=task.args.use_cpu)
+    parts = LabelTask(Settings(**rows, model_name_or_path=str(model)), measuring).assemble()
     if "validation" not in parts.tokens:
         return {}
     rows = parts.tokens["validation"]
     trained_model: Any = parts.model
     sample = EvaluationDataset(trained_model.eval(), parts.tokenizer, rows, parts.rows.sources)
-    batch_size = task.arguments.run.per_device_eval_batch_size
+    batch_size = task.args.per_device_eval_batch_size
     measured: dict[str, Any] = {}
     if parts.model.config.has_attention:
-        reads_words = task.arguments.model.level not in ("subword", "character")
+        reads_words = task.settings.level not in ("subword", "character")
         listed = read_word_list(word_list) if word_list is not None and reads_words else {}
         statistics = measure_attention(sample, batch_size, listed)
         kinds = (kind for kind in (*DISTRIBUTIONS, "lift") if kind in statistics)
@@ -91,8 +92,8 @@ def measure_explanation(words: Sequence[str], model: Path, word_list: Path | Non
     each word takes a pass for each.
     """
     task = parse_arguments(LabelTask, words)
-    validation = Path(task.arguments.data.validation_file or "")
-    seed = task.arguments.run.seed
+    validation = Path(task.settings.validation_file or "")
+    seed = task.args.seed
     name = validation.name.partition(".")[0]
     load = partial(load_evaluation_dataset, str(model), max_tokens=MAX_EXPLAINED, seed=seed)
     is_marked = validation.parent.name == "marks"  # the validation rows themselves
@@ -117,7 +118,7 @@ def measure_reasons(words: Sequence[str], model: Path, _: Path | None) -> Record
 
     The rows are sentences without the decoy, `clean`, and with it the other way round, `flipped`.
     """
-    seed = parse_arguments(LabelTask, words).arguments.run.seed
+    seed = parse_arguments(LabelTask, words).args.seed
     measured: dict[str, Any] = {}
     for name in ("clean", "flipped"):
         rows = load_evaluation_dataset(str(model), str(DECOY_ROWS / f"sst2.{name}.dev.jsonl"))
@@ -161,11 +162,11 @@ def accuracy_by_length(correct: Tensor, lengths: Tensor) -> list[dict[str, float
 def measure_translation(words: Sequence[str], model: Path, _: Path | None) -> Record:
     """Measure a trained model, in two beams, on the validation pairs of its recipe."""
     task = parse_arguments(TranslationTask, words)
-    read = load_rows(replace(task.arguments.data, train_file=None))
+    read = load_rows(replace(task.settings.pairs, train_file=None))
     rows = read.splits["validation"]
     translator, tokenizer = load_checkpoint(str(model))
     pairs = list(zip(rows["text"][:], rows["text_pair"][:], strict=True))
-    batch_size = task.arguments.run.per_device_eval_batch_size
+    batch_size = task.args.per_device_eval_batch_size
     options: Any = {"batch_size": batch_size, "num_beams": (1, 12)}
     measured = measure_pairs(translator, tokenizer, pairs, **options)
     if translator.config.has_attention:

@@ -26,7 +26,7 @@ def read_variant(address: str | Path) -> dict[str, Any]:
 
 
 def _on_base(path: Path, own: Any, variants: Mapping[str, Any]) -> dict[str, Any]:
-    entries = dict(own or {})
+    entries: dict[str, Any] = dict(own or {})
     base = entries.pop("base", None)
     if base in variants:
         return _on_base(path, variants[base], variants) | entries

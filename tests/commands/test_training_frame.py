@@ -35,7 +35,7 @@ def test_next_command_shows_rows_that_were_read(
     common = {**TINY_MODEL, **QUIET, "train_file": file, "output_dir": tmp_path / "model"}
     few = {"num_train_epochs": 1, "validation_fraction": 0.2}
     task = parse_arguments(LabelTask, flags(**common, **few, **options))
-    command, _ = next_commands(str(tmp_path / "model"), run(task), task.arguments.data)
+    command, _ = next_commands(str(tmp_path / "model"), run(task), task.settings)
     _, words = command.split(" visualize ")
     main([*shlex.split(words)[:-1], f"--output={tmp_path / 'page.html'}"])
     assert "soup of day" in (tmp_path / "page.html").read_text(encoding="utf-8")

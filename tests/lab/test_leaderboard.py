@@ -98,12 +98,11 @@ def test_train_flags_are_those_of_train_py(tmp_path: Path) -> None:
     settings["vectors"] = ["vectors/potion.128d.txt.gz"]
     run = Comparison("name", 7, settings, tmp_path, tmp_path, columns, tmp_path / "sick")
     task = parse_arguments(LabelTask, run.flags(tmp_path / "model"))
-    model = task.arguments.model
-    data = task.arguments.data
-    assert (model.pooling, task.arguments.run.seed) == ("max", 7)
-    assert [Path(path).name[:6] for path in model.word_vectors or ()] == ["potion"]
-    assert data.text_column_names == [",".join(columns)]
-    assert data.test_file == str(tmp_path / "sick.dev.jsonl.gz")
+    made = task.settings
+    assert (made.given(["pooling"])["pooling"], task.args.seed) == ("max", 7)
+    assert [Path(path).name[:6] for path in made.word_vectors or ()] == ["potion"]
+    assert made.text_column_names == [",".join(columns)]
+    assert made.test_file == str(tmp_path / "sick.dev.jsonl.gz")
 
 
 def test_others_are_the_rows_that_are_not_drawn_without_their_labels(

@@ -4,6 +4,7 @@ import copy
 import os
 import pickle
 import random
+import re
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,10 +24,12 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.validation import has_fit_parameter
 from transformers import AutoModelForSequenceClassification, pipeline
 
-from sase_hf import TextClassifier, TextRegressor
+from sase_hf import SelfAttentiveConfig, TextClassifier, TextRegressor
 from sase_hf.tasks import LabelTask
 from sase_hf.training import run
-from sase_hf.training.command_line import parse_arguments
+from sase_hf.training.arguments import RunArguments
+from sase_hf.training.command_line import make_task, parse_arguments
+from sase_hf.training.settings import Settings
 from sase_hf.training.trainer import SelfAttentiveTrainer
 
 ROWS = review_rows(60)
@@ -258,8 +261,8 @@ def test_settings_are_one_parameter() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"learning_rate": -1}, "--learning_rate is -1.0; it must be above 0"),
-        ({"num_train_epochs": "many"}, "--num_train_epochs"),
+        ({"learning_rate": -1}, "--learning_rate is -1; it must be above 0"),
+        ({"num_train_epochs": "many"}, "--num_train_epochs is 'many'; give a number"),
         ({"settings": {"num_hop": 3}}, "there is no flag --num_hop; did you mean --num_hops"),
         ({"seed": 3, "settings": {"seed": 3}}, "seed is a parameter and in the settings; give it"),
         ({"settings": {"do_train": True}}, "settings hold 'do_train'; leave it out"),
@@ -394,10 +397,22 @@ def test_estimator_keeps_the_conventions_of_scikit_learn(made: Any) -> None:
 
 def test_parameters_are_flags_of_the_command() -> None:
     """There is no second vocabulary."""
-    flags = set(LabelTask.argument_groups[0].__dataclass_fields__)
-    for group in LabelTask.argument_groups[1:]:
-        flags |= set(group.__dataclass_fields__)
+    flags = {*Settings.__dataclass_fields__, *RunArguments.__dataclass_fields__}
     assert set(TextClassifier().get_params()) - {"settings"} <= flags
+
+
+def test_docstring_of_the_classifier_names_the_defaults_that_a_fit_has() -> None:
+    named = {}
+    for block in re.split(r"\n    (?=\w+: )", str(TextClassifier.__doc__)):
+        default = re.search(r"\(default:\s+([^;,)]+)", block)
+        if default is not None:
+            named[block.partition(":")[0]] = default[1]
+    assert TextClassifier().get_params().keys() - named == {"settings", "use_cpu", "output_dir"}
+    task = make_task(LabelTask, TextClassifier()._entries(), in_memory=["train"])
+    config = SelfAttentiveConfig()
+    for name, text in named.items():
+        value = getattr(task.settings if hasattr(task.settings, name) else task.args, name)
+        assert str(getattr(config, name, None) if value is None else value) == text, name
 
 
 def test_copies_of_a_classifier(fitted: TextClassifier) -> None:

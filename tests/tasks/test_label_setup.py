@@ -26,7 +26,7 @@ from transformers import AutoConfig
 from sase_hf import build_tokenizer
 from sase_hf.tasks import LabelTask, RetrievalTask
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.training.run import complete_arguments
+from sase_hf.training.run import chosen_by_rows
 from sase_hf.training.task import TrainingSetup
 
 
@@ -45,7 +45,7 @@ def set_up(**options: Any) -> TrainingSetup:
 
 def check_set_up(**options: Any) -> None:
     task = parse_arguments(LabelTask, flags(**{**TINY_MODEL, **options}))
-    task.check(task.assemble())
+    task.prepare(task.assemble())
 
 
 def test_setup_joins_the_vectors_and_words_of_several_files(
@@ -144,9 +144,10 @@ def test_balanced_weights_choose_the_epoch_by_macro_f1(words: str, expected: str
     data = SimpleNamespace(kind="single_label_classification")
     splits = {"train": SimpleNamespace(num_rows=9)}
     setup: Any = SimpleNamespace(tokens=splits, rows=data, vectors_found={}, tokenizer=None)
-    complete_arguments(task, setup)
-    assert task.arguments.run.metric_for_best_model == expected
-    assert task.arguments.run.greater_is_better is (expected != "loss")
+    chosen = chosen_by_rows(task, setup)
+    metric = chosen.get("metric_for_best_model", task.args.metric_for_best_model)
+    assert metric == expected
+    assert chosen.get("greater_is_better", task.args.greater_is_better) is (expected != "loss")
 
 
 def test_setup_drops_no_words_of_pairs_to_label_unless_asked_to(

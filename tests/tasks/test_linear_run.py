@@ -18,7 +18,10 @@ STEPS = {"do_train": True, "do_eval": True, "validation_fraction": 0.3, "num_tra
 
 def set_up(train_file: Path, **options: Any) -> Any:
     options = {**TINY_MODEL, **STEPS, "train_file": train_file, **options}
-    return parse_arguments(LabelTask, flags(**options)).assemble()
+    task = parse_arguments(LabelTask, flags(**options))
+    setup = task.assemble()
+    task.prepare(setup)
+    return setup
 
 
 def outcome(train_file: Path, output: Path, **options: Any) -> dict[str, Any]:

@@ -160,7 +160,7 @@ def test_bleu_is_recorded_where_it_was_measured_alone(tmp_path: Path) -> None:
     """Another metric needs no sacrebleu. Without a folder, the file of rows names it."""
     task = parse_arguments(TranslationTask, words_for(tmp_path, metric_name="x", output_dir=None))
     assert task.details(None, task.assemble(), {}) == {}
-    assert task.arguments.run.output_dir == "runs/train-translator"
+    assert task.args.output_dir == "runs/train-translator"
 
 
 def lengths(predictions: list[str], references: list[str]) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def test_translation_records_the_numbers_of_a_metric_with_lists(
 def test_adadelta_is_that_of_the_paper(tmp_path: Path) -> None:
     words = words_for(tmp_path, adadelta="true", learning_rate=1)
     task = parse_arguments(TranslationTask, words)
-    optimizer: Any = task.make_trainer(task.assemble()).create_optimizer()
+    optimizer: Any = task.make_trainer(task.assemble(), task.args).create_optimizer()
     assert isinstance(optimizer, torch.optim.Adadelta)
     group = optimizer.param_groups[0]
     assert (group["lr"], group["rho"], group["eps"]) == (1, 0.95, 1e-6)
@@ -276,7 +276,7 @@ def test_file_of_pairs_alone_is_enough(tmp_path: Path, monkeypatch: pytest.Monke
     write_csv(tmp_path / "pairs.csv", rows)
     task = parse_arguments(TranslationTask, ["--train_file=pairs.csv", "--both_directions"])
     ranker = parse_arguments(RetrievalTask, ["--train_file=pairs.csv"])
-    folders = [one.arguments.run.output_dir for one in (task, ranker)]
+    folders = [one.args.output_dir for one in (task, ranker)]
     assert folders == ["runs/pairs-translator", "runs/pairs-ranker"]
     setup = task.assemble()
     assert setup.rows.text_columns == ("french", "en")

@@ -1,12 +1,12 @@
 """Flags, recipes and help."""
 
 import json
-import os
 import re
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from transformers import PreTrainedConfig, TrainingArguments
@@ -14,10 +14,10 @@ from transformers import PreTrainedConfig, TrainingArguments
 from sase_hf import SelfAttentiveConfig
 from sase_hf.data.arguments import DataArguments
 from sase_hf.tasks import LabelTask
-from sase_hf.tasks.labels import ModelArguments
 from sase_hf.training import arguments
 from sase_hf.training.arguments import RunArguments, changed_arguments
-from sase_hf.training.command_line import arguments_of_program, parse_arguments
+from sase_hf.training.command_line import make_task, parse_arguments
+from sase_hf.training.settings import Settings
 from sase_hf.utils.recipes import flag_words, read_recipe
 
 FOLDER = Path(__file__).parents[2] / "scripts/recipes"
@@ -40,19 +40,20 @@ def test_recipe_values_have_the_types_of_their_flags_which_override_them(recipe:
     path = recipe(
         "learning_rate: 1e-3\nlabel_names: [no, yes, 3]\nvalidation_file:\nmax_tokens: null\n"
         "lr_scheduler_kwargs: '{\"min_lr\": 1e-5}'\nlowercase: no\nnum_hops: 5\n"
-        "do_train: true\nmetric_name: [accuracy]\n"
+        "do_train: true\nmetric_name: [x]\n"
     )
     words = ["--num_hops", "7", "--do_train", "false", "--metric_name", "a", "b"]
     task = parse_arguments(LabelTask, [path, *words])
-    model, data, training = task.arguments.model, task.arguments.data, task.arguments.run
+    settings: Any = task.settings
+    training = task.args
     assert training.learning_rate == 1e-3
-    assert data.label_names == ["no", "yes", "3"]
-    assert data.validation_file is None
-    assert model.max_tokens is None
+    assert settings.label_names == ["no", "yes", "3"]
+    assert settings.validation_file is None
+    assert settings.max_tokens is None
     assert training.lr_scheduler_kwargs == {"min_lr": 1e-5}
-    assert model.lowercase is False
-    assert (model.num_hops, training.do_train) == (7, False)
-    assert training.metric_name == ["a", "b"]
+    assert settings.lowercase is False
+    assert (settings.num_hops, training.do_train) == (7, False)
+    assert settings.metric_name == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -104,56 +105,67 @@ def test_command_that_names_no_step_takes_defaults_by_its_rows_and_model(
     words: str, chosen: set[str], left: set[str]
 ) -> None:
     """A flag overrides its default, also by the default of transformers."""
-    made = parse_arguments(LabelTask, [*words.split(), "--warmup_steps=0"]).arguments
-    given = changed_arguments(made.data, made.model, made.run).keys()
+    made = parse_arguments(LabelTask, [*words.split(), "--warmup_steps=0"])
+    given = changed_arguments(made.settings, made.args).keys()
     assert chosen <= given
     assert not (left | {"warmup_steps"}) & given
     if "encoder" in words:
-        assert made.run.learning_rate == 5e-5
+        assert made.args.learning_rate == 5e-5
 
 
 @pytest.mark.parametrize(
     ("model", "rows", "folder"),
     [
         ("runs/a", "new.csv", "runs/a-new"),
-        ("runs/a/model", "data/x.test.jsonl.gz", "runs/a-model-data-x.test"),
-        ("OWNER/NAME", "../new.csv", "runs/OWNER-NAME-above-new"),
-        ("runs/a", "../../b/new.csv", "runs/a-top-b-new"),
-        ("/top/other/a", "new.csv", "runs/top-other-a-new"),
-        ("runs/a", "/new.csv", "runs/a-root-new"),
+        ("runs/a/model", "data/x.test.jsonl.gz", "runs/a-model-x.test"),
+        ("OWNER/NAME", "../new.csv", "runs/OWNER-NAME-new"),
+        ("/top/other/a", "/b/new.csv", "runs/top-other-a-new"),
         (".", "new.csv", "runs/new"),
     ],
 )
 def test_results_of_one_model_replace_no_results_of_another(
-    model: str, rows: str, folder: str, monkeypatch: pytest.MonkeyPatch
+    model: str, rows: str, folder: str
 ) -> None:
-    monkeypatch.setattr(os, "getcwd", lambda: "/top/above/here")
     task = parse_arguments(LabelTask, [f"--model_name_or_path={model}", f"--test_file={rows}"])
-    assert task.arguments.run.output_dir == folder
+    assert task.args.output_dir == folder
 
 
 def test_command_without_validation_rows_trains_on_all_rows_and_evaluates_nothing() -> None:
     words = ["--train_file=a.csv", "--validation_fraction=0"]
     task = parse_arguments(LabelTask, words)
-    data, training = task.arguments.data, task.arguments.run
-    assert (training.do_train, training.do_eval, training.report) == (True, False, False)
-    assert (training.eval_strategy, data.validation_fraction) == ("no", 0)
-    validated = parse_arguments(LabelTask, [*words, "--validation_file=b.csv"]).arguments.run
+    settings, training = task.settings, task.args
+    assert (training.do_train, training.do_eval, settings.report) == (True, False, False)
+    assert (training.eval_strategy, settings.validation_fraction) == ("no", 0)
+    validated = parse_arguments(LabelTask, [*words, "--validation_file=b.csv"]).args
     assert (validated.do_eval, validated.eval_strategy) == (True, "epoch")
 
 
-def test_arguments_of_a_program_are_those_of_the_command_with_a_file() -> None:
-    entries = {"seed": 3, "num_hops": None, "validation_fraction": 0, "output_dir": "mine"}
-    made = arguments_of_program(LabelTask, entries, in_memory=["train"]).arguments
-    words = ["--train_file=rows.csv", "--seed=3", "--validation_fraction=0", "--output_dir=mine"]
-    of_command = parse_arguments(LabelTask, words).arguments
-    assert made.model == of_command.model
-    assert made.data == replace(of_command.data, train_file=None)
-    assert changed_arguments(made.run) == changed_arguments(of_command.run)
-    with pytest.raises(ValueError, match=r"--seed.*invalid int value: 'three'"):
-        arguments_of_program(LabelTask, {"seed": "three"})
-    with pytest.raises(ValueError, match=r"learning_rate is \(1, 2\); it takes one value"):
-        arguments_of_program(LabelTask, {"learning_rate": (1, 2)})
+def test_task_of_a_program_has_the_arguments_of_the_command_with_a_file() -> None:
+    entries = {"seed": np.int64(3), "word_vectors": "own", "validation_fraction": 0}
+    made = make_task(LabelTask, {**entries, "output_dir": Path("mine")}, in_memory=["train"])
+    words = flag_words({**entries, "output_dir": "mine"})
+    of_command = parse_arguments(LabelTask, ["--train_file=rows.csv", *words])
+    assert made.settings == replace(of_command.settings, train_file=None)
+    assert changed_arguments(made.args) == changed_arguments(of_command.args)
+    json.dumps(changed_arguments(made.args))
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"seed": "three"}, "--seed is 'three'"),
+        ({"use_cpu": "no"}, "--use_cpu is 'no'"),
+        ({"level": "line"}, "--level is 'line'; choose auto, word"),
+        ({"pooling": "median"}, "--pooling is 'median'; choose self_attention"),
+        ({"num_hop": 3}, "no flag --num_hop; did you mean --num_hops"),
+        ({"task": "nli", "subwords": True}, "subwords .* --task nli .*; .* --task translation"),
+        ({"task": "retrieval", "report": True}, "report .* --task retrieval .*labels or nli"),
+    ],
+    ids=str,
+)
+def test_task_of_a_program_refuses_what_no_flag_takes(entries: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_task(LabelTask, entries)
 
 
 def test_parse_arguments_refuses_unknown_flag_and_names_the_closest() -> None:
@@ -161,7 +173,7 @@ def test_parse_arguments_refuses_unknown_flag_and_names_the_closest() -> None:
         parse_arguments(LabelTask, ["--nm_hops", "3"])
     with pytest.raises(ValueError, match="no flag --help_al; did you mean --help_all"):
         parse_arguments(LabelTask, ["--help_al"])
-    with pytest.raises(ValueError, match=r"unexpected 'run\.yaml': a recipe comes first"):
+    with pytest.raises(ValueError, match=r"unexpected 'run\.yaml'; a recipe comes first"):
         parse_arguments(LabelTask, ["--num_hops", "3", "run.yaml"])
 
 
@@ -191,7 +203,7 @@ def test_parse_arguments_help_all_lists_the_flags_of_rows_model_and_training(
 def test_command_saves_every_save_steps_and_evaluates_whenever_it_saves(
     words: str, expected: tuple[str, float, str]
 ) -> None:
-    run = parse_arguments(LabelTask, ["--train_file=rows.csv", *words.split()]).arguments.run
+    run = parse_arguments(LabelTask, ["--train_file=rows.csv", *words.split()]).args
     assert (run.save_strategy, run.save_steps, run.eval_strategy) == expected
     assert run.eval_steps in (None, run.save_steps)
 
@@ -214,7 +226,7 @@ def test_run_arguments_train_in_the_precision_that_the_machine_is_fast_in(
 def test_changed_arguments_hold_no_defaults_and_no_tokens(tmp_path: Path) -> None:
     """They go into a record that is published."""
     run = RunArguments(str(tmp_path), eval_strategy="epoch", hub_token="hf_x", seed=42)
-    changed = changed_arguments(ModelArguments(num_hops=3), DataArguments(token="hf_y"), run)
+    changed = changed_arguments(Settings(num_hops=3, token="hf_y"), run)
     expected = {"num_hops": 3, "do_eval": True, "eval_strategy": "epoch"}
     assert changed == {"output_dir": str(tmp_path), **expected}
     json.dumps(changed)
@@ -224,11 +236,11 @@ def test_changed_arguments_hold_no_defaults_and_no_tokens(tmp_path: Path) -> Non
 def test_recipe_of_the_project_is_complete(path: Path) -> None:
     """A recipe states a published run in full: where it goes, its seed, its sizes, its length."""
     task = parse_arguments(LabelTask, [str(path), "--use_cpu"])
-    data, training = task.arguments.data, task.arguments.run
+    settings, training = task.settings, task.args
     stated = read_recipe(path)
     assert {"output_dir", "seed", "num_hops", "num_train_epochs"} <= stated.keys()
     assert (training.do_train, training.do_eval) == (True, True)
-    assert data.train_file.startswith(("data/", "runs/quickstart"))
+    assert settings.train_file.startswith(("data/", "runs/quickstart"))
     assert training.output_dir.endswith(path.stem)
 
 
@@ -236,7 +248,7 @@ def test_recipe_without_rows_has_the_settings_of_the_paper_and_the_steps_of_a_co
     task = parse_arguments(LabelTask, [str(WITHOUT_ROWS), "--train_file=my/reviews.csv"])
     sizes = {"lstm_hidden_size": 300, "attention_size": 350, "num_hops": 30}
     sizes["classifier_hidden_size"] = 2000
-    assert {name: getattr(task.arguments.model, name) for name in sizes} == sizes
+    assert {name: getattr(task.settings, name) for name in sizes} == sizes
     alone = {"classifier_hidden_size"}
     alone.add("word_vectors")  # those of the rows are trained on such texts
     of_yelp = read_recipe(FOLDER / "paper_yelp.yaml")
@@ -244,8 +256,8 @@ def test_recipe_without_rows_has_the_settings_of_the_paper_and_the_steps_of_a_co
     assert {name: of_yelp[name] for name in stated.keys() - alone} == {
         name: value for name, value in stated.items() if name not in alone
     }
-    assert (task.arguments.run.do_train, task.arguments.run.do_eval) == (True, True)
-    assert task.arguments.run.output_dir == "runs/reviews"
+    assert (task.args.do_train, task.args.do_eval) == (True, True)
+    assert task.args.output_dir == "runs/reviews"
 
 
 @pytest.mark.parametrize(
@@ -257,8 +269,7 @@ def test_parse_arguments_reads_a_tilde_as_the_home_folder(
     monkeypatch.setenv("HOME", "/home/me")
     for words in ([f"--{name}=~/a"], [recipe(f"{name}: ~/a")]):
         task = parse_arguments(LabelTask, [*words, "--do_train"])
-        groups = (task.arguments.data, task.arguments.model, task.arguments.run)
-        [value] = [getattr(group, name) for group in groups if hasattr(group, name)]
+        [value] = [getattr(x, name) for x in (task.settings, task.args) if hasattr(x, name)]
         assert value in ("/home/me/a", ["/home/me/a"])
 
 
@@ -266,13 +277,10 @@ def test_run_arguments_minimise_errors(tmp_path: Path) -> None:
     for metric, greater in (("eval_mse", False), ("penalty", False), ("pearson", True)):
         run = RunArguments(str(tmp_path), metric_for_best_model=metric)
         assert run.greater_is_better is greater
-    given: dict[str, Any] = {"metric_for_best_model": "auto", "metric_name": ["mape"]}
-    with pytest.raises(
-        ValueError, match=r"is mape, which .* add --greater_is_better true or false"
-    ):
-        RunArguments(str(tmp_path), **given)
-    run = RunArguments(str(tmp_path), **given, greater_is_better=False)
-    assert (run.metric_for_best_model, run.greater_is_better) == ("mape", False)
+    words = ["--output_dir=x", "--metric_for_best_model=auto", "--metric_name", "mape"]
+    with pytest.raises(ValueError, match=r"is mape, .* add --greater_is_better true or false"):
+        parse_arguments(LabelTask, words)
+    assert parse_arguments(LabelTask, [*words, "--greater_is_better=false"])
 
 
 def test_flag_words_of_a_program_are_those_of_its_lists_and_mappings() -> None:

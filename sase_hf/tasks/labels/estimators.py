@@ -35,7 +35,9 @@ from ...hub import Push, push, write_model_card
 from ...models.answers import REGRESSION, Answers, answers_of
 from ...models.checked_files import record_tokenizer
 from ...models.checked_model import CheckedPreTrainedModel
-from ...training.command_line import STEPS, arguments_of_program
+from ...training.arguments import RunArguments
+from ...training.command_line import make_task
+from ...training.defaults import STEPS
 from ...training.progress import EpochLines, only_training_bar
 from ...training.run import run
 from ...training.task import TrainingSetup
@@ -87,9 +89,9 @@ class _FitTask(LabelTask):
             )
         return rows
 
-    def assemble(self, checkpoint: Path | None = None) -> TrainingSetup:
-        """Return rows and model; the config of the model says what the labels were."""
-        setup = super().assemble(checkpoint)
+    def prepare(self, setup: TrainingSetup) -> None:
+        """Write into the config of the model what the labels were."""
+        super().prepare(setup)
         if self.learns_labels and self.in_memory and not self.values:
             found: dict[str, Any] = {}
             for column in setup.rows.label_columns:
@@ -97,11 +99,10 @@ class _FitTask(LabelTask):
             names = setup.rows.label_names
             self.values = {name: found[name] for name in names if name in found}
         setup.model.config.label_type = type_of_labels(self.values)
-        return setup
 
-    def make_trainer(self, setup: TrainingSetup) -> SelfAttentiveTrainer:
+    def make_trainer(self, setup: TrainingSetup, args: RunArguments) -> SelfAttentiveTrainer:
         """Return a trainer that shows its bar alone."""
-        trainer = super().make_trainer(setup)
+        trainer = super().make_trainer(setup, args)
         trainer.remove_callback(EpochLines)
         return trainer
 
@@ -205,7 +206,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
             entries["problem_type"] = REGRESSION
         with _alone(), _warnings(not self.disable_tqdm), tempfile.TemporaryDirectory() as scratch:
             entries.setdefault("output_dir", Path(scratch, "model"))
-            task = arguments_of_program(_FitTask, entries, rows.in_memory)
+            task = make_task(_FitTask, entries, rows.in_memory)
             task.learns_labels = self.learns_labels
             task.in_memory = rows.in_memory
             task.values = rows.values
@@ -213,7 +214,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
             model, tokenizer = load_checkpoint(outcome["output_dir"])
         self._adopt(model, tokenizer, outcome["text_columns"])
         self._adopt_labels(task.values, rows)
-        model.to(task.arguments.run.device)  # type: ignore[arg-type]  # of torch, and wrapped
+        model.to(task.args.device)  # type: ignore[arg-type]  # of torch, and wrapped
         self.record_ = outcome["record"]
         self.metrics_ = results_of(outcome["metrics"], "eval_")
         if not self.disable_tqdm:
@@ -361,26 +362,32 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
     several or none; or an array or a DataFrame (N, C) of 0 and 1, whose columns name the labels.
     `predict` returns them as they came.
 
-    Parameters are flags of `sase_hf train`, under their names; None leaves the choice to that
-    command. Every other flag goes into `settings`.
+    Parameters are flags of `sase_hf train`, under their names; None is the default named here.
+    Every other flag goes into `settings`.
 
-    num_train_epochs: passes over the rows; by default 2 to 30, fewer for more rows.
-    learning_rate: the largest of the schedule.
-    per_device_train_batch_size: rows of an update.
+    num_train_epochs: passes over the rows (default: 0, which chooses 2 to 30, fewer for more rows).
+    learning_rate: the largest of the schedule (default: 0.001; with an encoder 5e-05).
+    per_device_train_batch_size: rows of an update (default: 32).
     validation_fraction: share of the rows that is held out to stop early, to choose the best epoch
-        and to calibrate; 0 trains on all rows.
-    max_tokens: tokens of a text that are read, the first ones.
-    word_vectors: files or names of word vectors to start from, or "own".
-    encoder_name_or_path: a pretrained encoder of transformers under the attention, such as BERT.
-    model_name_or_path: a checkpoint of this package to start from.
-    pooling, num_hops: of the config.
-    seed: of the model and the order of the rows. Equal seeds give equal models on one machine.
-    use_cpu: compute on the CPU even if there is a GPU.
-    output_dir: a new folder for the model, its checkpoints and `report.html`. By default there is
+        and to calibrate; 0 trains on all rows (default: 0.1).
+    max_tokens: tokens of a text that are read, the first ones (default: 512).
+    word_vectors: files or names of word vectors to start from, "own" or "none" (default: None,
+        which is "own" where single texts have 100,000 tokens or more).
+    encoder_name_or_path: a pretrained encoder of transformers under the attention, such as BERT
+        (default: None).
+    model_name_or_path: a checkpoint of this package to start from (default: None).
+    pooling: how the states become a sentence: self_attention, max, mean or last (default:
+        self_attention).
+    num_hops: rows of the attention (default: 10).
+    seed: of the model and the order of the rows (default: 42). Equal seeds give equal models on one
+        machine.
+    use_cpu: compute on the CPU, also where there is a GPU.
+    output_dir: a new folder for the model, its checkpoints and `report.html`. Without one there is
         no report, and the files are removed. Each fit needs a new folder, so leave it out in
         `cross_val_score` and searches.
-    report: whether to write the report.
-    disable_tqdm: show nothing: no bars, no line with the result on the held-out rows, no warnings.
+    report: whether to write the report (default: False; True with an `output_dir`).
+    disable_tqdm: show nothing: no bars, no line with the result on the held-out rows, no warnings
+        (default: False).
     settings: other flags by name, such as {"class_weights": "balanced", "lstm_hidden_size": 64}.
 
     Attributes of a fitted classifier:

@@ -2,8 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -12,18 +11,16 @@ import torch
 from datasets import Dataset
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from ...data.arguments import DataArguments, flag
 from ...data.batching import RationaleCollator
 from ...data.labels import label_doubts
 from ...data.marks import count_marked
 from ...data.rows import Rows, load_rows
-from ...data.table import Origin
 from ...evaluation.linear_part import has_linear_part
 from ...evaluation.metrics import load_metrics, metrics_function
 from ...models import FAMILIES, RETRIEVAL
 from ...models.answers import answers_of
 from ...models.linear_self_attentive import NUM_PAIRS, NUM_PARTS_OF_PAIR
-from ...training.arguments import OWN_VECTORS, EncoderArguments, RunArguments, with_config_flags
+from ...training.settings import OWN_VECTORS
 from ...training.task import ModelAndTokenizer, Predictions, TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
 from ...utils.errors import refusal
@@ -48,65 +45,24 @@ HEADS: Mapping[str, type[PreTrainedModel]] = {
 }
 
 
-@with_config_flags("labels")
-@dataclass
-class ModelArguments(EncoderArguments):
-    """Flags for a new model, or for the model to start from."""
-
-    ignore_mismatched_sizes: bool = flag(
-        "Train a checkpoint on other labels than its own, with a new output layer if their number "
-        "differs.",
-        default=False,
-    )
-    class_weights: list[str] | None = flag(
-        "Weights of the classes in the loss: balanced, which gives every class the same total "
-        "weight, or a number for each class in id order (default: 1 each)"
-    )
-
-
-@dataclass
-class LabelRunArguments(RunArguments):
-    """`RunArguments` with the steps that can follow the training of labels."""
-
-    report: bool = flag(
-        "Write a report: metrics beside those of simple models, scores for each class, and a page "
-        "of right and wrong predictions.",
-        default=False,
-    )
-    calibrate: bool = flag(
-        "After training, scale the logits so that the probabilities fit the validation rows: by "
-        "the factors of the linear part, or by a temperature.",
-        default=False,
-    )
-
-    def __post_init__(self) -> None:
-        """Refuse --calibrate and --report without validation rows."""
-        super().__post_init__()
-        if self.calibrate and not (self.do_train and self.do_eval):
-            raise ValueError("--calibrate fits a model after training; add --do_train --do_eval")
-        if self.report and not self.do_eval:
-            raise ValueError("--report is about the validation rows; add --do_eval")
-
-
-class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
+class LabelTask(EncoderTask):
     """Classification of one or several labels, or regression.
 
     in_memory: splits that are given as rows, in place of files.
     """
 
     in_memory: Mapping[str, Dataset] = MappingProxyType({})
-    argument_groups = (DataArguments, ModelArguments, LabelRunArguments)
     names = ("labels", "nli")
 
     def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
         """Load the rows, with the labels of the checkpoint if there is one that keeps them."""
         self._check_answer_error()
         self._check_unlabelled()
-        data = self.arguments.data
+        data = self.settings
         if config is None:
             return load_rows(data, in_memory=self.in_memory)
         _saved_task(config)  # refuses one that cannot learn labels
-        if not self.arguments.model.ignore_mismatched_sizes:
+        if not self.settings.ignore_mismatched_sizes:
             saved_names = list(answers_of(config).names)
             if data.label_names not in (None, saved_names):
                 raise refusal(
@@ -119,8 +75,8 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
         return load_rows(data, checkpoint=config.name_or_path, in_memory=self.in_memory)
 
     def _check_answer_error(self) -> None:
-        asked = self.arguments.model.given(["answer_error"])
-        if asked and not self.arguments.run.calibrate:
+        asked = self.settings.given(["answer_error"])
+        if asked and not self.settings.calibrate:
             raise refusal(
                 f"--answer_error is {asked['answer_error']}, but no answer sets are made",
                 "add --calibrate, which fits them after training",
@@ -128,9 +84,9 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
 
     def _check_unlabelled(self) -> None:
         """Raise ValueError for unlabelled texts that no model takes words and vectors from."""
-        model = self.arguments.model
+        model = self.settings
         vectors = model.word_vectors
-        if self.arguments.data.unlabelled_file and vectors and OWN_VECTORS not in vectors:
+        if self.settings.unlabelled_file and vectors and OWN_VECTORS not in vectors:
             raise refusal(
                 "--unlabelled_file is for vectors of one's own texts, but --word_vectors is "
                 f"{' '.join(vectors)}",
@@ -138,26 +94,17 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
             )
         for name in ("model_name_or_path", "encoder_name_or_path"):
             trained = getattr(model, name)
-            if self.arguments.data.unlabelled_file and trained is not None:
+            if self.settings.unlabelled_file and trained is not None:
                 raise refusal(
                     f"--unlabelled_file is for the words of a new model, but --{name} {trained} "
                     "has its own",
                     "leave out one of the two",
                 )
 
-    def inputs(self) -> dict[str, list[str]]:
-        """Return also the files of unlabelled texts and of corrections."""
-        named = super().inputs()
-        for name in ("unlabelled_file", "corrections_file"):
-            files = getattr(self.arguments.data, name)
-            if files:
-                named[name] = files
-        return named
-
     def choose_head(self, rows: Rows, config: PreTrainedConfig | None) -> type[PreTrainedModel]:
         """Return the head of the checkpoint, or the one asked for, or one that fits the rows."""
         columns = rows.text_columns
-        asks_for_pairs = self.arguments.model.task == "nli"
+        asks_for_pairs = self.settings.task == "nli"
         heads = HEADS
         name = "nli" if asks_for_pairs or len(columns) == 2 else "classification"
         if config is not None:
@@ -181,32 +128,25 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
             # Dropout of word vectors can hide the only word that distinguishes two texts, and
             # lowers the accuracy on entailment.
             fields["embedding_dropout"] = 0.0
-        if self.arguments.model.class_weights is not None:
-            fields["class_weights"] = _class_weights(self.arguments.model.class_weights, rows)
+        if self.settings.class_weights is not None:
+            fields["class_weights"] = _class_weights(self.settings.class_weights, rows)
         return self.new_model(head, rows, fields)
 
     def fields_by_words(
         self, head: type[PreTrainedModel], rows: Rows, num_words: int
     ) -> dict[str, Any]:
         """Return which linear part a new model has if it is calibrated."""
-        if not self.arguments.run.calibrate:
+        if not self.settings.calibrate:
             return {}
         num_parts = NUM_PARTS_OF_PAIR if reads_pairs(head) else 1
         num_weights = len(rows.label_names) * num_parts
         return {"linear_part": _linear_part(num_words, num_weights)}
 
-    def assemble(self, checkpoint: Path | None = None) -> TrainingSetup:
-        """Return rows and model; a linear part is left out of the training and fitted after it."""
-        setup = super().assemble(checkpoint)
-        if self.arguments.run.do_train and has_linear_part(setup.model):
-            leave_to_fit(setup.model)
-        return setup
-
     def change_config(self, config: PreTrainedConfig, rows: Rows, is_resumed: bool) -> None:
         """Set also other labels and class weights if they were asked for."""
-        model = self.arguments.model
+        model = self.settings
         changes: dict[str, Any] = {}
-        if self.arguments.run.do_train:
+        if self.args.do_train:
             changes["answer_threshold"] = None  # that of other weights
         if model.ignore_mismatched_sizes:
             changes["class_weights"] = None  # those of its own labels
@@ -217,14 +157,18 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
             setattr(config, name, value)
         super().change_config(config, rows, is_resumed)
 
-    def loading_options(self) -> dict[str, Any]:
-        """Return whether the output layer may be a new one."""
-        return {"ignore_mismatched_sizes": self.arguments.model.ignore_mismatched_sizes}
+    def prepare(self, setup: TrainingSetup) -> None:
+        """Leave a linear part out of the training, to be fitted after it.
 
-    def check(self, setup: TrainingSetup) -> None:
-        """Raise ValueError for numbers that float32 rounds, and for marks without an attention."""
+        ValueError: float32 rounds the numbers to learn, or marks have no attention to teach.
+        """
+        super().prepare(setup)
         _check_rounding(setup)
-        if not self.arguments.run.do_train or not count_marked(setup.tokens["train"]):
+        if not self.args.do_train:
+            return
+        if has_linear_part(setup.model):
+            leave_to_fit(setup.model)
+        if not count_marked(setup.tokens["train"]):
             return
         if not _has_attention(setup):
             raise refusal(
@@ -232,18 +176,6 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
                 "marks",
                 "choose --pooling self_attention, or take the column rationale out",
             )
-
-    def what_is_read(self, rows: Rows) -> dict[str, Any]:
-        """Return also the files of further rows."""
-        return {
-            **super().what_is_read(rows),
-            "unlabelled": _origins(rows, "unlabelled"),
-            "corrections": _origins(rows, "corrections"),
-        }
-
-    def what_stays(self, setup: TrainingSetup) -> dict[str, Any]:
-        """Return also the weights of the classes."""
-        return {**super().what_stays(setup), "class_weights": setup.model.config.class_weights}
 
     def describe(self, setup: TrainingSetup) -> Iterator[str]:
         """Yield the number of rows, their columns, and the labels."""
@@ -260,13 +192,13 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
         if num_marked is not None:
             num_rows = setup.tokens["train"].num_rows
             yield f"rationale: {num_marked:,} of {num_rows:,} training rows"
-        if self.arguments.run.do_train and not self.arguments.data.label_names:
+        if self.args.do_train and not self.settings.label_names:
             for doubt in label_doubts(names):
                 logger.warning(one_line(doubt))
 
     def trainer_options(self, setup: TrainingSetup) -> dict[str, Any]:
         """Return the metrics that were asked for or that fit, and what reads the marks."""
-        metrics = load_metrics(self.arguments.run.metric_name, setup.rows.kind)
+        metrics = load_metrics(self.settings.metric_name, setup.rows.kind)
         collator = RationaleCollator(setup.tokenizer)
         num_marked = count_marked(setup.tokens.get("train"))
         if not _has_attention(setup):
@@ -286,7 +218,7 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
         has_words = has_linear_part(setup.model)
         if has_words:
             measured = weigh_words(setup)
-        if self.arguments.run.calibrate:
+        if self.settings.calibrate:
             measured |= calibrate(trainer, setup, is_scaled=has_words)
         return measured
 
@@ -294,7 +226,7 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, known: Mapping[str, float]
     ) -> tuple[dict[str, float], list[Table]]:
         """Evaluate, with a report if it was asked for."""
-        if not self.arguments.run.report:
+        if not self.settings.report:
             return super().evaluate(trainer, setup, known)
         rare_way_out = self.way_to_learn_rare_labels(setup.model.config.class_weights)
         way_out = self.way_to_learn_more(setup.rows)
@@ -302,10 +234,10 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
 
     def way_to_learn_more(self, rows: Rows) -> str:
         """Return what the flags of the run leave to be done for a better model."""
-        model = self.arguments.model
-        run = self.arguments.run
+        model = self.settings
+        run = self.args
         ways = ["train on more rows"]
-        if self.arguments.data.max_train_samples is not None:
+        if self.settings.max_train_samples is not None:
             ways = ["train on more rows, without --max_train_samples"]
         if run.max_steps > 0:
             ways.append(f"for more --max_steps than {run.max_steps}")
@@ -317,16 +249,11 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
 
     def way_to_learn_rare_labels(self, weights: Sequence[float] | None) -> str:
         """Return what helps labels that are never predicted; `weights` are those of the model."""
-        if self.arguments.model.class_weights == ["balanced"]:
+        if self.settings.class_weights == ["balanced"]:
             return "add rows with these labels"
         if weights is not None:
             return "raise their --class_weights, or add rows with these labels"
         return "try --class_weights balanced"
-
-    def best_metric(self, kind: str) -> str:
-        """Return the metric by which every label counts alike if balanced weights ask for that."""
-        is_balanced = self.arguments.model.class_weights == ["balanced"]
-        return "macro_f1" if is_balanced else super().best_metric(kind)
 
     def columns(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, predictions: Predictions
@@ -342,11 +269,6 @@ class LabelTask(EncoderTask[DataArguments, ModelArguments, LabelRunArguments]):
         names = ("temperature", "scale_of_hops", "scale_of_words")
         details.update({name: metrics.get(name) for name in names})
         return details
-
-
-def _origins(rows: Rows, kind: str) -> list[Origin]:
-    """Return the origins of the files of a kind of further rows."""
-    return [source for name, source in rows.sources.items() if name.startswith(kind)]
 
 
 def _linear_part(num_words: int, num_weights: int) -> str:

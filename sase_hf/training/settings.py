@@ -1,0 +1,284 @@
+"""`Settings`: what a run reads beside transformers' `TrainingArguments`, for every task."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import Field, dataclass, fields, make_dataclass
+from typing import Any, ClassVar, Literal, get_args, get_origin
+
+from ..data.arguments import (
+    DataArguments,
+    PairArguments,
+    PredictionArguments,
+    flag,
+)
+from ..data.tokenizer import Level
+from ..models import FAMILIES
+from ..utils.errors import refusal
+
+# The values of --task, and the tasks that read a setting.
+LABELS = ("labels", "nli")
+TEXTS = (*LABELS, "retrieval")
+TRANSLATION = ("translation",)
+PREDICTING = (*LABELS, *TRANSLATION)
+TASKS = (*TEXTS, *TRANSLATION)
+
+AUTO_LEVEL = "auto"  # the value of --level that measures the texts
+
+# Values of --word_vectors that are no files.
+OWN_VECTORS = "own"
+NO_VECTORS = "none"
+
+# Settings whose values are files, folders or names on the Hub, which a run reads.
+INPUTS = (
+    *("dataset_name", "train_file", "validation_file", "test_file"),
+    *("model_name_or_path", "tokenizer_name", "encoder_name_or_path", "word_vectors"),
+    *("unlabelled_file", "corrections_file"),
+)
+
+# Fields of the config that only the heads with labels read.
+FIELDS_OF_LABELS = (
+    "linear_part",
+    "matching",
+    "rationale_coef",
+    "classifier",
+    "classifier_hidden_size",
+    "classifier_dropout",
+    "pruned_row_size",
+    "pruned_column_size",
+    "label_smoothing",
+    "answer_error",
+)
+TOKENIZER_OPTIONS = ("vocab_size", "min_frequency", "lowercase", "level", "subwords")
+OF_NEW_MODEL = (*TOKENIZER_OPTIONS, "tokenizer_name", "word_vectors", "encoder_name_or_path")
+
+# The tasks that read a setting, where these are not all.
+_ROWS_OF_LABELS = {entry.name for entry in fields(DataArguments)}
+_ROWS_OF_LABELS -= {entry.name for entry in fields(PredictionArguments)}
+READERS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("test_file", "max_predict_samples", "metric_name"), PREDICTING),
+    "max_batch_tokens": PREDICTING,  # a part of a ranker's batch would have fewer documents
+    **dict.fromkeys(("level", "encoder_name_or_path", "word_vectors"), TEXTS),
+    **dict.fromkeys(("ignore_mismatched_sizes", "class_weights", "report", "calibrate"), LABELS),
+    **dict.fromkeys(_ROWS_OF_LABELS, LABELS),
+    **dict.fromkeys(("max_train_words", "both_directions", "subwords", "adadelta"), TRANSLATION),
+}
+
+
+@dataclass
+class PairRows(PairArguments, PredictionArguments):
+    """The rows of a task that learns pairs without labels."""
+
+    max_train_words: int | None = None
+
+
+def with_config_flags(group: type[Any]) -> type[Any]:
+    """Give a dataclass a flag for each field of the families' configs that has a help text."""
+    entries: dict[str, dict[str, Field[Any]]] = {}
+    for family in FAMILIES.values():
+        for name in family.flags:
+            entry = family.config.__dataclass_fields__[name]
+            entries.setdefault(name, {})[family.objective] = entry
+            of_labels = LABELS if name in FIELDS_OF_LABELS else TEXTS
+            readers = of_labels if family.objective == "labels" else TRANSLATION
+            READERS[name] = (*READERS.get(name, ()), *readers)
+    flags = [(name, *_config_flag(found)) for name, found in entries.items()]
+    body = {
+        "config_fields": tuple(entries),
+        "__module__": group.__module__,
+        "__doc__": group.__doc__,
+    }
+    return make_dataclass(group.__name__, flags, bases=(group,), namespace=body)
+
+
+def _config_flag(found: Mapping[str, Field[Any]]) -> tuple[Any, Any]:
+    """Return type and flag of a field of a config; `found` holds it by what a family learns."""
+    [entry, *others] = found.values()
+    default: Any = entry.default
+    metadata: dict[str, Any] = {}
+    kind: Any = type(default)
+    if get_origin(entry.type) is Literal:
+        metadata["choices"] = get_args(entry.type)
+    elif kind is bool:
+        metadata |= {"nargs": "?", "const": True}
+    elif kind is tuple:
+        kind = list[type(default[0])]  # type: ignore[misc]
+    elif default is None:
+        kind = get_args(entry.type)[0]
+    shown = f"default: {default}"
+    for other in others:
+        shown += f"; of translation {other.default}"
+    text = f"{entry.metadata['help']} ({shown})"
+    return kind | None, flag(text, **metadata)
+
+
+@with_config_flags
+@dataclass
+class Settings(DataArguments):
+    """The settings of rows, tokenizer, model and task; those of the training are stock.
+
+    A setting named as a field of a config sets that field; None keeps the config's own default.
+    """
+
+    _argument_group_name: ClassVar[str] = "settings"
+    config_fields: ClassVar[tuple[str, ...]] = ()  # that have a flag
+
+    task: str = flag(
+        "What is learnt: labels of texts or of pairs, nli (labels of pairs only), retrieval or "
+        "translation.",
+        TASKS[0],
+        choices=TASKS,
+    )
+    max_train_words: int | None = flag(
+        "Train only on pairs in which neither side has more words, counted between spaces.",
+    )
+    both_directions: bool = flag(
+        "Train on each pair twice, the second time with source and target exchanged.",
+        default=False,
+    )
+    model_name_or_path: str | None = flag(
+        "A checkpoint to start from or to evaluate: a folder or a name on the Hub. Its tokenizer, "
+        "its labels and its sizes are kept. Without this flag, a new model is built."
+    )
+    ignore_mismatched_sizes: bool = flag(
+        "Train a checkpoint on other labels than its own, with a new output layer if their number "
+        "differs.",
+        default=False,
+    )
+    tokenizer_name: str | None = flag(
+        "A ready tokenizer, folder or Hub name, instead of one built from the training texts."
+    )
+    vocab_size: int | None = flag(
+        "Largest vocabulary of a new tokenizer; of pieces of words, all characters stay."
+    )
+    min_frequency: int | None = flag(
+        "Fewest occurrences of a word in a new tokenizer; pieces of words have a rule of their own."
+    )
+    lowercase: bool | None = flag(
+        "Whether a new tokenizer lower-cases texts.", nargs="?", const=True
+    )
+    level: str = flag(
+        "Unit of a new tokenizer: a token is a word, a piece of a word or a character. auto takes "
+        "pieces for single texts in languages with many endings, measured on the training rows; "
+        "for pairs of texts, and with files of word vectors, it takes words.",
+        AUTO_LEVEL,
+        choices=(AUTO_LEVEL, *get_args(Level)),
+    )
+    subwords: bool = flag(
+        "Build a tokenizer that cuts rare words into byte-pair-encoded parts.",
+        default=False,
+    )
+    encoder_name_or_path: str | None = flag(
+        "A pretrained encoder of transformers under the attention of a new model, such as BERT: a "
+        "folder or a name on the Hub. It brings its tokenizer and word vectors, and is trained "
+        "too.",
+    )
+    word_vectors: list[str] | None = flag(
+        "Word vectors to start from: GloVe, fastText or word2vec text, word2vec binary (.bin), "
+        "also .gz; or a static embedding (model2vec), as a folder or as OWNER/NAME[@REVISION] on "
+        "the Hub. own: vectors of the training texts; none: random ones. They set embedding_size; "
+        "several are concatenated. Words of files and static embeddings join a new tokenizer while "
+        "vocab_size leaves room, so that words first met after training have a vector. By default "
+        "own for single texts of 100,000 tokens or more, else none.",
+    )
+    class_weights: list[str] | None = flag(
+        "Weights of the classes in the loss: balanced, which gives every class the same total "
+        "weight, or a number for each class in id order (default: 1 each)",
+    )
+    report: bool = flag(
+        "Write a report: metrics beside those of simple models, scores for each class, and a page "
+        "of right and wrong predictions.",
+        default=False,
+    )
+    calibrate: bool = flag(
+        "After training, scale the logits so that the probabilities fit the validation rows: by "
+        "the factors of the linear part, or by a temperature.",
+        default=False,
+    )
+    adadelta: bool = flag(
+        "Train with the optimizer of the paper, Adadelta with rho 0.95 and epsilon 1e-6; its "
+        "learning_rate is 1.",
+        default=False,
+    )
+    max_batch_tokens: int | None = flag(
+        "Max tokens, padding included, that go through the model at once. A larger batch is "
+        "read in parts, with the same result in less memory.",
+    )
+    metric_name: list[str] | None = flag(
+        "Metrics, names or folders for `evaluate`; by default those that fit."
+    )
+    early_stopping_patience: int | None = flag(
+        "Stop after this number of evaluations with neither a better metric_for_best_model nor a "
+        "lower loss."
+    )
+    record: str | None = flag(
+        "File for the JSON record of the measurement: metrics, data, seed, versions, hardware."
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse a setting of another task, a value that is none, and contradictions."""
+        for name in (*INPUTS, "record", "cache_dir"):
+            setattr(self, name, _in_home(getattr(self, name)))
+        for entry in fields(self):
+            self._check(entry)
+        super().__post_init__()
+        names = self.word_vectors or []
+        if len(set(names)) < len(names):
+            raise refusal(f"--word_vectors are {' '.join(names)}", "name each once")
+        if NO_VECTORS in names and len(names) > 1:
+            raise refusal(
+                f"--word_vectors are {' '.join(names)}",
+                f"{NO_VECTORS} stands alone; a file of this name is ./{NO_VECTORS}",
+            )
+
+    def _check(self, entry: Field[Any]) -> None:
+        value = getattr(self, entry.name)
+        if value == entry.default:
+            return
+        readers = READERS.get(entry.name, TASKS)
+        if self.task not in readers:
+            raise refusal(
+                f"--{entry.name} is {value}, but --task {self.task} does not read it",
+                f"leave it out, or give --task {' or '.join(readers)}",
+            )
+        choices = entry.metadata.get("choices")
+        if choices is not None and value not in choices:
+            raise refusal(f"--{entry.name} is {value!r}", f"choose {', '.join(map(str, choices))}")
+        counts = ("vocab_size", "min_frequency", "max_batch_tokens", "early_stopping_patience")
+        if entry.name in counts and value < 1:
+            raise refusal(f"--{entry.name} is {value}", "it must be 1 or more")
+
+    def given(self, names: Iterable[str]) -> dict[str, Any]:
+        """Return the settings that differ from their defaults, among some."""
+        unset = {entry.name: entry.default for entry in fields(self)}
+        return {name: x for name in names if (x := getattr(self, name)) != unset[name]}
+
+    def given_for_new_model(self) -> dict[str, Any]:
+        """Return the given settings that only a new model can follow; `none` asks nothing."""
+        given = self.given(OF_NEW_MODEL)
+        if self.word_vectors == [NO_VECTORS]:
+            del given["word_vectors"]
+        return given
+
+    @property
+    def pairs(self) -> PairRows:
+        """The settings of rows of a task that learns pairs without labels."""
+        return PairRows(**{entry.name: getattr(self, entry.name) for entry in fields(PairRows)})
+
+    @property
+    def vector_files(self) -> list[str]:
+        """The word vectors that are read, and not learnt from the training texts."""
+        return [name for name in self.word_vectors or [] if name not in (OWN_VECTORS, NO_VECTORS)]
+
+    def inputs(self) -> Iterator[tuple[str, str]]:
+        """Yield each file, folder or name on the Hub that a run reads, after its flag."""
+        for name in INPUTS:
+            value = self.vector_files if name == "word_vectors" else getattr(self, name)
+            for path in [value] if isinstance(value, str) else value or []:
+                yield name, path
+
+
+def _in_home(value: Any) -> Any:
+    """Return a path, or a list of paths, with ~ as the home folder; None for an empty one."""
+    if isinstance(value, list):
+        return [_in_home(path) for path in value if path] or None
+    return os.path.expanduser(value) if value else None
