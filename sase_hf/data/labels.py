@@ -5,7 +5,6 @@ Files are checked before torch is imported, so this file imports neither torch n
 
 import math
 import re
-import reprlib
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,18 +35,12 @@ _WHOLE_NUMBER = re.compile(r"^([+-]?[0-9]+)\.0*$")  # pandas writes it so beside
 # Between several labels of one text; names rarely have such marks.
 _MARK = regex.compile(r"[^\p{L}\p{M}\p{N}\p{So}\s\p{Pd}\p{Ps}\p{Pe}_.'\u2019]+")
 
-_TARGET = Value("float64")  # a row has the number of its file; batches round it to float32
-
 _WAYS_OUT = (
-    "correct it, or train with other --label_names or another --problem_type, with "
-    "--ignore_mismatched_sizes to start from a checkpoint; --label_column_name '' leaves out the "
-    "labels of rows to predict"
+    "labels are of these names, several columns hold 0 and 1 or fractions that sum to 1, and a "
+    "regression learns finite numbers other than -100. Correct it, or train with other "
+    "--label_names or another --problem_type, with --ignore_mismatched_sizes to start from a "
+    "checkpoint; --label_column_name '' leaves out the labels of rows to predict"
 )
-_NUMBERS = (
-    "a regression needs a finite number other than -100 for each name, several labels 0 or 1, "
-    "probabilities fractions that sum to 1"
-)
-
 
 EncodedLabel = int | float | list[float]
 
@@ -62,7 +55,6 @@ class LabelColumn:
 
     kind: str  # one of the problem types, or what pairs without labels are for
     names: tuple[str, ...]  # the classes in id order; for regression one name per output
-    positions: bool = False  # whether whole numbers are read as positions in `names`
     soft: bool = False  # whether a row of a single-label problem gives each class a probability
     separator: str | None = None
     blanks: bool = False  # whether an empty cell is a row to which no label applies
@@ -85,38 +77,28 @@ class LabelColumn:
 
         The order of the names: `label_names`; else the `class_names` of the dataset; else numbers
         by size, so that "10" comes after "9"; else alphabetical. 1, 1.0, "1" and "1.0" are the same
-        label. If `label_names` are given and none is a number, whole numbers are positions in them.
+        label.
 
-        Raises ValueError for labels that may be something else (`check_classes`, `_kind_of`), for
-        too few of them, and for `label_names` in another order than the columns of labels.
+        Raises ValueError for labels that may be something else (`_kind_of`), for too few of
+        them, and for `label_names` in another order than the columns of labels.
         """
         names = tuple(label_names or class_names or ())
         values = [cell for cell in cells if not is_unlabelled(cell, names)]
-        are_columns = values != [] and isinstance(values[0], tuple)
-        if are_columns and names != tuple(class_names or ()):
-            raise refusal(
-                f"the labels are {names}, their columns {class_names}",
-                "name the columns in the order of the labels: --label_column_name",
-            )
-        rows = [labels_in(cell, separator) for cell in {repr(x): x for x in values}.values()]
+        rows = [_labels_in(cell, separator) for cell in {repr(x): x for x in values}.values()]
         most = max(map(len, rows), default=1)
-        are_lists = separator is not None or any(isinstance(cell, list) for cell in values)
-        found = _sorted_names(chain.from_iterable(rows))
-        kind = problem_type or _kind_of(found, are_lists, are_columns, is_named=bool(names))
+        found = _in_order({*chain.from_iterable(rows)})
+        types = {*map(type, values)}
+        if separator is not None:
+            types.add(list)
+        kind = problem_type or _kind_of(found, types, len(values), are_named=names != ())
         if kind == REGRESSION:
             found = [f"score_{number}" for number in range(most)] if most > 1 else ["score"]
-        if problem_type is None and not names:
-            check_classes(found, len(values), kind)
         names = names or tuple(found)
-        if kind == SINGLE_LABEL and len(names) < 2:
-            raise refusal(
-                f"the training rows have the labels {names}",
-                "at least 2 are needed; add rows, or list every label in --label_names",
-            )
+        are_columns = tuple in types
+        _check_names(names, kind, class_names if are_columns else names)
         return cls(
             kind,
             names,
-            positions=bool(label_names) and not any(map(is_number, names)),
             soft=kind == SINGLE_LABEL and are_columns,
             separator=separator,
             blanks=kind == MULTI_LABEL and most > 1 and not are_columns,
@@ -134,32 +116,28 @@ class LabelColumn:
         """The type of a column of encoded labels."""
         if self.kind == SINGLE_LABEL:
             return ClassLabel(names=list(self.names))
-        if self.kind == REGRESSION and len(self.names) == 1:
-            return _TARGET
-        return List(_TARGET)
+        number = Value("float64")  # as in the file; batches round it to float32
+        return number if self.kind == REGRESSION and len(self.names) == 1 else List(number)
 
     def encode(self, cell: object) -> EncodedLabel | None:
         """Return the label as the loss takes it, None for no label; ValueError if unknown."""
         if is_unlabelled(cell, self.names):
             return [0.0] * len(self.names) if self.blanks else None
-        labels = labels_in(cell, self.separator)
+        labels = _labels_in(cell, self.separator)
         if self.kind == REGRESSION or isinstance(cell, tuple):
-            numbers = [float(str(x)) if is_number(x) else math.nan for x in labels]
+            numbers = [float(label) if NUMBER.fullmatch(label) else math.nan for label in labels]
+        elif {*labels}.issubset(self._classes):
+            numbers = [float(name in labels) for name in self._classes]
         else:
-            numbers = [0.0] * len(self.names)
-            for name in map(class_name, labels):
-                if name not in self._ids:
-                    what = f"{name!r:.80} is not one of the labels {self.names!r:.400}"
-                    raise refusal(what, _WAYS_OUT)
-                numbers[self._ids[name]] = 1.0
+            numbers = [math.nan]
         if len(numbers) != len(self.names) or not self._allows(numbers):
-            what = f"{reprlib.repr(cell)} fits no {self.kind} of {self.names!r:.400}"
-            raise refusal(what, f"{_NUMBERS}; {_WAYS_OUT}")
+            what = f"{cell!r:.80} fits no {self.kind} of {self.names!r:.400}"
+            raise refusal(what, _WAYS_OUT)
         if self.soft:
             return (np.array(numbers) / np.sum(numbers)).tolist()
         if self.kind == SINGLE_LABEL:
             return numbers.index(1)
-        return numbers[0] if self.kind == REGRESSION and len(numbers) == 1 else numbers
+        return numbers if isinstance(self.feature, List) else numbers[0]
 
     def decode(self, label: Any) -> Any:
         """Return a name for a class id, a list of names for zeros and ones, numbers as written."""
@@ -170,10 +148,9 @@ class LabelColumn:
         return label
 
     @cached_property
-    def _ids(self) -> dict[str, int]:
-        """The class id of each name, and of its position."""
-        ids = {class_name(name): number for number, name in enumerate(self.names)}
-        return {str(number): number for number in ids.values() if self.positions} | ids
+    def _classes(self) -> list[str]:
+        """The names in the form of those in cells."""
+        return [*map(class_name, self.names)]
 
     def _allows(self, numbers: Sequence[float]) -> bool:
         """Return whether numbers (C,) can be targets, truths, or probabilities of one label."""
@@ -194,52 +171,66 @@ def is_unlabelled(value: object, names: Sequence[str] = ()) -> bool:
 def class_name(value: object) -> str:
     """Return the name of a label, without blanks around it; ValueError if it cannot be one."""
     if not isinstance(value, str | int | float | date | timedelta):
-        what = f"the label {reprlib.repr(value)} is a {type(value).__name__}"
+        what = f"the label {value!r:.80} is a {type(value).__name__}"
         raise refusal(what, "it must be a text or a number")
     name = str(value).strip()  # spreadsheets and `, ` leave blanks
     return name.lower() if isinstance(value, bool) else _WHOLE_NUMBER.sub(r"\1", name)
 
 
-def is_number(value: object) -> bool:
-    """Return whether a value is a number or a text that spells one; a truth value is neither."""
-    return NUMBER.fullmatch(str(value).strip()) is not None
-
-
-def labels_in(cell: object, separator: str | None) -> list[Any]:
-    """Return the labels, or the numbers, of a cell."""
+def _labels_in(cell: object, separator: str | None) -> list[str]:
+    """Return the names of the labels of a cell, or its numbers as texts."""
+    labels = cell if isinstance(cell, list | tuple) else [cell]
     if separator is not None and isinstance(cell, str):
-        return [part for part in cell.split(separator) if part.strip()]
-    return list(cell) if isinstance(cell, list | tuple) else [cell]
+        labels = [*filter(str.strip, cell.split(separator))]
+    return [*map(class_name, labels)]
 
 
-def _kind_of(names: Sequence[str], are_lists: bool, are_columns: bool, *, is_named: bool) -> str:
-    """Return the kind of problem of labels with these names; ValueError for lists of 0 and 1."""
-    are_truths = {*names} <= {"0", "1"}
-    if are_lists and [*names] == ["0", "1"]:
+def _in_order(names: Iterable[str]) -> list[str]:
+    """Return numbers by size, and other names by alphabet."""
+    ordered = sorted(names)
+    return sorted(ordered, key=float) if all(map(NUMBER.fullmatch, ordered)) else ordered
+
+
+def _kind_of(names: Sequence[str], types: set[type], num_rows: int, *, are_named: bool) -> str:
+    """Return the kind of problem of the labels of N rows, in cells of these types.
+
+    Raises ValueError for lists of 0 and 1, and for labels without `label_names` that are rather
+    quantities, texts or ids.
+    """
+    if list in types and names == ["0", "1"]:
         raise refusal(
             f"the lists of labels hold {names}, maybe one for each of several labels",
             "write lists of the labels that apply, or a column for each label, named by "
             "--label_column_name fun,sad; fit takes an array (N, C) of numpy",
         )
-    if not is_named and all(map(is_number, names)) and any(float(name) % 1 for name in names):
+    are_truths = tuple in types and {"0", "1"}.issuperset(names)
+    kind = MULTI_LABEL if list in types or are_truths else SINGLE_LABEL
+    if are_named:
+        return kind
+    are_numbers = all(map(NUMBER.fullmatch, names))
+    if are_numbers and any(float(name) % 1 for name in names):
         return REGRESSION
-    return MULTI_LABEL if are_lists or (are_columns and are_truths) else SINGLE_LABEL
-
-
-def _sorted_names(labels: Iterable[object]) -> list[str]:
-    """Return the classes that occur: numbers by size, others by alphabet."""
-    names = sorted({*map(class_name, labels)})
-    return sorted(names, key=float) if all(map(is_number, names)) else names
-
-
-def check_classes(names: Sequence[str], num_rows: int, kind: str) -> None:
-    """Raise ValueError for classes of N rows that are rather quantities, texts or ids."""
-    are_quantities = len(names) > MANY_NUMBERS and all(map(is_number, names))
+    are_quantities = are_numbers and len(names) > MANY_NUMBERS
     if are_quantities or (len(names) > FEW_LABELS and 2 * len(names) >= num_rows):
         raise refusal(
             f"there are {len(names)} different labels in {num_rows} rows, such as {names[:3]}",
             f"name another column with --label_column_name, add --problem_type {REGRESSION} if "
             f"they are quantities, written as 0.8, or --problem_type {kind} if each is a class",
+        )
+    return kind
+
+
+def _check_names(names: Sequence[str], kind: str, columns: Sequence[str] | None) -> None:
+    """Raise ValueError for names in another order than the columns, or for a single class."""
+    if tuple(columns or ()) != names:
+        raise refusal(
+            f"the labels are {names}, their columns {columns}",
+            "name the columns in the order of the labels: --label_column_name",
+        )
+    if kind == SINGLE_LABEL and len(names) < 2:
+        raise refusal(
+            f"the training rows have the labels {names}",
+            "at least 2 are needed; add rows, or list every label in --label_names",
         )
 
 
@@ -248,9 +239,8 @@ def label_doubts(names: Sequence[str]) -> Iterator[str]:
     counts = Counter(map(_letters_and_digits, names))
     doubtful = []
     for name in names:
-        parts = {_letters_and_digits(part) for part in _MARK.split(name) if part.strip()}
-        holds_others = len(parts) > 1 and not parts.isdisjoint(counts)
-        if holds_others or counts[_letters_and_digits(name)] > 1:
+        forms = {*map(_letters_and_digits, [name, *_MARK.split(name)])}
+        if sum(counts[form] for form in forms) > 1:  # more labels have these letters
             doubtful.append(ascii(name))
     if doubtful:
         yield (
@@ -265,6 +255,6 @@ def _letters_and_digits(text: str) -> str:
     A text without letters and digits, such as an emoji, is its own form, and a number its value.
     """
     form = unicodedata.normalize("NFKC", text).casefold()
-    if is_number(form):
+    if NUMBER.fullmatch(form):
         return str(float(form))
     return regex.sub(r"[^\p{L}\p{M}\p{N}\p{So}]", "", form) or text

@@ -299,7 +299,7 @@ TWO = {**ALONE, "label_column_name": "x,y"}
         ([{"text": "a"}], {}, r"dev\.jsonl has no column 'label'; it has 'text'"),
         ([{"text": 5, "label": "bad"}], {}, r"column 'text' of .*dev\.jsonl holds .* int64"),
         ([{"text": "a", "label": "-"}], {}, r"1 of 1 rows of .*dev\.jsonl have no text or no"),
-        (labelled(["bad", "great"]), {}, r"row 1 \(counted from 0\) .*'label': 'great' is not one"),
+        (labelled(["bad", "great"]), {}, r"row 1 \(counted from 0\) .*'label': 'great' fits no"),
         (REVIEWS, ALONE, "--label_names"),
         (REVIEWS, {"max_train_samples": 0}, "max_train_samples is 0"),
         (REVIEWS, {"validation_fraction": 1.5}, "validation_fraction is 1.5"),

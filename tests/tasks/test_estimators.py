@@ -199,7 +199,7 @@ def test_classifier_starts_from_a_checkpoint_and_keeps_its_labels(
     model = TextClassifier(**options).fit(*zip(*rows, strict=True))
     assert model.classes_.tolist() == [1, 3, 5]
     assert model.classes_.dtype.kind == "i"
-    with pytest.raises(ValueError, match=r"'7' is not one of the labels .'1', '3', '5'"):
+    with pytest.raises(ValueError, match=r"fits no .* of .'1', '3', '5'"):
         TextClassifier(**options).fit(TEXTS, [7] * 30 + STARS[30:])
 
 
