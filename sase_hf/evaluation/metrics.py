@@ -18,7 +18,7 @@ from transformers import EvalPrediction
 
 from ..data.labels import IGNORED_LABEL
 from ..data.rows import TRANSLATION
-from ..models import RETRIEVAL
+from ..models import FAMILIES, RETRIEVAL
 from ..models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Answers
 from ..utils.errors import refusal
 
@@ -33,7 +33,25 @@ DEFAULT_METRICS = {
     TRANSLATION: ("bleu",),
     RETRIEVAL: ("mrr", "recall_at_1", "recall_at_10"),
 }
+LOWER_IS_BETTER = {"loss", "mse", "rmse", "mae"}.union(
+    *(family.logged_outputs for family in FAMILIES.values())
+)
 NUMBER = int | float | np.number  # what a `Trainer` can log of a metric
+
+SCORE = "score"  # the name of what `score` returns, among the metrics of an evaluation
+LOSS_SHARE = 0.001
+LARGEST_LOSS = 10.0
+
+
+def score(metric: str, value: float, loss: float) -> float:
+    """Return one number by which evaluations are compared, larger for a better one.
+
+    It is the value of the metric, or its negative where less is better, minus a thousandth of the
+    loss: a share such as accuracy stays the same over several evaluations where rows are few, while
+    the model still learns. Of a loss above 10, or of NaN, 10 counts.
+    """
+    better = -value if metric in LOWER_IS_BETTER else value
+    return better - LOSS_SHARE * min(LARGEST_LOSS, loss)
 
 
 class _RowMetric(evaluate.Metric):  # type: ignore[misc]

@@ -12,11 +12,9 @@ from transformers import Seq2SeqTrainingArguments, TrainingArguments
 from transformers.trainer_utils import SaveStrategy
 
 from ..data.arguments import flag
-from ..models import FAMILIES
+from ..evaluation.metrics import LOWER_IS_BETTER, SCORE
 from ..utils.errors import refusal
 from ..utils.precision import is_fast_in_bfloat16
-
-LOWER_IS_BETTER = {"mse", "rmse", "mae"}.union(*(f.logged_outputs for f in FAMILIES.values()))
 
 # Numbers in the ranges in which a run can learn: a check, and its words. With others a run would
 # end well and leave a model that was never trained, or end in the middle.
@@ -95,9 +93,9 @@ class RunArguments(Seq2SeqTrainingArguments):
         const=True,
     )
     metric_for_best_model: str | None = flag(
-        "Metric that chooses the best checkpoint; auto is the first metric that fits the labels, "
-        "such as accuracy, and macro_f1 with balanced class_weights. With "
-        "--load_best_model_at_end the default is the loss, which includes the penalty."
+        "Metric that chooses the best checkpoint; score is the first of --metric_name, or "
+        "accuracy, macro_f1 with balanced class_weights, mse, mrr or bleu, less a thousandth of "
+        "the loss. With --load_best_model_at_end the default is the loss with the penalty."
     )
     predict_with_generate: bool = flag("Translate the rows of an evaluation.", default=True)
     generation_max_length: int | None = flag("Tokens after which a translation is cut.", 100)
@@ -115,8 +113,10 @@ class RunArguments(Seq2SeqTrainingArguments):
         if self.save_steps is None:
             self.save_steps = TrainingArguments.save_steps
         self.enable_jit_checkpoint = False  # it would save in the middle of an update
-        metric = (self.metric_for_best_model or "auto").removeprefix("eval_")
-        if self.greater_is_better is None and metric in LOWER_IS_BETTER:
+        metric = (self.metric_for_best_model or "").removeprefix("eval_")
+        if metric == SCORE:
+            self.greater_is_better = True
+        elif self.greater_is_better is None and metric in LOWER_IS_BETTER:
             self.greater_is_better = False  # transformers knows this of the loss only
         if not torch.accelerator.is_available():
             self.use_cpu = True  # or bf16 is refused, and launched processes each train alone

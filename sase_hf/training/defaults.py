@@ -8,9 +8,8 @@ from typing import Any
 from transformers.utils import CONFIG_NAME
 
 from ..data.table import ENDINGS
-from ..evaluation.metrics import METRICS
+from ..evaluation.metrics import LOWER_IS_BETTER, METRICS, SCORE
 from ..utils.errors import refusal
-from .arguments import LOWER_IS_BETTER
 from .settings import LABELS, TRANSLATION
 
 STEPS = ("do_train", "do_eval", "do_predict")
@@ -25,7 +24,7 @@ HELD_OUT = {
     "validation_fraction": 0.1,
     "eval_strategy": "epoch",
     "load_best_model_at_end": True,
-    "metric_for_best_model": "auto",
+    "metric_for_best_model": SCORE,
     "early_stopping_patience": 3,
 }
 
@@ -115,13 +114,13 @@ def _of_labels(given: Mapping[str, Any], has_held_out: bool, is_new: bool) -> di
 def check_metric(given: Mapping[str, Any]) -> None:
     """Raise ValueError if nothing says whether the metric of the epochs is better high or low."""
     metric = given.get("metric_for_best_model") or "loss"
-    if metric == "auto":
+    is_told = metric != SCORE and given.get("greater_is_better") is not None
+    if metric == SCORE:
         metric = given["metric_name"][0]
-    known = ("loss", *METRICS, *LOWER_IS_BETTER)
-    if given.get("greater_is_better") is None and metric.removeprefix("eval_") not in known:
+    if not is_told and metric.removeprefix("eval_") not in (*METRICS, *LOWER_IS_BETTER):
         raise refusal(
-            f"--metric_for_best_model is {metric}, which may be better high or low",
-            "add --greater_is_better true or false",
+            f"the best model is that of the best {metric}, which may be high or low",
+            f"add --metric_for_best_model {metric} --greater_is_better true, or false",
         )
 
 

@@ -17,7 +17,7 @@ from transformers.trainer_utils import HubStrategy, IntervalStrategy
 
 from ..data.batching import longest_sides, share_of_token, token_counts
 from ..data.tokenizer import built_settings
-from ..evaluation.metrics import DEFAULT_METRICS, METRICS
+from ..evaluation.metrics import DEFAULT_METRICS, SCORE
 from ..evaluation.records import measured_record, results_of, write_record
 from ..hub import create_repository, push, write_model_card
 from ..models import FAMILIES
@@ -32,7 +32,7 @@ from ..utils.files import (
 from ..utils.precision import trains_lstm_in_bfloat16
 from ..utils.process import keep_freed_memory, limit_compiled_code
 from ..utils.text import Table, one_line
-from .arguments import LOWER_IS_BETTER, RunArguments, changed_arguments
+from .arguments import RunArguments, changed_arguments
 from .checkpoints import (
     check_same_run,
     check_unused,
@@ -114,6 +114,7 @@ class _Run:
             self.train(checkpoint)
         if self.args.do_eval:
             evaluated, self.tables = self.task.evaluate(self.trainer, self.setup, self.metrics)
+            evaluated.pop(f"eval_{SCORE}", None)  # it has chosen the epoch, and says no more
             self.trainer.save_metrics("eval", evaluated)
             self.metrics.update(evaluated)
         if self.args.do_predict:
@@ -375,15 +376,6 @@ def chosen_by_rows(task: Task, setup: TrainingSetup) -> dict[str, Any]:
     if task.args.num_train_epochs == 0:
         num_rows = setup.tokens["train"].num_rows if "train" in setup.tokens else 1
         chosen["num_train_epochs"] = num_epochs(task.num_updates(setup), task.args, num_rows)
-    if task.args.metric_for_best_model == "auto":
-        metric = DEFAULT_METRICS[setup.rows.kind][0]
-        if task.settings.class_weights == ["balanced"]:
-            metric = "macro_f1"  # accuracy prefers the epoch that neglects the rare labels
-        if task.settings.metric_name:
-            metric = task.settings.metric_name[0]
-        chosen["metric_for_best_model"] = metric
-        if metric in METRICS:
-            chosen["greater_is_better"] = metric not in LOWER_IS_BETTER
     return chosen
 
 
@@ -414,7 +406,7 @@ def check_setup(task: Task, setup: TrainingSetup, args: RunArguments) -> None:
             raise refusal(f"--{step} needs a {split} split", f"give {way_out}")
     name = args.metric_for_best_model
     logged = FAMILIES[setup.model.config.model_type].logged_outputs
-    measured = ("loss", *logged, *DEFAULT_METRICS[setup.rows.kind])
+    measured = (SCORE, "loss", *logged, *DEFAULT_METRICS[setup.rows.kind])
     is_known = name is None or name.removeprefix("eval_") in measured
     if task.settings.metric_name is None and not is_known:
         raise refusal(

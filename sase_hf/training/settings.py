@@ -207,8 +207,7 @@ class Settings(DataArguments):
         "Metrics, names or folders for `evaluate`; by default those that fit."
     )
     early_stopping_patience: int | None = flag(
-        "Stop after this number of evaluations with neither a better metric_for_best_model nor a "
-        "lower loss."
+        "Stop after this number of evaluations in a row without a better metric_for_best_model."
     )
     record: str | None = flag(
         "File for the JSON record of the measurement: metrics, data, seed, versions, hardware."

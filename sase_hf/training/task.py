@@ -11,6 +11,7 @@ import torch
 from datasets import DatasetDict
 from transformers import (
     AutoTokenizer,
+    EarlyStoppingCallback,
     PreTrainedConfig,
     PreTrainedModel,
     TokenizersBackend,
@@ -19,6 +20,7 @@ from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from ..data.batching import encode_rows, share_of_token
 from ..data.rows import Rows
+from ..evaluation.metrics import DEFAULT_METRICS
 from ..models import FAMILIES
 from ..utils.errors import refusal
 from ..utils.loading import (
@@ -29,7 +31,6 @@ from ..utils.loading import (
 )
 from ..utils.text import Table
 from .arguments import RunArguments
-from .best_model import BestModel
 from .progress import write_lines
 from .settings import TOKENIZER_OPTIONS, Settings
 from .trainer import SelfAttentiveTrainer
@@ -159,6 +160,14 @@ class Task(ABC):
             columns = " -> ".join(setup.rows.text_columns)
         yield f"rows: {', '.join(counts)} ({columns})"
 
+    def score_metric(self, kind: str) -> str:
+        """Return the metric that the score of a model is made of."""
+        if self.settings.metric_name:
+            return self.settings.metric_name[0]
+        if self.settings.class_weights == ["balanced"]:
+            return "macro_f1"  # accuracy prefers the epoch that neglects the rare labels
+        return DEFAULT_METRICS[kind][0]
+
     def trainer_options(self, setup: TrainingSetup) -> dict[str, Any]:
         """Return the options that the trainer of this task takes beside those of all."""
         return {}
@@ -216,9 +225,11 @@ class Task(ABC):
             train_dataset=setup.tokens.get("train"),
             eval_dataset=setup.tokens.get("validation"),
             processing_class=setup.tokenizer,
-            callbacks=[BestModel(self.settings.early_stopping_patience)],
+            score_metric=self.score_metric(setup.rows.kind),
             **self.trainer_options(setup),
         )
+        if self.settings.early_stopping_patience is not None:
+            trainer.add_callback(EarlyStoppingCallback(self.settings.early_stopping_patience))
         write_lines(trainer)
         return trainer
 

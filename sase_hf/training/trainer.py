@@ -25,6 +25,7 @@ from transformers.trainer_utils import EvalLoopOutput, PredictionOutput
 
 from ..data.batching import LengthGroupedOrder, longest_first, parts_of_batch, token_counts
 from ..data.labels import IGNORED_LABEL
+from ..evaluation.metrics import SCORE, score
 from ..models import FAMILIES
 from ..models.checked_files import record_tokenizer
 from .arguments import check_numbers
@@ -55,6 +56,7 @@ class SelfAttentiveTrainer(ResumableTrainer):
         model: PreTrainedModel | nn.Module | None = None,
         args: TrainingArguments | None = None,
         max_batch_tokens: int | None = None,
+        score_metric: str = "loss",
         **kwargs: Any,
     ) -> None:
         if args is not None and args.push_to_hub:
@@ -69,6 +71,7 @@ class SelfAttentiveTrainer(ResumableTrainer):
         check_numbers(self.args)
         self.args.logging_nan_inf_filter = False  # it would log a loss of 0 for one of NaN
         self.max_batch_tokens = max_batch_tokens
+        self.score_metric = score_metric
         self.family = FAMILIES[self.model.config.model_type]
         # Columns, in order: cost of the marks, weight of the marked rows, weight * output for each
         # logged output, weight of all rows. `output_sums` covers the steps since the last log,
@@ -77,6 +80,12 @@ class SelfAttentiveTrainer(ResumableTrainer):
         self.output_sums = torch.zeros(num_sums, device=self.args.device)
         self._eval_sums = torch.zeros_like(self.output_sums)
         self._batch_outputs: Tensor | None = None  # the terms of these sums, a row for each example
+
+    @property
+    def compared_metric(self) -> str:
+        """The metric that chooses the best model, or that of the score where it is no metric."""
+        name = (self.args.metric_for_best_model or SCORE).removeprefix("eval_")
+        return self.score_metric if name in (SCORE, "loss") else name
 
     def _groups(self, dataset: object) -> bool:
         by_length = self.args.train_sampling_strategy == "group_by_length"
@@ -219,11 +228,19 @@ class SelfAttentiveTrainer(ResumableTrainer):
         raise no_push()
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log, with the means of the logged outputs beside every mean loss of training."""
+        """Log, with the means of the logged outputs beside every mean loss of training.
+
+        An evaluation gets its score here, after all metrics; `Trainer` logs what it then compares.
+        """
         if "loss" in logs:
             sums = self.accelerator.reduce(self.output_sums, reduction="sum")
             logs.update(self._means(sums))
             self.output_sums.zero_()
+        value = logs.get(f"eval_{self.score_metric}")
+        if value is not None and self.args.metric_for_best_model == SCORE:
+            penalty_coef = getattr(self.model.config, "penalty_coef", 0.0)
+            penalty = penalty_coef * logs.get("eval_penalty", 0.0)  # no answer depends on it
+            logs[f"eval_{SCORE}"] = score(self.score_metric, value, logs["eval_loss"] - penalty)
         super().log(logs, start_time)
 
     def prediction_step(

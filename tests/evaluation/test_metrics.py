@@ -18,6 +18,7 @@ from sase_hf.evaluation.metrics import (
     load_metrics,
     metrics_function,
     numbers_of,
+    score,
 )
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, answers_of_kind
 
@@ -154,3 +155,20 @@ def test_load_metrics_refuses_metrics_that_do_not_fit_or_do_not_load(
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
     with pytest.raises(ImportError, match=r"needs sacrebleu; pip install 'sase_hf\[translation\]'"):
         load_metrics(None, TRANSLATION)
+
+
+@pytest.mark.parametrize(
+    ("better", "worse"),
+    [
+        (("accuracy", 0.9, 0.1), ("accuracy", 0.9, 0.2)),
+        (("accuracy", 0.9, 20.0), ("accuracy", 0.88, 0.1)),
+        (("accuracy", 0.9, 0.1), ("accuracy", 0.9, math.nan)),
+        (("mse", 1.0, 0.1), ("mse", 2.0, 0.1)),
+        (("mse", 1.0, 0.1), ("mse", 1.0, 0.2)),
+    ],
+    ids=["tie", "metric first", "no loss", "less is better", "tie of errors"],
+)
+def test_score_compares_by_the_metric_and_breaks_ties_by_the_loss(
+    better: tuple[str, float, float], worse: tuple[str, float, float]
+) -> None:
+    assert score(*better) > score(*worse)

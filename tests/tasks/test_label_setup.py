@@ -26,7 +26,6 @@ from transformers import AutoConfig
 from sase_hf import build_tokenizer
 from sase_hf.tasks import LabelTask, RetrievalTask
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.training.run import chosen_by_rows
 from sase_hf.training.task import TrainingSetup
 
 
@@ -133,21 +132,14 @@ def test_report_advises_nothing_that_the_run_has_done(
         ("", "accuracy"),
         ("--class_weights balanced", "macro_f1"),
         ("--class_weights 1 2", "accuracy"),
-        ("--class_weights balanced --metric_for_best_model accuracy", "accuracy"),
-        ("--class_weights balanced --metric_for_best_model loss", "loss"),
     ],
 )
 def test_balanced_weights_choose_the_epoch_by_macro_f1(words: str, expected: str) -> None:
     """Accuracy prefers the epoch that neglects the rare labels, which the weights are for."""
     words = f"--train_file rows.csv --word_vectors none {words}"
     task = parse_arguments(LabelTask, words.split())
-    data = SimpleNamespace(kind="single_label_classification")
-    splits = {"train": SimpleNamespace(num_rows=9)}
-    setup: Any = SimpleNamespace(tokens=splits, rows=data, vectors_found={}, tokenizer=None)
-    chosen = chosen_by_rows(task, setup)
-    metric = chosen.get("metric_for_best_model", task.args.metric_for_best_model)
-    assert metric == expected
-    assert chosen.get("greater_is_better", task.args.greater_is_better) is (expected != "loss")
+    assert task.score_metric("single_label_classification") == expected
+    assert task.args.metric_for_best_model == "score"
 
 
 def test_setup_drops_no_words_of_pairs_to_label_unless_asked_to(

@@ -105,8 +105,8 @@ def report_of(
         args=SimpleNamespace(
             do_train=True,
             output_dir=str(folder),
-            metric_for_best_model="accuracy",
         ),
+        compared_metric="accuracy",
         family=SimpleNamespace(loss=None),
     )
     setup: Any = SimpleNamespace(

@@ -277,10 +277,14 @@ def test_run_arguments_minimise_errors(tmp_path: Path) -> None:
     for metric, greater in (("eval_mse", False), ("penalty", False), ("pearson", True)):
         run = RunArguments(str(tmp_path), metric_for_best_model=metric)
         assert run.greater_is_better is greater
-    words = ["--output_dir=x", "--metric_for_best_model=auto", "--metric_name", "mape"]
-    with pytest.raises(ValueError, match=r"is mape, .* add --greater_is_better true or false"):
-        parse_arguments(LabelTask, words)
-    assert parse_arguments(LabelTask, [*words, "--greater_is_better=false"])
+    run = RunArguments(str(tmp_path), metric_for_best_model="score", greater_is_better=False)
+    assert run.greater_is_better is True
+    words = ["--output_dir=x", "--metric_name=mape"]
+    for metric in ("score", "mape"):
+        with pytest.raises(ValueError, match=r"mape, which .* mape --greater_is_better true, or"):
+            parse_arguments(LabelTask, [*words, f"--metric_for_best_model={metric}"])
+    words += ["--metric_for_best_model=mape", "--greater_is_better=false"]
+    assert parse_arguments(LabelTask, words).args.greater_is_better is False
 
 
 def test_flag_words_of_a_program_are_those_of_its_lists_and_mappings() -> None:

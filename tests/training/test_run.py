@@ -423,7 +423,7 @@ def test_run_resumes_the_patience_of_early_stopping_and_its_evaluations(
         ),
         (
             {"do_train": True, "metric_for_best_model": "acuracy"},
-            "--metric_for_best_model is acuracy; choose loss, penalty, accuracy, macro_f1",
+            "--metric_for_best_model is acuracy; choose score, loss, penalty, accuracy, macro_f1",
         ),
         ({"do_train": True, "validation_file": None, "do_eval": True}, "--validation_fraction 0.1"),
         ({"do_train": True, "test_file": None, "do_predict": True}, "give --test_file"),

@@ -58,7 +58,7 @@ def write_report(
 
     The training rows with doubtful labels are in it and in a file, as `write_doubtful` says.
     `known`: the metrics measured so far, with those of `calibrate`. `way_out`, `rare_way_out`: see
-    `remarks`. The comparison uses `metric_for_best_model`.
+    `remarks`. The comparison uses the metric that chose the epoch.
     Returns the metrics of `Trainer.evaluate`, and the tables of the report, none in processes but
     the first.
     """
@@ -68,8 +68,7 @@ def write_report(
     if not trainer.is_world_process_zero():
         return metrics, []
     report = _measured(trainer, setup, output, known)
-    chosen_by = (trainer.args.metric_for_best_model or "").removeprefix("eval_")
-    notes = list(remarks(report, way_out, rare_way_out, chosen_by))
+    notes = list(remarks(report, way_out, rare_way_out, trainer.compared_metric))
     in_short = headline(report)
     folder = Path(str(trainer.args.output_dir))
     doubtful = None
