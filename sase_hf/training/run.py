@@ -41,6 +41,7 @@ from .checkpoints import (
     warn_of_learned_rows,
 )
 from .predictions import write_predictions
+from .progress import only_training_bar
 from .settings import READERS, Settings
 from .task import Task, TrainingSetup
 from .trainer import SelfAttentiveTrainer
@@ -73,7 +74,7 @@ def run(task: Task) -> dict[str, Any]:
     check_plan(task)
     steps = _Run(task)
     output_dir = str(args.output_dir)
-    with locked(output_dir, args.process_index):
+    with locked(output_dir, args.process_index), only_training_bar():
         if not args.do_train:
             return steps.outcome(None)
         requested = args.resume_from_checkpoint or "false"

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +25,7 @@ from transformers import (
 )
 
 from sase_hf import SelfAttentiveForSequenceClassification
+from sase_hf.evaluation.metrics import score
 from sase_hf.training.checkpoints import why_incomplete
 from sase_hf.training.progress import write_lines
 from sase_hf.training.trainer import SelfAttentiveTrainer
@@ -364,30 +366,67 @@ def test_trainer_trusts_a_schedule_that_the_caller_made(tmp_path: Path) -> None:
     assert training.state.log_history[0]["learning_rate"] == 1e-3
 
 
+def test_evaluation_gets_a_score_that_leaves_the_penalty_out(tmp_path: Path) -> None:
+    """The score, and not a metric beside it, is what the stock `Trainer` compares."""
+    training = make_trainer(
+        tmp_path,
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        load_best_model_at_end=True,
+        metric_for_best_model="score",
+    )
+    training.train()
+    evaluations = [entry for entry in training.state.log_history if "eval_loss" in entry]
+    assert len(evaluations) == 2
+    for entry in evaluations:
+        log_loss = entry["eval_loss"] - 0.5 * entry["eval_penalty"]
+        assert entry["eval_score"] == score("loss", entry["eval_loss"], log_loss)
+    assert training.state.best_metric == max(entry["eval_score"] for entry in evaluations)
+
+
+def lines_of(training: SelfAttentiveTrainer, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    write_lines(training)
+    training.train()
+    training.evaluate()
+    lines = re.sub(r"\d\d:\d\d left", "(time) left", capsys.readouterr().err).splitlines()
+    return [line for line in lines if line.startswith(("epoch ", "kept "))]
+
+
 def test_epoch_lines_show_each_loss_beside_its_own_epoch(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The loss of an epoch is logged after the epoch has ended."""
     training = make_trainer(tmp_path, logging_strategy="epoch")
-    write_lines(training)
-    training.train()
-    logged = [entry for entry in training.state.log_history if "loss" in entry]
-    expected = [f"epoch {entry['epoch']:g}: loss {entry['loss']:.4g}" for entry in logged]
-    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("epoch ")]
-    assert lines == expected
-    assert len(lines) == 2
+    lines = lines_of(training, capsys)
+    losses = [entry["loss"] for entry in training.state.log_history if "loss" in entry]
+    assert lines == [
+        f"epoch {epoch} of 2: loss {loss:.4g}; (time) left" for epoch, loss in enumerate(losses, 1)
+    ]
 
 
-def test_epoch_lines_show_the_loss_of_the_updates_before_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("num_epochs", "ending"), [(2, "2, as planned"), (9, "3, as the last")])
+def test_epoch_lines_say_what_was_measured_and_which_epoch_is_kept(
+    num_epochs: int, ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also where `logging_steps` asks for fewer."""
-    training = make_trainer(tmp_path, logging_steps=99, eval_strategy="steps", eval_steps=2)
-    write_lines(training)
-    training.train()
-    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("epoch ")]
-    assert len(lines) == math.ceil(len(ROWS) / 8)
-    assert all(": loss " in line for line in lines)
+    """With a learning rate of almost 0 nothing gets better after the first epoch."""
+    training = make_trainer(
+        tmp_path,
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        load_best_model_at_end=True,
+        learning_rate=1e-30,
+        num_train_epochs=num_epochs,
+    )
+    training.score_metric = "accuracy"
+    training.compute_metrics = lambda _: {"accuracy": 0.75}
+    training.add_callback(EarlyStoppingCallback(2))
+    *lines, last = lines_of(training, capsys)
+    assert len(lines) == min(num_epochs, 3)
+    for epoch, line in enumerate(lines, 1):
+        start = f"epoch {epoch} of {num_epochs}: right for 75% of 13 held-out rows, loss "
+        assert re.fullmatch(rf"{start}[\d.]+; \(time\) left", line)
+    assert last.startswith("kept epoch 1; training ended after epoch")
+    assert ending.replace(",", f" of {num_epochs},") in last
 
 
 @pytest.mark.parametrize("fp16", [False, True])

@@ -38,7 +38,7 @@ from ...models.checked_model import CheckedPreTrainedModel
 from ...training.arguments import RunArguments
 from ...training.command_line import make_task
 from ...training.defaults import STEPS
-from ...training.progress import EpochLines, only_training_bar
+from ...training.progress import EpochLines, LastLine, only_training_bar
 from ...training.run import run
 from ...training.task import TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
@@ -101,9 +101,11 @@ class _FitTask(LabelTask):
         setup.model.config.label_type = type_of_labels(self.values)
 
     def make_trainer(self, setup: TrainingSetup, args: RunArguments) -> SelfAttentiveTrainer:
-        """Return a trainer that shows its bar alone."""
+        """Return a trainer that shows its bar and, below it, why it ended."""
         trainer = super().make_trainer(setup, args)
         trainer.remove_callback(EpochLines)
+        if trainer.args.disable_tqdm:
+            trainer.remove_callback(LastLine)
         return trainer
 
 
