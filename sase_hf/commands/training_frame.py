@@ -27,7 +27,7 @@ LOGGED = (
 )
 LESS_MEMORY = (
     "halve --per_device_train_batch_size and double --gradient_accumulation_steps, or lower "
-    "--max_batch_tokens, --max_tokens or the sizes of the model, such as --num_hops"
+    "--max_tokens or the sizes of the model, such as --num_hops"
 )
 SENTENCES = ("The room was small.", "The room was not large.")  # of a pair, to try a model
 

@@ -1,7 +1,6 @@
 """Rows as a model takes them: those of a file for a trained one, all as token ids, and in batches.
 
-Which rows share a batch, and how much of a batch is in memory at once, changes no result, except
-for dropout: the parts of a batch have the loss of the batch.
+Which rows share a batch changes no prediction.
 """
 
 import sys
@@ -13,7 +12,6 @@ import numpy as np
 import pyarrow.compute as pc
 import torch
 from datasets import Dataset, DatasetDict, interleave_datasets
-from torch import Tensor
 from transformers import (
     BatchEncoding,
     DataCollatorWithPadding,
@@ -229,20 +227,6 @@ def share_of_token(dataset: Dataset, token_id: int | None) -> float:
             is_token = pc.equal(pc.list_flatten(table[field.name]), token_id)
             largest = max(largest, pc.mean(is_token).as_py() or 0.0)
     return largest
-
-
-def parts_of_batch(batch: Mapping[str, Tensor], max_tokens: int | None) -> list[dict[str, Tensor]]:
-    """Split a batch into parts of whole rows with at most `max_tokens` tokens, padding included.
-
-    The batch holds tensors of B rows, among them `input_ids`, shape (B, T). A longer row is a part
-    of its own; None leaves the batch whole.
-    """
-    if max_tokens is None:
-        return [dict(batch)]
-    length = max(batch["input_ids"].shape[1], 1)
-    rows_a_part = max(max_tokens // length, 1)
-    parts = zip(*(tensor.split(rows_a_part) for tensor in batch.values()), strict=True)
-    return [dict(zip(batch, part, strict=True)) for part in parts]
 
 
 def batches_by_length(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:

@@ -37,7 +37,7 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
     The loss of an evaluation is the mean over all its target words, without smoothing, and
     `nats_per_sentence` is what Table 2 of the paper reports.
 
-    The arguments are those of `SelfAttentiveTrainer` (`max_batch_tokens` counts the source), and:
+    The arguments are those of `SelfAttentiveTrainer`, and:
     references: the target texts, by the prefix of their metrics, "eval" or "test".
     metrics: modules of `evaluate` that score translations against them.
     adadelta: whether to train with the optimizer of the paper.

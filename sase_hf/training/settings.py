@@ -56,7 +56,6 @@ _ROWS_OF_LABELS = {entry.name for entry in fields(DataArguments)}
 _ROWS_OF_LABELS -= {entry.name for entry in fields(PredictionArguments)}
 READERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("test_file", "max_predict_samples", "metric_name"), PREDICTING),
-    "max_batch_tokens": PREDICTING,  # a part of a ranker's batch would have fewer documents
     **dict.fromkeys(("level", "encoder_name_or_path", "word_vectors"), TEXTS),
     **dict.fromkeys(("ignore_mismatched_sizes", "class_weights", "report", "calibrate"), LABELS),
     **dict.fromkeys(_ROWS_OF_LABELS, LABELS),
@@ -199,10 +198,6 @@ class Settings(DataArguments):
         "learning_rate is 1.",
         default=False,
     )
-    max_batch_tokens: int | None = flag(
-        "Max tokens, padding included, that go through the model at once. A larger batch is "
-        "read in parts, with the same result in less memory.",
-    )
     metric_name: list[str] | None = flag(
         "Metrics, names or folders for `evaluate`; by default those that fit."
     )
@@ -242,7 +237,7 @@ class Settings(DataArguments):
         choices = entry.metadata.get("choices")
         if choices is not None and value not in choices:
             raise refusal(f"--{entry.name} is {value!r}", f"choose {', '.join(map(str, choices))}")
-        counts = ("vocab_size", "min_frequency", "max_batch_tokens", "early_stopping_patience")
+        counts = ("vocab_size", "min_frequency", "early_stopping_patience")
         if entry.name in counts and value < 1:
             raise refusal(f"--{entry.name} is {value}", "it must be 1 or more")
 

@@ -221,7 +221,6 @@ class Task(ABC):
         trainer = self.trainer(
             setup.model,
             args,
-            max_batch_tokens=self.settings.max_batch_tokens,
             train_dataset=setup.tokens.get("train"),
             eval_dataset=setup.tokens.get("validation"),
             processing_class=setup.tokenizer,

@@ -1,14 +1,13 @@
 """`SelfAttentiveTrainer`: the stock `Trainer` with the additions of this package.
 
 The loss and the gradient are the stock ones. This class adds logged outputs such as `penalty`, the
-exact evaluation loss, and a limit on the tokens in memory. It groups batches by length in a
+exact evaluation loss, and one score for each evaluation. It groups batches by length in a
 reproducible order, and stops before a non-finite update.
 """
 
 from collections.abc import Mapping
-from functools import reduce
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,10 +19,9 @@ from torch.nn.utils import get_total_norm
 from torch.utils.data import DataLoader, IterableDataset, Sampler, SequentialSampler
 from transformers import PreTrainedModel, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME, TRAINING_ARGS_NAME
-from transformers.trainer_pt_utils import nested_concat
 from transformers.trainer_utils import EvalLoopOutput, PredictionOutput
 
-from ..data.batching import LengthGroupedOrder, longest_first, parts_of_batch, token_counts
+from ..data.batching import LengthGroupedOrder, longest_first, token_counts
 from ..data.labels import IGNORED_LABEL
 from ..evaluation.metrics import SCORE, score
 from ..models import FAMILIES
@@ -43,10 +41,9 @@ class SelfAttentiveTrainer(ResumableTrainer):
     metrics (`eval_penalty`), over the rows and processes that the loss covers. With
     `group_by_length`, seed and epoch alone decide the order of the rows, in every process.
 
-    The arguments are those of `Trainer` and `max_batch_tokens`, the max number of tokens, padding
-    included, that go through the model at once. A larger batch is read in parts, with the loss and
-    the gradient of the whole; only dropout draws anew for each part. A `compute_loss_func` must
-    divide by the `num_items_in_batch` that it is given. `push_to_hub` must be off.
+    The arguments are those of `Trainer` and `score_metric`, the metric that `score` is made of. A
+    `compute_loss_func` must divide by the `num_items_in_batch` that it is given. `push_to_hub` must
+    be off.
     """
 
     batches_sorted_together: int | None = None  # by default the number that transformers chooses
@@ -55,7 +52,6 @@ class SelfAttentiveTrainer(ResumableTrainer):
         self,
         model: PreTrainedModel | nn.Module | None = None,
         args: TrainingArguments | None = None,
-        max_batch_tokens: int | None = None,
         score_metric: str = "loss",
         **kwargs: Any,
     ) -> None:
@@ -70,7 +66,6 @@ class SelfAttentiveTrainer(ResumableTrainer):
             )
         check_numbers(self.args)
         self.args.logging_nan_inf_filter = False  # it would log a loss of 0 for one of NaN
-        self.max_batch_tokens = max_batch_tokens
         self.score_metric = score_metric
         self.family = FAMILIES[self.model.config.model_type]
         # Columns, in order: cost of the marks, weight of the marked rows, weight * output for each
@@ -247,26 +242,12 @@ class SelfAttentiveTrainer(ResumableTrainer):
         self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
     ) -> Any:
         """Predict a batch as `Trainer` does and gather its logged outputs."""
-        predictions: list[_Prediction] = []
-        batch_outputs: list[Tensor] = []
-        for rows in parts_of_batch(inputs, self.max_batch_tokens):
-            self._batch_outputs = None  # stays None for rows without labels
-            predictions.append(_Prediction(*super().prediction_step(model, rows, *args, **kwargs)))
-            if self._batch_outputs is not None:
-                batch_outputs.append(self._batch_outputs)
-        if batch_outputs:
-            gathered = self.accelerator.gather_for_metrics(torch.cat(batch_outputs))
+        self._batch_outputs = None  # stays None for rows without labels
+        prediction = super().prediction_step(model, inputs, *args, **kwargs)
+        if self._batch_outputs is not None:
+            gathered = self.accelerator.gather_for_metrics(self._batch_outputs)
             self._eval_sums += gathered.sum(0)
-        if len(predictions) == 1:
-            return predictions[0]
-        mean_loss = None
-        if batch_outputs:
-            losses = torch.stack([prediction.loss for prediction in predictions])
-            weights = torch.stack([outputs[:, -1].sum() for outputs in batch_outputs])
-            mean_loss = (losses * weights).sum() / weights.sum().clamp(min=1)
-        logits = _joined([prediction.logits for prediction in predictions])
-        labels = _joined([prediction.labels for prediction in predictions])
-        return mean_loss, logits, labels
+        return prediction
 
     def evaluation_loop(
         self,
@@ -309,21 +290,6 @@ class SelfAttentiveTrainer(ResumableTrainer):
         loss = self.family.loss(logits, labels, config=self.model.config, **outputs)
         return float(loss.item())
 
-    def training_step(
-        self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
-    ) -> Tensor:
-        """Take a step, in parts where the batch has too many tokens."""
-        # Without the number of labels in the whole update, each part would have a mean of its own,
-        # and the means would not add up to the loss of the batch.
-        limit = None if num_items_in_batch is None else self.max_batch_tokens
-        *parts, last = parts_of_batch(inputs, limit)
-        loss = torch.zeros((), device=self.args.device)
-        for part in parts:
-            with self.accelerator.no_sync(model):  # gradients are exchanged with the last part's
-                loss += super().training_step(model, part, num_items_in_batch)
-        loss += super().training_step(model, last, num_items_in_batch)
-        return loss
-
     def on_pre_optimizer_step(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
@@ -350,21 +316,6 @@ class SelfAttentiveTrainer(ResumableTrainer):
         if self.args.should_save:
             (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
             record_tokenizer(folder)
-
-
-class _Prediction(NamedTuple):
-    """What `Trainer.prediction_step` returns: tensors, or nested ones, or None."""
-
-    loss: Any
-    logits: Any
-    labels: Any
-
-
-def _joined(parts: list[Any]) -> Any:
-    """Return the rows of all parts of a batch; None if the parts have none."""
-    if parts[0] is None:
-        return None
-    return reduce(nested_concat, parts)
 
 
 def no_push() -> ValueError:

@@ -13,7 +13,6 @@ from sase_hf.data.batching import (
     batches_by_length,
     longest_first,
     longest_sides,
-    parts_of_batch,
     share_of_token,
     token_counts,
 )
@@ -46,19 +45,6 @@ def test_length_grouped_order_sorts_as_many_batches_together_as_it_is_told() -> 
     pairs = np.array([lengths[row] for row in order])[16:].reshape(-1, 16)  # the longest is first
     assert (np.diff(pairs, axis=1) <= 0).all()
     assert (pairs[1:, 0] > pairs[:-1, -1]).any(), "and no more"
-
-
-@pytest.mark.parametrize(
-    ("max_tokens", "rows"),
-    [(None, [5]), (20, [5]), (19, [4, 1]), (1, [1] * 5)],
-)
-def test_parts_of_batch_hold_whole_rows(max_tokens: int | None, rows: list[int]) -> None:
-    """5 rows of 4 tokens; a row that is longer than the limit is read all the same, alone."""
-    batch = {"input_ids": torch.arange(20).view(5, 4), "labels": torch.arange(5)}
-    parts = parts_of_batch(batch, max_tokens)
-    assert [len(part["labels"]) for part in parts] == rows
-    for name, whole in batch.items():
-        assert torch.equal(torch.cat([part[name] for part in parts]), whole)
 
 
 def test_batches_by_length_stay_within_their_budget() -> None:

@@ -58,9 +58,6 @@ pytestmark = [
 TOLERANCE = 1e-6
 Weights = dict[str, Tensor]
 
-# Cuts every batch into several parts, one of them smaller.
-IN_PARTS = {"trainer_class": partial(SelfAttentiveTrainer, max_batch_tokens=50)}
-
 # The rows of an update are then known, and with them its penalty.
 WITH_PENALTY = {"trainer_class": SelfAttentiveTrainer, "train_sampling_strategy": "sequential"}
 
@@ -119,7 +116,6 @@ def work(folder: Path) -> None:
     for problem in PROBLEMS:
         results[problem], _ = two_updates(problem, folder / problem, batch_size=16)
     results["retrieval"], _ = two_updates("retrieval", folder / "retrieval", batch_size=16)
-    results["in parts"], _ = two_updates("pairs", folder / "parts", batch_size=16, **IN_PARTS)
     _, results["logs"] = two_updates("pairs", folder / "logs", 16, **WITH_PENALTY)
 
     trainer, results["uninterrupted"] = two_epochs(folder / "run")
@@ -182,19 +178,16 @@ def assert_same(actual: Weights, expected: Weights, tolerance: float) -> None:
 def test_trainer_learns_the_same_from_split_batches(
     problem: str, two_processes: dict[str, Any], tmp_path: Path
 ) -> None:
-    """32 rows at once, 4 x 8 accumulated, in parts, or 2 processes x 16: the same steps of SGD."""
+    """32 rows at once, 4 x 8 accumulated, or 2 processes x 16: the same steps of SGD."""
     start = make_model(problem).state_dict()
     whole, logs = two_updates(problem, tmp_path / "whole", batch_size=32)
     moved = max((whole[name] - weight).abs().max() for name, weight in start.items())
     assert moved > 1e3 * TOLERANCE, "the premise: weights moved far enough to tell"
-    for options in ({"batch_size": 8, "accumulated": 4}, {"batch_size": 32, **IN_PARTS}):
-        split, split_logs = two_updates(problem, tmp_path / "split", **options)
-        assert_same(split, whole, TOLERANCE)
-        for entry, split_entry in zip(logs[:2], split_logs[:2], strict=True):
-            assert split_entry["loss"] == pytest.approx(entry["loss"], abs=1e-5)
+    split, split_logs = two_updates(problem, tmp_path / "split", batch_size=8, accumulated=4)
+    assert_same(split, whole, TOLERANCE)
+    for entry, split_entry in zip(logs[:2], split_logs[:2], strict=True):
+        assert split_entry["loss"] == pytest.approx(entry["loss"], abs=1e-5)
     assert_same(two_processes[problem], whole, TOLERANCE)
-    if problem == "pairs":
-        assert_same(two_processes["in parts"], whole, TOLERANCE)
 
 
 def test_retrieval_head_compares_with_the_documents_of_all_processes(

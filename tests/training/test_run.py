@@ -315,9 +315,8 @@ def test_run_warns_of_validation_texts_whose_words_are_unknown(
                 "per_device_train_batch_size": 4,
                 "gradient_accumulation_steps": 2,
                 "train_sampling_strategy": "group_by_length",
-                "max_batch_tokens": 30,
             },
-            id="parts of accumulated groups",
+            id="accumulated groups",
         ),
         pytest.param(
             [4],
@@ -457,7 +456,6 @@ def test_run_refuses_contradictions_at_once(
         ("per_device_eval_batch_size", 0),
         ("gradient_accumulation_steps", 0),
         ("early_stopping_patience", 0),
-        ("max_batch_tokens", 0),
     ],
 )
 def test_run_refuses_numbers_with_which_nothing_is_learnt(
