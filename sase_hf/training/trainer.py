@@ -29,10 +29,6 @@ from ..models.checked_files import record_tokenizer
 from .arguments import check_numbers
 from .checkpoints import ResumableTrainer, list_checkpoints
 
-# A schedule trains nothing if its largest rate is below this share of the learning rate.
-LEAST_SHARE = 0.01
-NUM_TRIED_STEPS = 1000  # of the schedule, at which its rate is looked at
-
 
 class SelfAttentiveTrainer(ResumableTrainer):
     """`transformers.Trainer` for the heads in `sase_hf.models.FAMILIES`.
@@ -109,26 +105,6 @@ class SelfAttentiveTrainer(ResumableTrainer):
             # processes resume.
             loader.set_sampler(order)
         return loader
-
-    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
-        """Return the schedule of the learning rate; ValueError if the rate stays almost 0.
-
-        A schedule that the caller made is not checked: its factors may be rates themselves.
-        """
-        if self.lr_scheduler is not None:
-            return self.lr_scheduler
-        schedule = super().create_scheduler(num_training_steps, optimizer)
-        stride = max(num_training_steps // NUM_TRIED_STEPS, 1)
-        steps = [*range(0, num_training_steps, stride), num_training_steps - 1]
-        for factor in getattr(schedule, "lr_lambdas", ()):
-            largest = max(factor(step) for step in steps)
-            if largest < LEAST_SHARE:
-                raise ValueError(
-                    f"in {num_training_steps:,} updates the learning rate reaches {largest:.2g} of "
-                    f"--learning_rate; lower --warmup_steps (now {self.args.warmup_steps:g}), or "
-                    "train longer"
-                )
-        return schedule
 
     def evaluation_order(self, dataset: object) -> list[int] | None:
         """Return the order in which rows are evaluated; None for that of the dataset."""

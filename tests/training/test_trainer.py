@@ -343,18 +343,6 @@ def own_loss_of_the_guide(model: Any) -> Callable[..., Tensor]:
 def test_trainer_refuses_to_train_nothing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="learning_rate is 0"):
         make_trainer(tmp_path, learning_rate=0.0)
-    with pytest.raises(ValueError, match="in 0 updates"):
-        make_trainer(tmp_path, num_train_epochs=0).train()
-
-
-def test_trainer_trusts_a_schedule_that_the_caller_made(tmp_path: Path) -> None:
-    """Its factors may be rates themselves, such as those of `AdafactorSchedule`."""
-    training = make_trainer(tmp_path, max_steps=1)
-    optimizer = torch.optim.SGD(training.model.parameters(), lr=1.0)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1e-3)
-    training.optimizer, training.lr_scheduler = optimizer, schedule
-    training.train()
-    assert training.state.log_history[0]["learning_rate"] == 1e-3
 
 
 def test_evaluation_gets_a_score_that_leaves_the_penalty_out(tmp_path: Path) -> None:
