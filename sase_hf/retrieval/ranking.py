@@ -64,7 +64,7 @@ def ranks_in_scores(scores: Tensor, first: int = 0) -> Tensor:
 
 def ranking_metrics(ranks: Tensor) -> dict[str, float]:
     """Return the mean reciprocal rank and the share of queries with a rank up to 1 and up to 10."""
-    reciprocal_ranks = 1 / ranks.double()
+    reciprocal_ranks = 1 / ranks.sort().values.double()  # rounded alike in any order
     metrics = {"mrr": reciprocal_ranks.mean().item()}
     for k in (1, 10):
         is_found = ranks <= k

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
@@ -58,11 +57,9 @@ class RetrievalTrainer(SelfAttentiveTrainer):
         assert output.metrics is not None
         _, queries, documents = map(torch.from_numpy, output.predictions)
         config = self.model.config
-        ranks = ranks_of_own(unit_rows(queries, config), unit_rows(documents, config))
-        for name, value in ranking_metrics(ranks).items():
+        self.ranks = ranks_of_own(unit_rows(queries, config), unit_rows(documents, config))
+        for name, value in ranking_metrics(self.ranks).items():
             output.metrics[f"{metric_key_prefix}_{name}"] = value
-        order = self.evaluation_order(dataloader.dataset)
-        self.ranks = ranks[np.argsort(order)] if isinstance(order, list) else ranks
         return output
 
 

@@ -108,9 +108,6 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
             added["nats_per_sentence"] = total / (output.num_samples or 1)
         references = self.references.get(metric_key_prefix)
         if generates and references is not None:
-            order = self.evaluation_order(dataloader.dataset)
-            if isinstance(order, list):
-                references = [references[row] for row in order]
             texts = self.texts_of(output.predictions)
             for module in self.metrics:
                 results = module.compute(predictions=texts, references=references)

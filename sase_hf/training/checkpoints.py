@@ -169,16 +169,12 @@ class ResumableTrainer(Trainer, TrainerCallback):
     """A `Trainer` with resumed runs equal to unbroken ones: weights, metrics and mean losses.
 
     It is one of its own callbacks: `Trainer` calls its methods `on_...` during the run.
-
-    A subclass may replace internals of transformers that add their names to `called`;
-    `check_called` ends a run in which a newer version has renamed one, before a result is wrong.
     """
 
     model: Any  # the base class promises less than a PreTrainedModel
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.called: set[str] = set()  # replaced methods that `Trainer` has called
         self.add_callback(self)
 
     def train(
@@ -202,14 +198,6 @@ class ResumableTrainer(Trainer, TrainerCallback):
                 total += entry["loss"] * (entry["step"] - updates)
                 updates = entry["step"]
         return total / max(updates, 1)
-
-    def check_called(self, method: str) -> None:
-        """Raise RuntimeError if `Trainer` has not called a replaced method by now."""
-        if method not in self.called:
-            raise RuntimeError(
-                f"transformers does not call Trainer.{method}, which this package replaces, so the "
-                "run would not be right. Install the version that constraints.txt names"
-            )
 
     def set_initial_training_values(self, *args: Any) -> Any:
         """Plan no epochs for a complete run; the stock `Trainer` would make an update."""

@@ -16,7 +16,7 @@ from accelerate.utils import recursively_apply
 from datasets import Dataset
 from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
-from torch.utils.data import DataLoader, IterableDataset, Sampler, SequentialSampler
+from torch.utils.data import Sampler, SequentialSampler
 from transformers import PreTrainedModel, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME, TRAINING_ARGS_NAME
 from transformers.trainer_utils import EvalLoopOutput, PredictionOutput
@@ -82,16 +82,20 @@ class SelfAttentiveTrainer(ResumableTrainer):
         by_length = self.args.train_sampling_strategy == "group_by_length"
         return by_length and isinstance(dataset, Dataset)
 
+    # The stock samplers of sorted batches would measure all rows in Python, and are not used.
     def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[int] | None:
-        self.called.add("_get_train_sampler")
         if self._groups(train_dataset):
             return SequentialSampler(train_dataset)
         return super()._get_train_sampler(train_dataset)
 
+    def _get_eval_sampler(self, eval_dataset: Any) -> Sampler[int] | None:
+        if self._groups(eval_dataset):
+            return SequentialSampler(eval_dataset)
+        return super()._get_eval_sampler(eval_dataset)
+
     def get_train_dataloader(self) -> Any:
         """Return the loader of the training rows."""
         loader: Any = super().get_train_dataloader()
-        self._check_sampler_of(loader, "_get_train_sampler")
         if self._groups(self.train_dataset):
             seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
             rows_per_update = self.args.train_batch_size * self.args.gradient_accumulation_steps
@@ -105,48 +109,6 @@ class SelfAttentiveTrainer(ResumableTrainer):
             # processes resume.
             loader.set_sampler(order)
         return loader
-
-    def evaluation_order(self, dataset: object) -> list[int] | None:
-        """Return the order in which rows are evaluated; None for that of the dataset."""
-        if isinstance(dataset, Dataset) and self._groups(dataset):
-            return longest_first(dataset)
-        return None
-
-    def _check_sampler_of(self, loader: DataLoader[Any], method: str) -> None:
-        """Raise RuntimeError if `Trainer` did not ask for a sampler; a stream has none."""
-        if not isinstance(loader.dataset, IterableDataset):
-            self.check_called(method)
-
-    def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader[Any]:
-        """Return the loader of the validation rows, in the order of `evaluation_order`."""
-        loader = super().get_eval_dataloader(eval_dataset)
-        self._check_sampler_of(loader, "_get_eval_sampler")
-        return loader
-
-    def get_test_dataloader(self, test_dataset: Any) -> DataLoader[Any]:
-        """Return the loader of the test rows, in the order of `evaluation_order`."""
-        loader = super().get_test_dataloader(test_dataset)
-        self._check_sampler_of(loader, "_get_eval_sampler")
-        return loader
-
-    def _get_eval_sampler(self, eval_dataset: Any) -> Any:
-        self.called.add("_get_eval_sampler")
-        order = self.evaluation_order(eval_dataset)
-        return SequentialSampler(eval_dataset) if order is None else order
-
-    def predict(self, test_dataset: Any, *args: Any, **kwargs: Any) -> PredictionOutput:
-        """Predict, in the order of the rows even where batches are sorted by length."""
-        output = super().predict(test_dataset, *args, **kwargs)
-        order = self.evaluation_order(test_dataset)
-        if order is None:
-            return output
-        places = np.argsort(order)
-        predictions, labels = recursively_apply(
-            lambda values: values[places],
-            (output.predictions, output.label_ids),
-            test_type=lambda values: isinstance(values, np.ndarray),
-        )
-        return PredictionOutput(predictions, labels, output.metrics)
 
     def compute_loss(
         self,
@@ -214,12 +176,10 @@ class SelfAttentiveTrainer(ResumableTrainer):
             logs[f"eval_{SCORE}"] = score(self.score_metric, value, logs["eval_loss"] - penalty)
         super().log(logs, start_time)
 
-    def prediction_step(
-        self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> Any:
+    def prediction_step(self, *args: Any, **kwargs: Any) -> Any:
         """Predict a batch as `Trainer` does and gather its logged outputs."""
         self._batch_outputs = None  # stays None for rows without labels
-        prediction = super().prediction_step(model, inputs, *args, **kwargs)
+        prediction = super().prediction_step(*args, **kwargs)
         if self._batch_outputs is not None:
             gathered = self.accelerator.gather_for_metrics(self._batch_outputs)
             self._eval_sums += gathered.sum(0)
@@ -227,7 +187,7 @@ class SelfAttentiveTrainer(ResumableTrainer):
 
     def evaluation_loop(
         self,
-        dataloader: DataLoader[Any],
+        dataloader: Any,
         *args: Any,
         metric_key_prefix: str = "eval",
         **kwargs: Any,
@@ -235,23 +195,37 @@ class SelfAttentiveTrainer(ResumableTrainer):
         """Evaluate, add the logged outputs, and leave the random state of training as it was.
 
         The loss is computed anew from all logits. The stock loss is a mean over batches: a smaller
-        last batch weighs too much, and several processes repeat rows to fill it.
+        last batch weighs too much, and several processes repeat rows to fill it. With
+        `group_by_length` the longest rows are read first; the output has the order of the dataset.
         """
         self._eval_sums.zero_()
         kwargs["metric_key_prefix"] = metric_key_prefix
+        order = None
+        if self._groups(dataloader.dataset):
+            order = longest_first(dataloader.dataset)
+            dataloader.set_sampler(order)
         with torch.random.fork_rng(devices=[]):
             output = super().evaluation_loop(dataloader, *args, **kwargs)
-        if output.metrics is None or not self._eval_sums[-1]:
+        if output.metrics is not None and self._eval_sums[-1]:
+            means = self._means(self._eval_sums)
+            for name, mean in means.items():
+                output.metrics[f"{metric_key_prefix}_{name}"] = mean
+            is_model_loss = self.label_smoother is None and self.compute_loss_func is None
+            are_logits = self.preprocess_logits_for_metrics is None
+            are_logits = are_logits and not kwargs.get("ignore_keys")
+            has_logits = are_logits and isinstance(output.predictions, np.ndarray)
+            if self.family.loss is not None and is_model_loss and has_logits:
+                loss = self.family_loss(output, means)
+                output.metrics[f"{metric_key_prefix}_loss"] = loss
+        if order is None:
             return output
-        means = self._means(self._eval_sums)
-        for name, mean in means.items():
-            output.metrics[f"{metric_key_prefix}_{name}"] = mean
-        is_model_loss = self.label_smoother is None and self.compute_loss_func is None
-        are_logits = self.preprocess_logits_for_metrics is None and not kwargs.get("ignore_keys")
-        has_logits = are_logits and isinstance(output.predictions, np.ndarray)
-        if self.family.loss is not None and is_model_loss and has_logits:
-            output.metrics[f"{metric_key_prefix}_loss"] = self.family_loss(output, means)
-        return output
+        places = np.argsort(order)
+        in_order: EvalLoopOutput = recursively_apply(
+            lambda values: values[places],
+            output,
+            test_type=lambda values: isinstance(values, np.ndarray),
+        )
+        return in_order
 
     def family_loss(
         self, output: EvalLoopOutput | PredictionOutput, means: Mapping[str, float]

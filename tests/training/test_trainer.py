@@ -126,17 +126,6 @@ def test_trainer_refuses_several_gpus_in_one_process(tmp_path: Path) -> None:
         SelfAttentiveTrainer(training.model, training.args)
 
 
-@pytest.mark.parametrize("method", ["_get_train_sampler", "_get_eval_sampler"])
-def test_trainer_ends_where_transformers_no_longer_calls_a_replaced_method(
-    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As after a renaming; the stock method in its place would give another result."""
-    monkeypatch.setattr(SelfAttentiveTrainer, method, getattr(Trainer, method))
-    training = make_trainer(tmp_path, **EVERY_FIVE, eval_strategy="epoch")
-    with pytest.raises(RuntimeError, match=f"does not call Trainer.{method}"):
-        training.train()
-
-
 def test_trainer_reads_streams_which_have_no_sampler(tmp_path: Path) -> None:
     training = make_trainer(tmp_path, max_steps=2)
     training.train_dataset = ROWS.to_iterable_dataset()
