@@ -16,19 +16,21 @@ from transformers import (
     TrainerState,
     TrainingArguments,
 )
+from transformers.trainer import DEFAULT_PROGRESS_CALLBACK
 from transformers.trainer_utils import IntervalStrategy
 from transformers.utils import logging
 
 from .trainer import SelfAttentiveTrainer
 
-# What a metric says of the held-out rows.
+# What a metric says, before the number of rows.
 WORDS = {
-    "accuracy": "right for {:.0%}",
-    "macro_f1": "macro F1 {:.2f}",
-    "mse": "mean squared error {:.4g}",
-    "pearson": "correlation {:.2f}",
-    "bleu": "BLEU {:.1f}",
-    "mrr": "mean reciprocal rank {:.2f}",
+    "accuracy": "right for {:.0%} of",
+    "macro_f1": "macro F1 {:.2f} on",
+    "mse": "mean squared error {:.4g} on",
+    "pearson": "correlation {:.2f} on",
+    "bleu": "BLEU {:.1f} on",
+    "mrr": "mean reciprocal rank {:.2f} on",
+    "loss": "measured on",  # the loss stands behind
 }
 
 
@@ -43,30 +45,25 @@ class OneBar(ProgressCallback):
 
 
 class EpochLines(TrainerCallback):
-    """A line for each evaluation or, where nothing is evaluated, for each loss that is logged.
+    """Lines of a training: for each evaluation, and for the epoch that is kept at the end.
 
+    Where nothing is evaluated, they are about each loss that is logged.
     metric: the metric of an evaluation that a line tells.
+    num_rows: the number of rows that are evaluated.
     """
 
-    def __init__(self, metric: str) -> None:
+    def __init__(self, metric: str, num_rows: int) -> None:
         self.metric = metric
-        self.is_training = False
-        self.start = 0.0  # of the training, in seconds
+        self.num_rows = num_rows
+        self.start: float | None = None  # in seconds; None before and after a training
         self.first_update = 0  # of this process, which may resume a run
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Begin to write lines."""
-        self.is_training = True
         self.start = time.perf_counter()
         self.first_update = state.global_step
-
-    def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        """Write no line for the evaluations after the training, whose results are a table."""
-        self.is_training = False
 
     def on_log(
         self,
@@ -76,51 +73,45 @@ class EpochLines(TrainerCallback):
         logs: Mapping[str, float],
         **kwargs: Any,
     ) -> None:
-        """Write the loss of training where no line of an evaluation follows."""
-        if "loss" in logs and args.eval_strategy == IntervalStrategy.NO:
-            self._write(state, f"loss {logs['loss']:.4g}")
-
-    def on_evaluate(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        metrics: Mapping[str, float],
-        **kwargs: Any,
-    ) -> None:
-        """Write what an evaluation says of the held-out rows."""
-        if not self.is_training:
+        """Write what was measured, and the time left; after a training the results are a table."""
+        if self.start is None:
             return
-        measured = [
-            WORDS.get(name, f"{name} {{:.4g}}").format(metrics[f"eval_{name}"])
-            for name in (self.metric, "loss")
-            if f"eval_{name}" in metrics
-        ]
-        measured[0] += f" of {len(kwargs['eval_dataloader'].dataset):,} held-out rows"
-        self._write(state, ", ".join(measured))
-
-    def _write(self, state: TrainerState, words: str) -> None:
-        seconds_per_update = (time.perf_counter() - self.start) / (
-            state.global_step - self.first_update
-        )
-        left = tqdm.format_interval(seconds_per_update * (state.max_steps - state.global_step))
-        write(state, f"epoch {_epoch(state)}: {words}; {left} left")
-
-
-class LastLine(TrainerCallback):
-    """A line at the end of a training with evaluations: which epoch is kept, and why it ended."""
+        if "eval_loss" in logs:
+            measured = self.measured(logs)
+        elif "loss" in logs and args.eval_strategy == IntervalStrategy.NO:
+            measured = f"loss {logs['loss']:.4g}"
+        else:
+            return
+        num_updates = max(state.global_step - self.first_update, 1)
+        seconds = (time.perf_counter() - self.start) / num_updates
+        left = tqdm.format_interval(seconds * (state.max_steps - state.global_step))
+        write(state, f"epoch {_epoch(state)}: {measured}; {left} left")
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Write the line."""
+        """Write which epoch is kept, and why the training has ended."""
+        self.start = None
         if not args.load_best_model_at_end or state.best_global_step is None:
             return
-        kept = (state.epoch or 0) * state.best_global_step / state.global_step
-        reason = "as planned"
-        if state.global_step < state.max_steps:
-            reason = "as the last ones brought no better result"
-        write(state, f"kept epoch {kept:.4g}; training ended after epoch {_epoch(state)}, {reason}")
+        kept = next(
+            entry
+            for entry in state.log_history
+            if entry["step"] == state.best_global_step and "eval_loss" in entry
+        )
+        is_whole = state.global_step >= state.max_steps
+        reason = "as planned" if is_whole else "as none after it was better"
+        write(
+            state,
+            f"kept epoch {kept['epoch']:.4g}: {self.measured(kept)}; training ended after epoch "
+            f"{_epoch(state)}, {reason}",
+        )
+
+    def measured(self, logs: Mapping[str, float]) -> str:
+        """Return what the logs of an evaluation say of the held-out rows."""
+        name = self.metric if f"eval_{self.metric}" in logs else "loss"
+        words = WORDS.get(name, f"{name} {{:.4g}} on").format(logs[f"eval_{name}"])
+        return f"{words} {self.num_rows:,} held-out rows, loss {logs['eval_loss']:.4g}"
 
 
 def write(state: TrainerState, line: str) -> None:
@@ -136,10 +127,10 @@ def _epoch(state: TrainerState) -> str:
 def write_lines(trainer: SelfAttentiveTrainer) -> None:
     """Let a trainer write such lines in place of the dictionaries that it logs."""
     trainer.remove_callback(PrinterCallback)
-    if trainer.pop_callback(ProgressCallback) is not None:
+    # Without a training, the bar is that of the rows that are predicted.
+    if trainer.args.do_train and trainer.pop_callback(DEFAULT_PROGRESS_CALLBACK) is not None:
         trainer.add_callback(OneBar)
-    trainer.add_callback(EpochLines(trainer.compared_metric))
-    trainer.add_callback(LastLine)
+    trainer.add_callback(EpochLines(trainer.compared_metric, len(trainer.eval_dataset or ())))
 
 
 @contextmanager

@@ -38,7 +38,7 @@ from ...models.checked_model import CheckedPreTrainedModel
 from ...training.arguments import RunArguments
 from ...training.command_line import make_task
 from ...training.defaults import STEPS
-from ...training.progress import EpochLines, LastLine, only_training_bar
+from ...training.progress import EpochLines, only_training_bar
 from ...training.run import run
 from ...training.task import TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
@@ -70,7 +70,7 @@ _FITS = threading.Lock()
 
 
 class _FitTask(LabelTask):
-    """The task of one fit: rows in memory or files, and a bar that no line interrupts.
+    """The task of one fit: rows in memory or files.
 
     learns_labels: whether the labels are classes, and not numbers.
     values: the labels as they were given, by the names that the model has for them.
@@ -101,11 +101,10 @@ class _FitTask(LabelTask):
         setup.model.config.label_type = type_of_labels(self.values)
 
     def make_trainer(self, setup: TrainingSetup, args: RunArguments) -> SelfAttentiveTrainer:
-        """Return a trainer that shows its bar and, below it, why it ended."""
+        """Return a trainer that writes lines beside its bar alone."""
         trainer = super().make_trainer(setup, args)
-        trainer.remove_callback(EpochLines)
         if trainer.args.disable_tqdm:
-            trainer.remove_callback(LastLine)
+            trainer.remove_callback(EpochLines)
         return trainer
 
 
@@ -388,7 +387,7 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
         no report, and the files are removed. Each fit needs a new folder, so leave it out in
         `cross_val_score` and searches.
     report: whether to write the report (default: False; True with an `output_dir`).
-    disable_tqdm: show nothing: no bars, no line with the result on the held-out rows, no warnings
+    disable_tqdm: show nothing: no bar, no lines about the held-out rows, no warnings
         (default: False).
     settings: other flags by name, such as {"class_weights": "balanced", "lstm_hidden_size": 64}.
 
