@@ -27,7 +27,7 @@ from ..evaluation.metrics import SCORE, score
 from ..models import FAMILIES
 from ..models.checked_files import record_tokenizer
 from .arguments import check_numbers
-from .checkpoints import ResumableTrainer, list_checkpoints
+from .checkpoints import ResumableTrainer
 
 
 class SelfAttentiveTrainer(ResumableTrainer):
@@ -52,7 +52,7 @@ class SelfAttentiveTrainer(ResumableTrainer):
         **kwargs: Any,
     ) -> None:
         if args is not None and args.push_to_hub:
-            raise no_push()
+            self.push_to_hub()
         super().__init__(model, args, **kwargs)
         if self.args.n_gpu > 1:
             raise ValueError(
@@ -158,7 +158,10 @@ class SelfAttentiveTrainer(ResumableTrainer):
 
     def push_to_hub(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse to push: `Trainer` uploads all of output_dir, also a pickle with the Hub token."""
-        raise no_push()
+        raise ValueError(
+            "Trainer would push everything in output_dir. Turn push_to_hub off and call "
+            "sase_hf.hub.push(output_dir, repo_id) after training"
+        )
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log, with the means of the logged outputs beside every mean loss of training.
@@ -245,11 +248,11 @@ class SelfAttentiveTrainer(ResumableTrainer):
     ) -> None:
         """Raise FloatingPointError before an update that would make every weight NaN."""
         if not self._tr_loss.isfinite():
-            raise divergence(f"loss is {self._tr_loss.item()}", args, state)
+            raise self.divergence(f"loss is {self._tr_loss.item()}")
         # The loss scaling of fp16 meets infinities on purpose and leaves such a step out itself.
         gradients = [p.grad for p in kwargs["model"].parameters() if p.grad is not None]
         if not args.fp16 and not torch.isfinite(get_total_norm(gradients)):
-            raise divergence("gradient is not finite", args, state)
+            raise self.divergence("gradient is not finite")
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save the model without the arguments; refuse weights that are not finite.
@@ -258,7 +261,7 @@ class SelfAttentiveTrainer(ResumableTrainer):
         """
         for name, parameter in self.model.named_parameters():
             if not torch.isfinite(parameter).all():
-                raise divergence(f"weight {name} is not finite", self.args, self.state)
+                raise self.divergence(f"weight {name} is not finite")
         folder = Path(output_dir or str(self.args.output_dir))
         if self.args.should_save and _internal_call:  # a checkpoint: its state is written last
             (folder / TRAINER_STATE_NAME).unlink(missing_ok=True)
@@ -267,22 +270,10 @@ class SelfAttentiveTrainer(ResumableTrainer):
             (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
             record_tokenizer(folder)
 
-
-def no_push() -> ValueError:
-    """Return the error of a trainer that is to push."""
-    return ValueError(
-        "Trainer would push everything in output_dir. Turn push_to_hub off and call "
-        "sase_hf.hub.push(output_dir, repo_id) after training"
-    )
-
-
-def divergence(fault: str, args: TrainingArguments, state: TrainerState) -> FloatingPointError:
-    """Return the error that ends training; it names the newest checkpoint and the way out."""
-    checkpoints = list_checkpoints(str(args.output_dir))
-    newest = checkpoints[0] if checkpoints else "none yet"
-    return FloatingPointError(
-        f"the {fault} after {state.global_step} updates; training stops here. Newest checkpoint: "
-        f"{newest}. Try a lower --learning_rate (now "
-        f"{args.learning_rate:g}) or --max_grad_norm (now {args.max_grad_norm:g}), and check the "
-        "word vectors and labels"
-    )
+    def divergence(self, fault: str) -> FloatingPointError:
+        """Return the error that ends training; it names the way out."""
+        return FloatingPointError(
+            f"the {fault} after {self.state.global_step} updates; training stops here. Try a lower "
+            f"--learning_rate (now {self.args.learning_rate:g}) or --max_grad_norm (now "
+            f"{self.args.max_grad_norm:g}), and check the word vectors and labels"
+        )

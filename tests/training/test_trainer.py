@@ -84,9 +84,13 @@ def spoil(model: torch.nn.Module, at_call: int, how: Callable[[Tensor], Tensor])
 @pytest.mark.parametrize(
     ("updates", "spoilt", "message"),
     [
-        (3, lambda loss: loss * math.nan, r"loss is nan after 3 updates.*checkpoint-3"),
+        (3, lambda loss: loss * math.nan, r"loss is nan after 3 updates"),
         # A finite loss with an infinite gradient, that of a square root at zero.
-        (0, lambda loss: loss + (loss - loss.detach()).sqrt(), r"gradient is not .*none yet"),
+        (
+            0,
+            lambda loss: loss + (loss - loss.detach()).sqrt(),
+            r"gradient is not finite after 0 updates",
+        ),
     ],
     ids=["loss", "gradient"],
 )
