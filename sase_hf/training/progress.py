@@ -83,9 +83,9 @@ class EpochLines(TrainerCallback):
         else:
             return
         num_updates = max(state.global_step - self.first_update, 1)
-        seconds = (time.perf_counter() - self.start) / num_updates
-        left = tqdm.format_interval(seconds * (state.max_steps - state.global_step))
-        write(state, f"epoch {_epoch(state)}: {measured}; {left} left")
+        seconds = time.perf_counter() - self.start
+        left = seconds / num_updates * (state.max_steps - state.global_step)
+        write(state, f"epoch {_epoch(state)}: {measured}; {tqdm.format_interval(left)} left")
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -99,8 +99,8 @@ class EpochLines(TrainerCallback):
             for entry in state.log_history
             if entry["step"] == state.best_global_step and "eval_loss" in entry
         )
-        is_whole = state.global_step >= state.max_steps
-        reason = "as planned" if is_whole else "as none after it was better"
+        has_stopped_early = state.global_step < state.max_steps
+        reason = "as none after it was better" if has_stopped_early else "as planned"
         write(
             state,
             f"kept epoch {kept['epoch']:.4g}: {self.measured(kept)}; training ended after epoch "

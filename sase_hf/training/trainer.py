@@ -16,7 +16,7 @@ from accelerate.utils import recursively_apply
 from datasets import Dataset
 from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
-from torch.utils.data import Sampler, SequentialSampler
+from torch.utils.data import SequentialSampler
 from transformers import PreTrainedModel, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME, TRAINING_ARGS_NAME
 from transformers.trainer_utils import EvalLoopOutput, PredictionOutput
@@ -83,12 +83,12 @@ class SelfAttentiveTrainer(ResumableTrainer):
         return by_length and isinstance(dataset, Dataset)
 
     # The stock samplers of sorted batches would measure all rows in Python, and are not used.
-    def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[int] | None:
+    def _get_train_sampler(self, train_dataset: Any = None) -> Any:
         if self._groups(train_dataset):
             return SequentialSampler(train_dataset)
         return super()._get_train_sampler(train_dataset)
 
-    def _get_eval_sampler(self, eval_dataset: Any) -> Sampler[int] | None:
+    def _get_eval_sampler(self, eval_dataset: Any) -> Any:
         if self._groups(eval_dataset):
             return SequentialSampler(eval_dataset)
         return super()._get_eval_sampler(eval_dataset)
@@ -194,7 +194,7 @@ class SelfAttentiveTrainer(ResumableTrainer):
         *args: Any,
         metric_key_prefix: str = "eval",
         **kwargs: Any,
-    ) -> EvalLoopOutput:
+    ) -> Any:
         """Evaluate, add the logged outputs, and leave the random state of training as it was.
 
         The loss is computed anew from all logits. The stock loss is a mean over batches: a smaller
@@ -218,17 +218,14 @@ class SelfAttentiveTrainer(ResumableTrainer):
             are_logits = are_logits and not kwargs.get("ignore_keys")
             has_logits = are_logits and isinstance(output.predictions, np.ndarray)
             if self.family.loss is not None and is_model_loss and has_logits:
-                loss = self.family_loss(output, means)
-                output.metrics[f"{metric_key_prefix}_loss"] = loss
+                output.metrics[f"{metric_key_prefix}_loss"] = self.family_loss(output, means)
         if order is None:
             return output
-        places = np.argsort(order)
-        in_order: EvalLoopOutput = recursively_apply(
-            lambda values: values[places],
+        return recursively_apply(
+            lambda values: values[np.argsort(order[: len(values)])],  # a last batch may be left out
             output,
             test_type=lambda values: isinstance(values, np.ndarray),
         )
-        return in_order
 
     def family_loss(
         self, output: EvalLoopOutput | PredictionOutput, means: Mapping[str, float]

@@ -25,6 +25,7 @@ from transformers import (
 )
 
 from sase_hf import SelfAttentiveForSequenceClassification
+from sase_hf.data.batching import longest_first
 from sase_hf.evaluation.metrics import score
 from sase_hf.training.checkpoints import why_incomplete
 from sase_hf.training.progress import write_lines
@@ -255,6 +256,20 @@ def test_trainer_evaluates_means_of_rows_and_predicts_in_their_order(
     unlabelled = training.predict(ROWS.remove_columns("labels"))
     np.testing.assert_allclose(unlabelled.predictions, output.logits, atol=1e-5)
     assert unlabelled.label_ids is None
+
+
+def test_trainer_predicts_in_order_where_the_last_batch_is_left_out(tmp_path: Path) -> None:
+    """The shortest rows are in it, wherever they stand."""
+    training = make_trainer(
+        tmp_path,
+        train_sampling_strategy="group_by_length",
+        dataloader_drop_last=True,
+        per_device_eval_batch_size=10,
+    )
+    predicted = training.predict(ROWS).label_ids.tolist()
+    assert len(predicted) == 60
+    read = sorted(longest_first(ROWS)[: len(predicted)])
+    assert predicted == [ROWS["labels"][row] for row in read]
 
 
 def test_trainer_keeps_another_loss_than_the_models(tmp_path: Path) -> None:
