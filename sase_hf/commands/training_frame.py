@@ -98,8 +98,7 @@ def next_commands(model: str, outcome: dict[str, Any], data: DataArguments) -> I
 
 def program() -> list[str]:
     """Return the words that run this package from the current folder."""
-    script = shutil.which("sase_hf")
-    if script is not None and Path(script).parent == Path(sys.executable).parent:
+    python = Path(sys.executable)
+    if shutil.which("sase_hf") == str(python.with_name("sase_hf")):
         return ["sase_hf"]
-    is_usual = shutil.which("python") == sys.executable
-    return ["python" if is_usual else os.path.relpath(sys.executable), "-m", "sase_hf"]
+    return [os.path.relpath(python), "-m", "sase_hf"]

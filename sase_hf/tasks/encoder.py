@@ -220,15 +220,10 @@ def _width(names: Sequence[str], width_of_files: int, asked: int | None) -> int:
     has_own = OWN_VECTORS in names
     if asked is None:
         return width_of_files + WIDTH if has_own else width_of_files
-    files = ", ".join(name for name in names if name != OWN_VECTORS)
-    if not has_own and asked != width_of_files:
-        raise ValueError(
-            f"--embedding_size is {asked}, but the vectors of {files} are {width_of_files} wide"
-        )
-    if files and has_own and asked <= width_of_files:
+    if (asked <= width_of_files) if has_own else (asked != width_of_files):
         raise refusal(
-            f"--embedding_size is {asked}, but the vectors of {files} are {width_of_files} wide, "
-            f"which leaves nothing to those of --word_vectors {OWN_VECTORS}",
-            "give a larger one, or leave it out",
+            f"--embedding_size is {asked}, but the files of --word_vectors {' '.join(names)} are "
+            f"{width_of_files} wide",
+            "leave it out",
         )
     return asked

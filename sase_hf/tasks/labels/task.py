@@ -36,13 +36,7 @@ MAX_ROUNDING = 0.01  # of numbers to learn, as a share of their deviation
 
 MAX_LINEAR_WEIGHTS = 10_000_000  # in 40 megabytes; a default, which the flag can exceed
 
-HEADS: Mapping[str, type[PreTrainedModel]] = {
-    task: head
-    for family in FAMILIES.values()
-    if family.objective == "labels"
-    for task, head in family.heads.items()
-    if task != RETRIEVAL
-}
+FAMILY = next(family for family in FAMILIES.values() if family.objective == "labels")
 
 
 class LabelTask(EncoderTask):
@@ -105,7 +99,7 @@ class LabelTask(EncoderTask):
         """Return the head of the checkpoint, or the one asked for, or one that fits the rows."""
         columns = rows.text_columns
         asks_for_pairs = self.settings.task == "nli"
-        heads = HEADS
+        heads = FAMILY.heads
         name = "nli" if asks_for_pairs or len(columns) == 2 else "classification"
         if config is not None:
             heads = FAMILIES[config.model_type].heads
@@ -317,19 +311,12 @@ def _class_weights(asked: list[str], rows: Rows) -> list[float]:
         mean_count = counts.sum() / np.count_nonzero(counts)  # some labels may have no rows
         return [float(mean_count / count) if count else 1.0 for count in counts]
     try:
-        weights = [float(weight) for weight in asked]
+        return [float(weight) for weight in asked]
     except ValueError:
         raise refusal(
             f"--class_weights is {' '.join(asked)}",
             "give balanced, or a number for each of the labels " + ", ".join(rows.label_names),
         ) from None
-    if train is not None and len(weights) == len(rows.label_names):
-        is_learnt = any(weights[label] for label in train["label"][:])
-        if not is_learnt:
-            raise ValueError(
-                f"--class_weights is {' '.join(asked)}: every training row has a label of weight 0"
-            )
-    return weights
 
 
 def _label_fields(rows: Rows) -> dict[str, Any]:
