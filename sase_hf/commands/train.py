@@ -66,34 +66,20 @@ The usual flags, beside those of transformers' TrainingArguments; --help_all lis
     --record FILE                     metrics, data, seed, versions and hardware as JSON
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 
-from ..data.arguments import DataArguments, PairArguments
 from ..utils.cli import errors_in_one_line
 from ..utils.recipes import with_recipe
 from .checked_files import check_files
 
-WITHOUT_LABELS = ("retrieval", "translation")
-
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the steps that the command line names, and print the results."""
-    words = sys.argv[1:] if argv is None else argv
     with errors_in_one_line(__file__):
-        words = with_recipe(words)
-    name = asked_task(words)
-    check_files(__file__, words, PairArguments if name in WITHOUT_LABELS else DataArguments)
+        words = with_recipe(sys.argv[1:] if argv is None else argv)
+    name = check_files(__file__, words)
     from ..tasks import TASKS, LabelTask  # imports torch
     from .training_frame import run_script
 
     run_script(__file__, __doc__, words, TASKS.get(name, LabelTask))
-
-
-def asked_task(words: Sequence[str]) -> str:
-    """Return the value of `--task` on a command line."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--task", nargs="?", default="labels")
-    name: str = parser.parse_known_args(words)[0].task
-    return name

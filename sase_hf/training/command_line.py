@@ -62,6 +62,8 @@ def make_task(
     values = {"task": task.names[0], **values}
     chosen = implied(values, in_memory)
     values = {**chosen, **values}
+    if values["task"] not in task.names:
+        raise refusal(f"--task is {values['task']!r}", f"here it is {' or '.join(task.names)}")
     settings = Settings(**_of_group(Settings, values))
     args = RunArguments(**_of_group(RunArguments, values))
     shown = {name: value for name, value in chosen.items() if name not in given}
