@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 import datasets
@@ -70,7 +71,7 @@ class EpochLines(TrainerCallback):
         args: TrainingArguments,
         state: TrainerState,
         control: TrainerControl,
-        logs: Mapping[str, float],
+        logs: Mapping[str, float] = MappingProxyType({}),
         **kwargs: Any,
     ) -> None:
         """Write what was measured, and the time left; after a training the results are a table."""
@@ -130,7 +131,8 @@ def write_lines(trainer: SelfAttentiveTrainer) -> None:
     # Without a training, the bar is that of the rows that are predicted.
     if trainer.args.do_train and trainer.pop_callback(DEFAULT_PROGRESS_CALLBACK) is not None:
         trainer.add_callback(OneBar)
-    trainer.add_callback(EpochLines(trainer.compared_metric, len(trainer.eval_dataset or ())))
+    rows: Any = trainer.eval_dataset or ()
+    trainer.add_callback(EpochLines(trainer.compared_metric, len(rows)))
 
 
 @contextmanager
