@@ -6,7 +6,7 @@ Which rows share a batch changes no prediction.
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow.compute as pc
@@ -31,6 +31,13 @@ from .table import PROBABILITIES, TEXT_COLUMNS, present, scratch_file, writing_r
 Batch = Mapping[str, Sequence[Any]]  # some rows, the values of each column
 
 
+@dataclass
+class TranslatedRows(PredictionArguments):
+    """The rows of a file to translate: of pairs, the first text."""
+
+    numbers_of_texts: ClassVar[tuple[int, ...]] = (1,)
+
+
 def rows_for_model(
     checkpoint: str,
     model: PreTrainedModel,
@@ -45,7 +52,9 @@ def rows_for_model(
     read on request. Errors name the `checkpoint` of the model. Raises ValueError if the rows do not
     fit the model.
     """
-    arguments = PredictionArguments(test_file=file, text_column_names=text_column_names)
+    arguments: PredictionArguments = TranslatedRows(
+        test_file=file, text_column_names=text_column_names
+    )
     if not model.can_generate():
         arguments = DataArguments(
             **vars(arguments),
@@ -54,10 +63,11 @@ def rows_for_model(
             label_names=list(answers_of(model.config).names),
         )
     rows = load_rows(arguments, with_marks=with_marks, checkpoint=checkpoint)
-    if model.reads_pairs and len(rows.text_columns) != 2:
+    num_texts = 2 if model.reads_pairs else 1
+    if len(rows.text_columns) != num_texts:
         raise refusal(
-            f"{checkpoint} compares two texts",
-            "name two columns, such as --text_column_names premise,hypothesis",
+            f"{checkpoint} reads {num_texts} text(s) a row, not {','.join(rows.text_columns)}",
+            "name one column, or two for a model of pairs: --text_column_names premise,hypothesis",
         )
     return rows
 

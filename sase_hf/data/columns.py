@@ -100,16 +100,18 @@ def find_columns(
     """
     names = rows.column_names
     asked = getattr(arguments, "label_column_name", None)
-    texts = _named(arguments.text_column_names or (), names)
-    labels = _named([asked] if asked else (), names)
-    by_flag = [part for name in texts + labels for part in joined_columns(name, names)]
+    asked_texts = _named(arguments.text_column_names or (), names)
+    texts = tuple("+".join(joined_columns(name, names)) for name in asked_texts)
+    labels = tuple(own_name(name, names) for name in _named([asked] if asked else (), names))
+    by_flag = [*labels, *(part for name in texts for part in joined_columns(name, names))]
     if len({*by_flag}) < len(by_flag) or (texts and len(texts) not in arguments.numbers_of_texts):
         raise refusal(
             f"--text_column_names is {[*texts]}, --label_column_name {[*labels]}",
             "name one column of texts, or two for pairs, such as en,fr, and each column once",
         )
     if not isinstance(arguments, DataArguments):
-        return Columns(texts or _texts_alone(title, rows, least=2 if labelled else 1), ())
+        least, most = min(arguments.numbers_of_texts), max(arguments.numbers_of_texts)
+        return Columns(texts or _texts_alone(title, rows, least if labelled else 1, most), ())
     sample = _sample(rows)
     free = [name for name in sample if name not in by_flag]
     if asked is None:
@@ -119,40 +121,38 @@ def find_columns(
         takes_longest = len(free) == 1 or len(sample) == 2
         texts = _usual_texts(free) or tuple(free[:1] if takes_longest else ())
     free = [name for name in free if name not in texts]
-    lacks_labels = asked is None and labelled and not labels
-    if lacks_labels and len(free) == 1:
+    if asked is None and labelled and not labels and len(free) == 1:
         labels = tuple(free)
-    elif lacks_labels or not texts:
-        text, label = [*texts, *free][0], [*labels, *free[::-1], "NAME"][0]
+    are_texts_clear = len(texts) == 1 or asked_texts or [*map(usual_form, texts)] in PAIRS
+    are_labels_clear = len(labels) == 1 or asked is not None or not (labelled or labels)
+    if not (texts and are_texts_clear and are_labels_clear):
+        text, label = [*texts, *free, *names][0], [*labels, *free[::-1], "NAME"][0]
         raise _unclear(title, sample, (text,), label)
     _doubt_names(title, rows, texts + labels)
     return Columns(texts, labels)
 
 
-def _texts_alone(title: str, rows: Dataset, least: int) -> tuple[str, ...]:
+def _texts_alone(title: str, rows: Dataset, least: int, most: int) -> tuple[str, ...]:
     """Return the texts of a task without labels: by their usual names, else all columns."""
     texts = _usual_texts(rows.column_names)
-    if len(texts) < least:
+    if not least <= len(texts) <= most:
         texts = tuple(rows.column_names)
-    if not least <= len(texts) <= 2:
-        raise _unclear(title, _sample(rows), texts[:2])
+    if not least <= len(texts) <= most:
+        raise _unclear(title, _sample(rows), texts[:most])
     _doubt_names(title, rows, texts)
     return texts
 
 
 def _usual_texts(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns with usual names of texts: a pair, or one; none if several are."""
+    """Return the columns with usual names of texts: a pair, or those of the first group."""
     pairs = (_usual(names, [[first]]) + _usual(names, [[second]]) for first, second in PAIRS)
     return next((pair for pair in pairs if len(pair) == 2), _usual(names, TEXTS))
 
 
 def _usual(names: Sequence[str], groups: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Return the column with a name of the first group that has any; none if several have one."""
-    for group in groups:
-        found = [name for form in group for name in _alike(form, names)]
-        if found:
-            return tuple(found) if len(found) == 1 else ()
-    return ()
+    """Return the columns with a name of the first group that any column has one of."""
+    of_groups = ([name for form in group for name in _alike(form, names)] for group in groups)
+    return tuple(next(filter(None, of_groups), ()))
 
 
 def _alike(name: str, names: Sequence[str]) -> list[str]:
@@ -162,20 +162,22 @@ def _alike(name: str, names: Sequence[str]) -> list[str]:
     return [other for other in names if usual_form(other) == usual_form(name)]
 
 
-def _named(words: Iterable[str], names: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns that the words of a flag name, parted by commas, as a source has them."""
-    parted = ([word] if word in names else word.split(",") for word in words)
-    return tuple("+".join(joined_columns(name, names)) for name in chain.from_iterable(parted))
+def own_name(name: str, names: Sequence[str]) -> str:
+    """Return a name as a source writes it; as it is where the source has none alike, or several."""
+    alike = _alike(name, names)
+    return alike[0] if len(alike) == 1 else name.strip()
 
 
-def joined_columns(name: str, names: Sequence[str]) -> list[str]:
-    """Return the columns that a name means: itself, or those between +, as a source has them.
+def _named(words: Iterable[str], names: Sequence[str]) -> list[str]:
+    """Return the columns that the words of a flag name, parted by commas."""
+    parted = ([word] if _alike(word, names) else word.split(",") for word in words)
+    return list(chain.from_iterable(parted))
 
-    A part stays as it is where the source has no column of this name, or several.
-    """
-    parts = [name] if name in names else name.split("+")
-    alike = [(part.strip(), _alike(part, names)) for part in parts]
-    return [found[0] if len(found) == 1 else part for part, found in alike]
+
+def joined_columns(text: str, names: Sequence[str]) -> list[str]:
+    """Return the columns that the name of a text means, as a source writes them, parted by +."""
+    parts = [text] if _alike(text, names) else text.split("+")
+    return [own_name(part, names) for part in parts]
 
 
 def _sample(rows: Dataset) -> dict[str, list[Any]]:
@@ -222,24 +224,21 @@ def _doubt_names(title: str, rows: Dataset, names: Sequence[str]) -> None:
 
 
 def with_trained_columns(
-    arguments: _Arguments, checkpoint: str | None, title: str, names: Sequence[str]
+    arguments: _Arguments, checkpoint: str | None, names: Sequence[str]
 ) -> _Arguments:
     """Return arguments that name the columns of a checkpoint's training, if no flag names others.
 
-    The `checkpoint` is the folder of a run, or one in it. The source with the `title` and the
-    `names` of columns has its texts, or the log says so; those that it lacks are not named.
+    The `checkpoint` is the folder of a run, or one in it. What is not among the `names` of the
+    columns of a source stays unnamed.
     """
     record = training_rows_of(checkpoint)
     named: dict[str, Any] = {}
     for flag in ("text_column_names", "label_column_name"):
-        columns = record.get(flag)
-        if not columns or getattr(arguments, flag, "") is not None:
-            continue
-        if {*joined_columns(columns[0], names)} <= {*names}:
-            named[flag] = columns if flag == "text_column_names" else ",".join(columns)
-        elif flag == "text_column_names":
-            note = f"the model was trained on {','.join(columns)}, which {title} does not have"
-            logger.warning(one_line(f"{note}; --text_column_names chooses what is read"))
+        columns = record.get(flag) or [""]
+        is_asked = getattr(arguments, flag, "") is not None
+        if not is_asked and {*joined_columns(columns[0], names)} <= {*names}:
+            texts = columns[: max(arguments.numbers_of_texts)]
+            named[flag] = texts if flag == "text_column_names" else ",".join(columns)
     return replace(arguments, **named)
 
 

@@ -227,10 +227,11 @@ def _check_names(names: Sequence[str], kind: str, columns: Sequence[str] | None)
             f"the labels are {names}, their columns {columns}",
             "name the columns in the order of the labels: --label_column_name",
         )
-    if kind == SINGLE_LABEL and len(names) < 2:
+    least = 2 if kind == SINGLE_LABEL else 1
+    if len(names) < least:
         raise refusal(
             f"the training rows have the labels {names}",
-            "at least 2 are needed; add rows, or list every label in --label_names",
+            f"at least {least} are needed; add rows, or list every label in --label_names",
         )
 
 

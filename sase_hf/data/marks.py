@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, compress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import regex
@@ -30,9 +30,6 @@ from ..utils.text import UNSPACED
 from .columns import AGAINST_COLUMNS, SPAN_COLUMNS
 from .repeats import text_digests
 from .table import PROBABILITIES, TEXT_COLUMNS, present, with_column
-
-if TYPE_CHECKING:  # which imports torch
-    from ..models.answers import Answers
 
 logger = logging.getLogger(__name__)
 
@@ -60,11 +57,11 @@ def parse_spans(cell: Any, text: str) -> list[Span]:
 
     ValueError says what came and what is allowed.
     """
-    if not cell:
-        return []
     if isinstance(cell, str):
         with suppress(ValueError):  # a cell that is no JSON is refused below
-            cell = json.loads(cell)
+            cell = json.loads(cell.strip() or "null")
+    if cell is None:
+        return []
     spans = cell if isinstance(cell, list) else [cell]
     for span in spans:
         match span:
@@ -97,7 +94,7 @@ def count_marked(rows: Dataset | None) -> int | None:
 
 
 def with_corrections(
-    splits: Mapping[str, Dataset], corrections: Dataset, answers: "Answers"
+    splits: Mapping[str, Dataset], corrections: Dataset, num_labels: int
 ) -> dict[str, Dataset]:
     """Return splits with corrections in place of the rows that have the same texts.
 
@@ -124,7 +121,7 @@ def with_corrections(
             if name == "train":
                 order += new.values()
             if PROBABILITIES in rows.column_names:
-                certain = np.eye(len(answers.names))[corrections["label"][:]]
+                certain = np.eye(num_labels)[corrections["label"][:]]
                 corrections = with_column(corrections, PROBABILITIES, list(certain))
             if min(order) < corrections.num_rows:
                 changed[name] = concatenate_datasets([corrections, rows]).select(order)

@@ -30,6 +30,8 @@ from .columns import (
     Columns,
     find_columns,
     joined_columns,
+    own_name,
+    training_rows_of,
     with_trained_columns,
 )
 from .labels import REGRESSION, LabelColumn, is_unlabelled
@@ -42,6 +44,7 @@ from .table import (
     Origin,
     commit_of,
     first_number,
+    holds_texts,
     load_splits,
     numbered,
     origin_of,
@@ -141,26 +144,23 @@ class Source:
             raise refusal(f"{self.title} has no rows", "add some, or leave it out")
         self.places = np.arange(self.table.num_rows)
 
-    def has(self, name: str) -> bool:
-        """Return whether the table has a column, of this name or of one in another case."""
+    def has(self, text: str) -> bool:
+        """Return whether the table has all columns that a name means, also in another case."""
         names = self.table.column_names
-        return {*joined_columns(name, names)} <= {*names}
+        return {*joined_columns(text, names)} <= {*names}
 
-    def columns(self, name: str) -> list[str]:
-        """Return the table's names of what a name means; ValueError if it lacks one."""
+    def column(self, name: str) -> str:
+        """Return the table's own name of a column; ValueError if it has none."""
         names = self.table.column_names
-        own = joined_columns(name, names)
-        for column in own:
-            if column not in names:
-                listed = ", ".join(map(repr, names))
-                raise refusal(
-                    f"{self.title} has no column {column!r}", f"it has {listed}; name another"
-                )
+        own = own_name(name, names)
+        if own not in names:
+            listed = ", ".join(map(repr, names))
+            raise refusal(f"{self.title} has no column {own!r}", f"it has {listed}; name another")
         return own
 
     def cells(self, name: str) -> list[Any]:
         """Return the cells of a column, with names in place of class ids."""
-        [own] = self.columns(name)
+        own = self.column(name)
         return _decoded(self.table.features[own], self.table[own][:])
 
     def texts(self, columns: Sequence[str]) -> Dataset:
@@ -169,9 +169,10 @@ class Source:
         texts = {}
         for standard, name in zip(TEXT_COLUMNS, columns, strict=False):
             parts = []
-            for own in self.columns(name):
+            for part in joined_columns(name, stored.column_names):
+                own = self.column(part)
                 kind = stored.schema.field(own).type
-                if not (pa.types.is_string(kind) or pa.types.is_null(kind)):
+                if not (holds_texts(self.table, own) or pa.types.is_null(kind)):
                     raise refusal(
                         f"column {own!r} of {self.title} holds values of type {kind}",
                         "texts are wanted there",
@@ -253,15 +254,15 @@ def open_sources(
         title = Path(name).resolve().name if Path(name).is_dir() else name
     sources = []
     faults = []
-    for split, own_name in usual_splits(title, splits).items():
+    for split, own_split in usual_splits(title, splits).items():
         try:
             if splits is files:
-                sources.append(source_of_file(split, str(files[own_name])))
+                sources.append(source_of_file(split, str(files[own_split])))
             else:
-                rows = table(splits[own_name])
+                rows = table(splits[own_split])
                 facts = {"config": config, "revision": commit_of(rows) or revision}
                 facts = {"fingerprint": rows._fingerprint} if in_memory else facts
-                shown = f"the {own_name} split of {title}"
+                shown = f"the {own_split} split of {title}"
                 sources.append(Source(split, shown, rows, {"dataset": title, **facts}))
         except (ValueError, OSError) as fault:
             faults.append(fault)
@@ -305,12 +306,15 @@ def load_rows(
     sources = open_sources(arguments, in_memory)
     first = sources[0]
     if first.name != "train":
-        names = first.table.column_names
-        arguments = with_trained_columns(arguments, checkpoint, first.title, names)
+        arguments = with_trained_columns(arguments, checkpoint, first.table.column_names)
     labelled = first.name != "test"
     columns = find_columns(first.title, first.table, arguments, labelled=labelled)
+    trained = training_rows_of(checkpoint).get("text_column_names")
+    if trained and first.name != "train" and arguments.text_column_names is None:
+        note = f"{first.title}: the texts are read from {','.join(columns.texts)}"
+        logger.warning(one_line(f"{note}; the model was trained on {','.join(trained)}"))
     if with_marks:
-        first.columns(MARKS["spans"])
+        first.column(MARKS["spans"])
     labels = LabelColumn(kind, ())
     if isinstance(arguments, DataArguments):
         labels = _learn(first, columns, arguments)
@@ -321,7 +325,7 @@ def load_rows(
         for source, rows in _read_more(arguments, columns, labels):
             origins[source.name] = {**source.origin, "rows": rows.num_rows}
             if LABEL in rows.column_names:
-                splits = with_corrections(splits, rows, labels.answers)
+                splits = with_corrections(splits, rows, len(labels.names))
             else:
                 texts.append(rows)
     hold_out(splits, origins, arguments)
@@ -367,8 +371,7 @@ def _learn(source: Source, columns: Columns, arguments: DataArguments) -> LabelC
     """Learn the labels from the train split, or without one from the names that are known."""
     names: Sequence[str] | None = columns.labels if len(columns.labels) > 1 else None
     if len(columns.labels) == 1:
-        [own] = source.columns(columns.labels[0])
-        feature = source.table.features[own]
+        feature = source.table.features[source.column(columns.labels[0])]
         names = getattr(getattr(feature, "feature", feature), "names", None)
     are_known = arguments.label_names or names or arguments.problem_type == REGRESSION
     if source.name != "train" and not are_known:
@@ -451,7 +454,9 @@ def _warn_of_markup(rows: Dataset) -> None:
     num_tagged = sum(TAG.search(text) is not None for text in texts)
     if num_tagged > LEAST_TAGGED * len(texts):
         logger.warning(f"{num_tagged:,} {shown} hold tags of HTML, which are read; take them out")
-    lines = Counter(chain.from_iterable({*text.splitlines()[1:]} - {""} for text in texts))
+    lines = Counter(
+        line for text in texts for line in dict.fromkeys(text.splitlines()[1:]) if line.strip()
+    )
     for line, count in lines.most_common(1):
         if count > MOST_ALIKE * len(texts):
             note = f"{count:,} {shown} have the line {line!r:.80}, which is read; take it out"
@@ -481,7 +486,7 @@ def _read_more(
             )
         source = source_of_file(numbered("unlabelled", number), path)
         texts = columns.texts
-        if not source.has(*texts):
-            texts = find_columns(path, source.table, TEXTS_ALONE, labelled=False).texts
+        if arguments.text_column_names is None and not source.has(*texts):
+            texts = find_columns(path, source.table, TEXTS_ALONE, labelled=False).texts[:1]
             logger.warning(one_line(f"{path}: the texts are read from column {texts[0]!r}"))
         yield source, _read(source, Columns(texts, ()), LabelColumn("", ()))

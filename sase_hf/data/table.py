@@ -103,7 +103,7 @@ def _rows_of_file(path: str) -> Dataset:
     with writing_rows(), pa.OSFile(stored, "wb") as file, pa.ipc.new_stream(file, schema) as stream:
         for batch in reader:
             for name, cells in zip(reader.schema.names[1:], batch.columns[1:], strict=True):
-                if not name.strip() and {*cells.to_pylist()} - {"", None}:
+                if not name.strip() and any(str(x or "").strip() for x in cells.to_pylist()):
                     raise ValueError("a column that holds cells has no name")
             stream.write_batch(batch.select(schema.names).cast(schema))
     rows = Dataset.from_file(stored)
@@ -129,7 +129,12 @@ def _reader(path: str) -> pa.RecordBatchReader:
 
 def _opened(path: str) -> io.TextIOWrapper:
     """Open a file of text, which may be packed, as its name says."""
-    return io.TextIOWrapper(pa.input_stream(path), "utf-8-sig")
+    return io.TextIOWrapper(_unpacked(path), "utf-8-sig")
+
+
+def _unpacked(path: str) -> pa.NativeFile:
+    """Open a file that may be packed, as its name says."""
+    return pa.input_stream(path, compression="gzip" if path.lower().endswith(".gz") else None)
 
 
 def _csv_reader(path: str) -> pa.RecordBatchReader:
@@ -144,7 +149,7 @@ def _csv_reader(path: str) -> pa.RecordBatchReader:
         raise ValueError("it is not UTF-8")
     marks = re.sub(r'"[^"]*"', "", names)
     return pyarrow.csv.open_csv(
-        path,
+        _unpacked(path),
         pyarrow.csv.ReadOptions(use_threads=False, block_size=MAX_ROW),
         pyarrow.csv.ParseOptions(
             delimiter=max(SEPARATORS, key=marks.count), newlines_in_values=True
@@ -158,6 +163,8 @@ def _excel_rows(path: str) -> pa.Table:
     with pd.ExcelFile(path) as file:
         sheet, *others = file.sheet_names
         cells = pd.read_excel(file, header=None, dtype=str, na_filter=False)
+    if cells.empty:
+        return pa.table({})
     if others:
         logger.warning("of %s the sheet %r is read, not %s", path, sheet, others)
     rows = pa.Table.from_pandas(cells[1:].rename(columns=str), preserve_index=False)
@@ -172,11 +179,19 @@ def _json_rows(path: str) -> pa.Table:
     """
     with _opened(path) as file:
         content = file.read()
-    if not content.lstrip().startswith("["):
-        objects = filter(str.strip, content.split("\n"))
-        content = "[" + ",\n".join(objects) + "]"
+    rows = []
+    if content.lstrip().startswith("["):
+        rows = json.loads(content)
+        content = ""
+    for number, line in enumerate(content.split("\n"), start=1):
+        try:
+            rows += [json.loads(line)] if line.strip() else []
+        except json.JSONDecodeError as reason:
+            raise ValueError(f"line {number}: {reason}") from reason
+    if not all(isinstance(row, dict) for row in rows):
+        raise ValueError("a row is no object, such as {...}")
     # A table without columns has no rows.
-    return pa.Table.from_struct_array(pa.array(json.loads(content) or [{}]))
+    return pa.Table.from_struct_array(pa.array(rows or [{}]))
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:

@@ -23,7 +23,7 @@ from transformers import TokenizersBackend
 from transformers.utils.logging import tqdm
 
 from ..utils.errors import refusal
-from ..utils.files import FilePath, check_content
+from ..utils.files import FilePath, check_content, check_readable
 from ..utils.loading import may_be_on_the_hub, reraise_naming
 from .tokenizer import checked_texts
 
@@ -144,7 +144,8 @@ def own_word_vectors(
     from sklearn.utils.extmath import randomized_svd
 
     information = _positive_information(*_counted(_blocks(texts, tokenizer), len(tokenizer)))
-    left, values, _ = randomized_svd(information, width, random_state=seed)
+    num_values = min(width, len(tokenizer))
+    left, values, _ = randomized_svd(information, num_values, random_state=seed)
     vectors = left * np.sqrt(values)
     lengths = np.linalg.norm(vectors, axis=1)
     is_found = (information.sum(axis=1) > 0) & (lengths > 0)
@@ -177,8 +178,11 @@ def vector_rows(path: FilePath, **hub_options: Any) -> Iterator[Row]:
     """
     name = folder = os.fspath(path)
     repo, _, revision = name.partition("@")
+    is_on_the_hub = "/" in repo and may_be_on_the_hub(repo)
+    if not is_on_the_hub and not os.path.isdir(name):
+        check_readable(name)
     with reraise_naming(name):
-        if "/" in repo and may_be_on_the_hub(repo):
+        if is_on_the_hub:
             folder = snapshot_download(
                 repo, revision=revision or None, allow_patterns=STATIC_FILES, **hub_options
             )
@@ -193,11 +197,11 @@ def _rows_of_file(path: str) -> Iterator[Row]:
     open_file: Any = open if path == unpacked else gzip.open
     with open_file(path, "rb") as file:
         first = file.readline().removeprefix(codecs.BOM_UTF8).split()
-        promised, width = 0, len(first) - 1
-        if len(first) == 2:
-            promised, width = map(int, first)
-        else:
+        header = [int(number) for number in first if number.isdigit()]
+        if len(first) != 2 or len(header) != 2:
+            header = [0, len(first) - 1]
             file.seek(0)
+        promised, width = header
         if unpacked.endswith(".bin"):
             rows = _binary_rows(file, width, promised)
         else:
@@ -211,8 +215,8 @@ def _rows_of_file(path: str) -> Iterator[Row]:
                     "the file must be text, such as GloVe, or end in .gz or .bin (word2vec)",
                 )
             yield word, numbers
-        if num_rows < promised:
-            what = f"the first line promises {promised} words, {num_rows} follow"
+        if promised and (num_rows != promised or file.read(1).strip()):
+            what = f"{num_rows} words follow or more, the first line promises {promised}"
             raise refusal(what, "is the file complete?")
 
 

@@ -96,7 +96,7 @@ def test_word_vectors_have_words_with_spaces_and_damaged_ones(path: Path) -> Non
         ("v", GLOVE + b"bad 1 1e99 3\n", "'bad': a number is not finite"),
         ("v.bin", binary()[:-9], "'naïve' has 1 numbers"),
         ("v.bin", binary()[:-20], "'' has 0 numbers"),
-        ("v", b"9 3\n" + GLOVE, "promises 9 words, 3 follow"),
+        ("v", b"9 3\n" + GLOVE, "3 words follow or more, .* promises 9"),
         ("v", b"", "none of the tokenizer's"),
         ("v", b"version https://git-lfs.github.com/spec/v1\n", "it is a pointer of Git LFS"),
         ("v", b"PK\x03\x04" + bytes(99), "'PK.* has 0 numbers, .* end in .gz or .bin"),
@@ -249,7 +249,7 @@ def test_word_vectors_of_the_hub_download_only_what_is_read(
     monkeypatch.chdir(tmp_path)
     Path("data").mkdir()
     for name in ("data/vectors.txt", "vectors.txt"):  # beside others: a path, misspelt
-        with pytest.raises(OSError, match=f"^cannot load {name} .* No such file"):
+        with pytest.raises(OSError, match=f"^there is no file {name}"):
             words_of(name)
     assert hub.requests == []
     with pytest.raises(OSError, match=rf"^cannot load {OWNER}/absent from the Hub"):
