@@ -37,9 +37,6 @@ from ..utils.loading import (
 
 logger = logging.getLogger(__name__)
 
-NUM_UPDATES_WITH_FILES = 650
-NUM_UPDATES_WITH_OWN = 850
-
 
 class EncoderTask(Task):
     """A task whose model reads texts by the encoder that the settings describe.
@@ -51,7 +48,7 @@ class EncoderTask(Task):
 
     least_own_tokens: ClassVar[int] = 100_000
 
-    def first_vectors(self, rows: Rows, tokenizer: TokenizersBackend) -> list[str]:
+    def vectors_for(self, rows: Rows, tokenizer: TokenizersBackend) -> list[str]:
         """Return the word vectors that a new model starts from, as `--word_vectors` names them."""
         model = self.settings
         if model.word_vectors is not None:
@@ -62,26 +59,15 @@ class EncoderTask(Task):
         are_enough = has_tokens(rows.texts_to_learn_from(), tokenizer, self.least_own_tokens)
         return [OWN_VECTORS] if are_enough else []
 
-    def _started_from(self, setup: TrainingSetup) -> list[str]:
-        """Return the word vectors that the model of a run started from, also before it resumed."""
-        return list(setup.vectors_found) or self.first_vectors(setup.rows, setup.tokenizer)
-
-    def num_updates(self, setup: TrainingSetup) -> int:
-        """Return fewer updates with word vectors.
-
-        They hold before training what other models must learn: on 6,000 rows the model was best
-        when the learning rate fell to 0 within three epochs, with vectors of its own texts four.
-        """
-        names = self._started_from(setup)
-        if not names:
-            return super().num_updates(setup)
-        return NUM_UPDATES_WITH_OWN if names == [OWN_VECTORS] else NUM_UPDATES_WITH_FILES
+    def first_vectors(self, setup: TrainingSetup) -> list[str]:
+        """Return them as `--word_vectors` names them."""
+        return list(setup.vectors_found) or self.vectors_for(setup.rows, setup.tokenizer)
 
     def details(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]
     ) -> dict[str, Any]:
         """Return the word vectors that a new model started from, and the level of its tokens."""
-        details: dict[str, Any] = {"word_vectors": self._started_from(setup)}
+        details: dict[str, Any] = {"word_vectors": self.first_vectors(setup)}
         level = _level(setup.tokenizer)
         if level is not None:
             details["level"] = level
@@ -177,7 +163,7 @@ class EncoderTask(Task):
         config_fields: dict[str, Any],
     ) -> ModelAndTokenizer:
         """Return a model that starts from word vectors, or from random ones if there are none."""
-        names = self.first_vectors(rows, tokenizer)
+        names = self.vectors_for(rows, tokenizer)
         if rows.unlabelled is not None and OWN_VECTORS not in names:
             logger.warning(
                 f"the training and the unlabelled texts have less than {self.least_own_tokens:,} "

@@ -37,6 +37,7 @@ from .checkpoints import (
     locked,
     warn_of_learned_rows,
 )
+from .defaults import chosen_by_rows
 from .predictions import write_predictions
 from .progress import only_training_bar
 from .settings import READERS, Settings
@@ -324,29 +325,12 @@ def check_record(record: str | None, output_dir: Path, inputs: Sequence[str]) ->
         )
 
 
-def chosen_by_rows(task: Task, setup: TrainingSetup) -> dict[str, Any]:
-    """Return the arguments that the rows decide, by name."""
-    chosen: dict[str, Any] = {}
-    if task.args.num_train_epochs == 0:
-        num_rows = setup.tokens["train"].num_rows if "train" in setup.tokens else 1
-        chosen["num_train_epochs"] = num_epochs(task.num_updates(setup), task.args, num_rows)
-    return chosen
-
-
 def changed(args: RunArguments, **values: Any) -> RunArguments:
     """Return a copy of arguments with other values, which nothing checks again."""
     copied = copy(args)
     for name, value in values.items():
         setattr(copied, name, value)
     return copied
-
-
-def num_epochs(num_updates: int, args: RunArguments, num_rows: int) -> int:
-    """Return the epochs that make about so many updates, from 2 to 30.
-
-    Measured: on large sets a third epoch overfits. On few rows early stopping ends earlier.
-    """
-    return min(max(round(num_updates * args.rows_per_update / num_rows), 2), 30)
 
 
 def check_setup(task: Task, setup: TrainingSetup, args: RunArguments) -> None:

@@ -38,7 +38,6 @@ from .trainer import SelfAttentiveTrainer
 Predictions = Any  # of a Trainer: an array (B, ...), or several
 
 READ_AFTER_TRAINING = ("answer_error",)  # fields that a training with another value reads alike
-NUM_UPDATES = 1500  # of a training whose number of epochs the rows decide
 
 
 class ModelAndTokenizer(NamedTuple):
@@ -106,9 +105,9 @@ class Task(ABC):
                 "lower --min_frequency, raise --vocab_size, or name another --tokenizer_name",
             )
 
-    def num_updates(self, setup: TrainingSetup) -> int:
-        """Return the updates after which a new model has learnt; the epochs follow from it."""
-        return NUM_UPDATES
+    def first_vectors(self, setup: TrainingSetup) -> list[str]:
+        """Return the word vectors that the model started from, also before it was resumed."""
+        return []
 
     def what_is_read(self, rows: Rows) -> dict[str, Any]:
         """Return what a resumed run must find again: the training rows and how they are read."""

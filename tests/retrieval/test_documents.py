@@ -93,9 +93,9 @@ def test_document_ranker_with_special_tokens_scores_as_the_pipelines(
         [result["score"] for result in read],
         [result["score"] for result in pipeline("text-classification", model=checkpoint)(given)],
     ]
-    lines = [f"{TEXTS[0]}\t{text}" for text in best.texts or ()]
-    predicted = predict(ranker.model, ranker.tokenizer, [lines])
-    scores.append([row["predicted_score"] for row in predicted])
+    rows: list[Any] = [([TEXTS[0], text], {}) for text in best.texts or ()]
+    predicted = predict(ranker.model, ranker.tokenizer, [rows])
+    scores.append([answer["predicted_score"] for _, answer in predicted])
     for found in scores:
         assert found == pytest.approx(best.scores, abs=1e-5)
     shown = [*ranker.explain(best)]

@@ -33,7 +33,7 @@ from sase_hf.hub import write_model_card
 from sase_hf.tasks import LabelTask
 from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.training.run import chosen_by_rows
+from sase_hf.training.defaults import chosen_by_rows
 from sase_hf.training.task import Task
 
 

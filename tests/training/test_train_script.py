@@ -332,6 +332,7 @@ def test_predictions_are_written_into_no_folder_of_a_model(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copytree(trained, "runs/other")
+    Path("runs.csv").write_text("text\ngood\n")
     with pytest.raises(SystemExit, match="runs/other, for the results, holds a model"):
         main(flags(**QUIET, model_name_or_path="runs/other", test_file="runs.csv"))
 
