@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from sase_hf.commands.checked_files import check_files
+from sase_hf.commands.train import check_files
 
 LOOK = """
 import sys
-from sase_hf.commands.checked_files import check_files
+from sase_hf.commands.train import check_files
 try:
     check_files("train.py", ["--train_file", sys.argv[1]])
 finally:
