@@ -331,10 +331,10 @@ def test_predictions_are_written_into_no_folder_of_a_model(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(trained, "runs/other")
-    Path("runs.csv").write_text("text\ngood\n")
-    with pytest.raises(SystemExit, match="runs/other, for the results, holds a model"):
-        main(flags(**QUIET, model_name_or_path="runs/other", test_file="runs.csv"))
+    shutil.copytree(trained, "runs/other-rows")
+    Path("rows.csv").write_text("text\ngood\n")
+    with pytest.raises(SystemExit, match="runs/other-rows, for the results, holds a model"):
+        main(flags(**QUIET, model_name_or_path="runs/other", test_file="rows.csv"))
 
 
 def test_predictions_read_no_labels_if_the_flag_is_empty(trained: Path, tmp_path: Path) -> None:
