@@ -41,11 +41,11 @@ Row = tuple[list[str], Columns]  # the texts of a row, and what is printed of it
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Print a row for each line."""
+    """Print a row for each row or line."""
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("checkpoint", help="a folder or a name on the Hub")
-    add("file", nargs="?", default="-", help="a text file (default: -, the standard input)")
+    add("file", nargs="?", default="-", help="with columns, or lines of text (default: -, the standard input)")
     add_text_column_names(parser)
     add("--format", choices=("csv", "jsonl"), default="csv", help="(default: %(default)s)")
     size = "rows that are read and printed at once (default: %(default)s)"
