@@ -45,7 +45,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("checkpoint", help="a folder or a name on the Hub")
-    add("file", nargs="?", default="-", help="with columns, or lines of text (default: -, the standard input)")
+    source = "with columns, or lines of text (default: -, the standard input)"
+    add("file", nargs="?", default="-", help=source)
     add_text_column_names(parser)
     add("--format", choices=("csv", "jsonl"), default="csv", help="(default: %(default)s)")
     size = "rows that are read and printed at once (default: %(default)s)"
