@@ -334,7 +334,7 @@ def _reading(
     hops: Tensor,
 ) -> Result:
     """Describe the attention of the hops (r, T) on one text, with the `offsets` of its T tokens."""
-    offsets = _with_whole_characters(text, offsets)
+    offsets = with_whole_characters(text, offsets)
     words = words_of_tokens(text, offsets, word_ids)
     total = hops.sum(0)
     overall = (total / total.sum().clamp(min=torch.finfo(total.dtype).tiny)).tolist()
@@ -351,7 +351,7 @@ def _reading(
     }
 
 
-def _with_whole_characters(text: str, offsets: list[list[int]]) -> list[list[int]]:
+def with_whole_characters(text: str, offsets: list[list[int]]) -> list[list[int]]:
     """Extend tokens over the accents and parts of a Hangul syllable that end them.
 
     NFC makes one character of such a sequence and gives it the offsets of the first part only.

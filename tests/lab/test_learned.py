@@ -19,8 +19,8 @@ from explanations.learned import (
 from rows import write_jsonl
 
 from sase_hf.visualization import learned_words
-from sase_hf.visualization.learned_words import LearnedLabel, LearnedWord, LearnedWords, Listed
-from sase_hf.visualization.word_corpus import Example, WordCorpus
+from sase_hf.visualization.learned_words import LearnedLabel, LearnedWord, LearnedWords
+from sase_hf.visualization.word_corpus import WordCorpus
 
 ROWS: list[dict[str, Any]] = [
     {"text": "The soup was cold, and nobody came.", "label": "bad"},
@@ -42,14 +42,14 @@ def load(folder: Path, rows: list[dict[str, Any]] = ROWS, **fields: Any) -> Any:
 
 
 def words_of(corpus: WordCorpus, words: Any) -> set[str]:
-    return {corpus.spellings[word] for word in np.flatnonzero(words)}
+    return {corpus.names[word] for word in np.flatnonzero(words)}
 
 
 def test_accuracy_without_words_is_that_of_texts_that_lack_them(tmp_path: Path) -> None:
     texts = load(tmp_path)
     corpus = texts.corpus()
     for removed in ({"cold"}, {"good", "bread", "was"}, set()):
-        words = np.array([spelling.lower() in removed for spelling in corpus.spellings])
+        words = np.array([spelling.lower() in removed for spelling in corpus.names])
         is_right = []
         for text, label in zip(texts.inputs, texts.labels.tolist(), strict=True):
             tokens = texts.reader(text)["tokens"]
@@ -60,17 +60,15 @@ def test_accuracy_without_words_is_that_of_texts_that_lack_them(tmp_path: Path) 
 
 def test_words_as_frequent_are_others_whose_counts_are_near() -> None:
     counts = np.array([100, 90, 95, 5, 5, 4, 6, 5])
-    is_word = np.array([True, True, True, True, True, True, True, False])
-    listed = Listed(is_word, ~is_word, counts, 1, 20)
     words = np.array([True, False, False, True, False, False, False, False])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(learned, "NUM_NEAR", 2)
         for seed in range(20):
-            drawn = words_as_frequent(words, listed, np.random.default_rng(seed))
+            drawn = words_as_frequent(words, counts, np.random.default_rng(seed))
             places = np.flatnonzero(drawn).tolist()
             assert places[0] in (1, 2)
-            assert places[1] in (4, 5)
-    all_words = words_as_frequent(is_word, listed, np.random.default_rng(0))
+            assert places[1] in (4, 7)
+    all_words = words_as_frequent(np.ones(8, dtype=bool), counts, np.random.default_rng(0))
     assert not all_words.any(), "there are no others"
 
 
@@ -79,8 +77,7 @@ def test_linear_words_are_those_that_tell_the_labels_apart(tmp_path: Path) -> No
     rows = [{"text": f"{word} soup", "label": label} for word, label in labels.items()] * 5
     texts = load(tmp_path, rows)
     corpus = texts.corpus()
-    listed = learned_words.listed_words(corpus, 1, 2)
-    bad, good = linear_words(corpus, listed, texts, 2)
+    bad, good = linear_words(corpus, texts, num_labels=2, num_words=2)
     assert words_of(corpus, bad) == {"cold", "nobody"}
     assert words_of(corpus, good) == {"good", "warm"}
 
@@ -89,10 +86,9 @@ def test_overlaps_are_shares_of_the_words_in_either_list() -> None:
     def of_words(*lists: str) -> LearnedWords:
         labels = []
         for label, words in zip("ab", lists, strict=True):
-            example = Example("", "", "")
-            listed = [LearnedWord(word, None, 1.0, 3, example) for word in words]
-            labels.append(LearnedLabel(label, 1, listed, [], [], None))
-        return LearnedWords("", 1, 0, False, False, 1, 0, labels, [], None)
+            listed = [LearnedWord(word, 1.0, 3, ("", "", "")) for word in words]
+            labels.append(LearnedLabel(label, 1, listed, []))
+        return LearnedWords("", 1, 0, labels, 2, [])
 
     models = {"one": of_words("xy", "x"), "two": of_words("yz", "x"), "three": of_words("xy", "")}
     assert overlaps(models) == pytest.approx({"a": (1 / 3 + 1 + 1 / 3) / 3, "b": 1 / 3})
@@ -108,7 +104,7 @@ def test_measure_learned_removes_the_words_of_each_label_and_of_all(tmp_path: Pa
     for label in found.labels:
         words = {word.word for word in label.words_for}
         assert len(words) == 2
-        sets.append(np.array([spelling in words for spelling in corpus.spellings]))
+        sets.append(np.array([spelling in words for spelling in corpus.names]))
     metrics = results["metrics"]
     alone = [accuracy_without(texts, corpus, words) for words in sets]
     assert list(results["by_label"]["own"].values()) == alone
@@ -124,7 +120,7 @@ def test_measure_learned_reads_pairs(tmp_path: Path) -> None:
     rows = [{"premise": one, "hypothesis": two, "label": label} for (one, two), label in labelled]
     texts = load(tmp_path, rows, is_pair=True)
     results, found = measure_learned(texts, texts, num_words=2, random_draws=1, seed=0)
-    assert found.is_pair
+    assert all(word.word.endswith((" (1st)", " (2nd)")) for word in found.labels[0].words_for)
     assert 0 <= results["metrics"]["without_all_own"] <= 1
 
 

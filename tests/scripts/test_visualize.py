@@ -109,9 +109,9 @@ def test_visualize_says_what_a_checkpoint_learned_from_all_rows_of_a_file(
     words = ["--file", write_rows(tmp_path / "rows.jsonl", ROWS), "--select=random"]
     main([str(checkpoints / "one"), *words, "--per_label=1"])
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "what the model learned, from 60 texts:"
+    assert lines[0] == "what the model learned, from 60 rows:"
     number = r"[+−]\d+\.\d\d ×\d+"
-    assert re.fullmatch(rf"poor, spoke for it: (\w+ {number}(, )?)+", lines[1])
+    assert re.fullmatch(rf"poor, spoke for it: (\S+ {number}(, )?)+", lines[1])
     assert any(re.match("hops? 1[,:]", line) for line in lines)
     main([str(checkpoints / "one"), "--compare", str(checkpoints / "other"), *words])
     assert "what the model learned" not in capsys.readouterr().out

@@ -32,7 +32,7 @@ from sase_hf.commands.quickstart import CORPUS
 from sase_hf.data.table import table
 from sase_hf.data.tokenizer import built_settings
 from sase_hf.models.checked_model import readable
-from sase_hf.models.pipeline_self_attentive import _with_whole_characters
+from sase_hf.models.pipeline_self_attentive import with_whole_characters
 from sase_hf.serving.html_export import LIVE_FOLDER, live_page, rounded
 from sase_hf.visualization import visible
 from sase_hf.visualization.attended_text import READS_EVENLY, label_text, parse_result
@@ -228,7 +228,7 @@ def test_page_tokenizes_as_the_tokenizer(page: Any, level: Any, lowercase: bool)
     rows = zip(texts, found, encoded["input_ids"], encoded["offset_mapping"], strict=True)
     others = []
     for text, tokens, ids, offsets in rows:
-        marks = _with_whole_characters(text, [list(span) for span in offsets])
+        marks = with_whole_characters(text, [list(span) for span in offsets])
         if tokens != [[token, *mark] for token, mark in zip(ids, marks, strict=True)]:
             others.append(text)
     assert len(others) <= len(texts) / 5000, others

@@ -63,8 +63,8 @@ def test_report_says_behind_the_metrics_what_the_model_learned(
     page = report_of(model, rows, [[0, 1]] * 3, tmp_path)
     places = [page.index(part) for part in PARTS]
     assert places == sorted(places)
-    assert f"Read in 3 {'pairs' if is_pair else 'texts'}." in page
-    assert re.search(r"<bdi>soup</bdi>.*×3<", page)
+    assert "Read in 3 rows." in page
+    assert re.search(rf"<bdi>soup{r' .1st.' if is_pair else ''}</bdi>.*×3<", page)
 
 
 def test_report_gives_its_script_the_marks_of_people(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """What a classifier learned: the sums of what the pipeline says about single texts."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -17,7 +17,6 @@ from sase_hf.visualization import learned_words
 from sase_hf.visualization.learned_words import (
     LearnedLabel,
     LearnedWord,
-    LearnedWords,
     _voice,
     same_hops,
 )
@@ -65,40 +64,37 @@ def reader_of(
 
 
 def listed(label: LearnedLabel) -> list[LearnedWord]:
-    """Return the words of a label without its punctuation."""
+    """Return all words of a label."""
     return [*label.words_for, *label.words_against]
 
 
-def numbers_of(label: LearnedLabel) -> dict[tuple[str, int | None], tuple[float, int]]:
-    """Return what each word of a label added, and how often it occurs."""
-    words = [*listed(label), *label.punctuation]
-    return {(word.word.lower(), word.side): (word.added, word.count) for word in words}
+def numbers_of(label: LearnedLabel) -> dict[str, tuple[float, int]]:
+    """Return what each word of a label added on average, and how often it occurs."""
+    return {word.word: (word.mean, word.count) for word in listed(label)}
 
 
 def expected_numbers(
     reader: Any, inputs: Sequence[Any], label: str
-) -> dict[tuple[str, int | None], tuple[float, int]]:
+) -> dict[str, tuple[float, int]]:
     """Return the same from the pipeline's results, text by text and token by token."""
-    sums: dict[tuple[str, int | None], float] = defaultdict(float)
-    counts: dict[tuple[str, int | None], int] = defaultdict(int)
+    added: dict[str, list[float]] = defaultdict(list)
     for input_ in inputs:
         result = reader(input_, target=label)
-        is_pair = isinstance(input_, dict)
-        for side in range(2 if is_pair else 1):
-            tokens = result["tokens"][side] if is_pair else result["tokens"]
-            added = result["word_contributions"]
-            added = added[side] if is_pair else added
-            for token, number in zip(tokens, added, strict=True):
-                key = (token.lower(), side if is_pair else None)
-                sums[key] += number
-                counts[key] += 1
-    return {key: (sums[key], counts[key]) for key in sums if sums[key]}  # for or against
+        sides = [""]
+        tokens, numbers = [result["tokens"]], [result["word_contributions"]]
+        if isinstance(input_, dict):
+            sides = [" (1st)", " (2nd)"]
+            tokens, numbers = result["tokens"], result["word_contributions"]
+        for side, names, of_names in zip(sides, tokens, numbers, strict=True):
+            for name, number in zip(names, of_names, strict=True):
+                added[name.lower() + side].append(number)
+    return {name: (np.mean(found), len(found)) for name, found in added.items() if sum(found)}
 
 
 def assert_same_numbers(actual: dict[Any, Any], expected: dict[Any, Any]) -> None:
     assert actual.keys() == expected.keys()
-    for key, (added, count) in expected.items():
-        assert actual[key][0] == pytest.approx(added, abs=1e-4)
+    for key, (mean, count) in expected.items():
+        assert actual[key][0] == pytest.approx(mean, abs=1e-4)
         assert actual[key][1] == count
 
 
@@ -126,30 +122,33 @@ def test_learned_words_of_pairs_tell_the_two_texts_apart(fields: dict[str, Any])
     texts = [text for pair in PAIRS for text in pair.values()]
     reader = reader_of(texts, SelfAttentiveForNLI, **fields)
     learned = read_learned_words(reader, PAIRS)
-    assert learned.is_pair
     for label in learned.labels:
         assert_same_numbers(numbers_of(label), expected_numbers(reader, PAIRS, label.label))
-    for hop in learned.hops:  # a hop reads a word in both texts
-        assert sum(dict(hop.words).values()) + hop.punctuation == pytest.approx(1)
+    for hop in [part for part in learned.parts if part.hops]:
+        assert sum(dict(hop.words).values()) == pytest.approx(1)
 
 
-def test_learned_words_explain_only_the_predicted_one_of_many_labels() -> None:
+def test_learned_words_explain_the_most_frequent_of_many_labels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(learned_words, "MAX_LABELS", 2)
     names = {number: f"topic {number}" for number in range(11)}
     reader = reader_of(TEXTS, id2label=names)
     learned = read_learned_words(reader, TEXTS)
-    assert learned.explains_predicted
-    predicted = [reader(text)["label"] for text in TEXTS]
+    assert learned.num_labels == 11
+    predicted = Counter(reader(text)["label"] for text in TEXTS)
+    shown = {label.label: label.num_texts for label in learned.labels}
+    assert list(shown.values()) == [predicted[name] for name in shown]
+    assert sorted(shown.values()) == sorted([*predicted.values(), 0])[-2:]
     for label in learned.labels:
-        texts = [text for text, name in zip(TEXTS, predicted, strict=True) if name == label.label]
-        assert label.num_texts == len(texts)
-        assert_same_numbers(numbers_of(label), expected_numbers(reader, texts, label.label))
+        assert_same_numbers(numbers_of(label), expected_numbers(reader, TEXTS, label.label))
 
 
 def test_learned_words_put_the_strongest_first_and_few_occurrences_behind() -> None:
     learned = read_learned_words(reader_of(TEXTS), TEXTS)
     for label in learned.labels:
         for words, sign in ((label.words_for, 1), (label.words_against, -1)):
-            strengths = [sign * word.added / (word.count + 5) for word in words]
+            strengths = [sign * word.mean * word.count / (word.count + 5) for word in words]
             assert strengths == sorted(strengths, reverse=True)
             assert all(strength > 0 for strength in strengths)
 
@@ -161,7 +160,7 @@ def test_learned_words_list_as_many_words_as_they_are_told() -> None:
     for long, short in zip(all_words.labels, three.labels, strict=True):
         assert short.words_for == long.words_for[:3]
         assert short.words_against == long.words_against[:3]
-    assert all(len(hop.words) == 3 for hop in three.hops)
+    assert all(len(part.words) == 3 for part in three.parts)
 
 
 def test_learned_words_show_the_occurrence_that_added_most() -> None:
@@ -177,16 +176,16 @@ def test_learned_words_show_the_occurrence_that_added_most() -> None:
             for (start, end), added in offsets
             if text[start:end] == "bread"
         ]
-    choose = max if bread.added > 0 else min
+    choose = max if bread.mean > 0 else min
     _, before, after = choose(found)
     assert bread.example == (before, "bread", after)
 
 
-def test_learned_words_cut_an_example_at_whole_words() -> None:
+def test_learned_words_cut_an_example() -> None:
     text = f"{'before ' * 20}soup{' behind' * 20}"
     learned = read_learned_words(reader_of([text]), [text])
     [soup] = [word for word in listed(learned.labels[0]) if word.word == "soup"]
-    assert soup.example == (f"…{'before ' * 6}", "soup", f"{' behind' * 6}…")
+    assert soup.example == (f"…{('before ' * 20)[-48:]}", "soup", f"{(' behind' * 20)[:48]}…")
 
 
 def test_learned_words_join_pieces_to_whole_words() -> None:
@@ -195,12 +194,20 @@ def test_learned_words_join_pieces_to_whole_words() -> None:
     assert len(reader(texts[0])["tokens"]) > 3
     learned = read_learned_words(reader, texts)
     numbers = numbers_of(learned.labels[0])
-    assert {word for word, _ in numbers} == {word for text in texts for word in text.split()}
+    assert numbers.keys() == {word for text in texts for word in text.split()}
     result = reader(texts[0], target="bad")
     added = [0.0] * 3
     for word, number in zip(result["word_ids"], result["word_contributions"], strict=True):
         added[word] += number
-    assert numbers["unread", None] == (pytest.approx(30 * added[2], abs=1e-3), 30)
+    assert numbers["unread"] == (pytest.approx(added[2], abs=1e-4), 30)
+
+
+def test_learned_words_join_parts_whose_letters_meet() -> None:
+    """A tokenizer of words may cut them."""
+    texts = ["They won't."]
+    reader = reader_of(texts, tokenizer={"lowercase": True})
+    assert len(reader(texts[0])["tokens"]) > 3
+    assert numbers_of(read_learned_words(reader, texts).labels[0]).keys() == {"they", "won't", "."}
 
 
 def test_learned_words_join_characters_to_words() -> None:
@@ -208,18 +215,17 @@ def test_learned_words_join_characters_to_words() -> None:
     texts = ["Ab, ba", "a 1\u4f60\u597d", "cafe\u0301"]
     reader = reader_of(texts, level="character")
     learned = read_learned_words(reader, texts)
-    words = {"ab", "ba", "a", "1", "\u4f60", "\u597d", "cafe\u0301", ",", " "}
-    assert {word for word, _ in numbers_of(learned.labels[0])} == words
+    words = {"ab", "ba", "a", "1", "\u4f60", "\u597d", "caf\u00e9", ","}
+    assert numbers_of(learned.labels[0]).keys() == words
     result = reader(texts[0], target="bad")
     numbers = numbers_of(learned.labels[0])
-    assert numbers["ab", None] == (pytest.approx(sum(result["word_contributions"][:2])), 1)
+    assert numbers["ab"] == (pytest.approx(sum(result["word_contributions"][:2])), 1)
 
 
-@pytest.mark.parametrize(("lowercase", "expected"), [(True, {"Good"}), (False, {"Good", "good"})])
+@pytest.mark.parametrize(("lowercase", "expected"), [(True, {"good"}), (False, {"Good", "good"})])
 def test_learned_words_are_the_same_if_the_tokenizer_makes_them_the_same(
     lowercase: bool, expected: set[str]
 ) -> None:
-    """The most frequent spelling is shown."""
     texts = ["Good", "good", "Good"]
     reader = reader_of(texts, tokenizer={"lowercase": lowercase})
     label = read_learned_words(reader, texts).labels[0]
@@ -233,39 +239,22 @@ def test_learned_words_keep_the_accents_that_the_tokenizer_joins() -> None:
     assert counts == {"open": 1, texts[1]: 2}
 
 
-def test_learned_words_leave_rare_words_out_and_count_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_learned_words_leave_rare_words_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learned_words, "LEAST_COUNT", 3)
-    reader = reader_of(TEXTS)
-    learned = read_learned_words(reader, TEXTS)
+    learned = read_learned_words(reader_of(TEXTS), TEXTS)
     for label in learned.labels:
-        words = {word.word for word in listed(label)}
-        assert words <= {"the", "soup", "was", "good", "bread", "cold", "and"}
-    assert learned.least_count == 3
-    assert learned.num_rare == 4, "a, no, nobody, there"
-    assert all("Nobody" not in dict(hop.words) for hop in learned.hops)
+        frequent = {"the", "soup", "was", "good", "bread", "cold", "and", "."}
+        assert numbers_of(label).keys() == frequent
 
 
-def test_learned_words_ask_for_more_occurrences_in_many_texts() -> None:
-    texts = ["soup"] * 2400 + ["bread"]
-    learned = read_learned_words(reader_of(texts), texts)
-    assert (learned.least_count, learned.num_rare) == (2, 1)
-
-
-def test_learned_words_keep_punctuation_and_unknown_words_apart() -> None:
+def test_learned_words_count_unknown_words_as_one() -> None:
     reader = reader_of(["the soup !"])
     texts = ["the soup ! a b", "the soup ! \N{PILE OF POO}"]
     learned = read_learned_words(reader, texts)
     for label in learned.labels:
-        words = {word.word for word in listed(label)}
-        assert words == {"the", "soup"}
-        assert [word.word for word in label.punctuation] == ["!"]
-        assert label.unknown is not None
-        assert label.unknown.count == 3
-    for hop in learned.hops:
-        shares = [share for _, share in hop.words]
-        assert sum(shares) + hop.punctuation + hop.unknown == pytest.approx(1)
+        numbers = numbers_of(label)
+        assert numbers.keys() == {"the", "soup", "!", "[UNK]"}
+        assert numbers["[UNK]"][1] == 3
 
 
 def test_learned_words_say_what_share_of_its_attention_a_hop_gives_a_word() -> None:
@@ -273,24 +262,23 @@ def test_learned_words_say_what_share_of_its_attention_a_hop_gives_a_word() -> N
     learned = read_learned_words(reader, TEXTS)
     given: dict[tuple[int, str], float] = defaultdict(float)
     num_read = 0
-    added: dict[tuple[int, str], list[float]] = defaultdict(list)
+    sizes: dict[int, list[float]] = defaultdict(list)
     for text in TEXTS:
         result = reader(text)
         num_read += bool(result["tokens"])
         for hop, weights in enumerate(result["attention"]):
             for token, weight in zip(result["tokens"], weights, strict=True):
                 given[hop, token.lower()] += weight
-        for label, hops in result["hop_contributions"].items():
+        for hops in result["hop_contributions"].values():
             for hop, number in enumerate(hops):
-                added[hop, label].append(number)
-    assert sorted(hop for group in learned.hops for hop in group.hops) == [0, 1, 2]
-    for group in learned.hops:
+                sizes[hop].append(abs(number))
+    assert sorted(hop for group in learned.parts for hop in group.hops) == [0, 1, 2]
+    for group in learned.parts:
         for word, share in group.words:
             expected = np.mean([given[hop, word.lower()] / num_read for hop in group.hops])
             assert share == pytest.approx(expected, abs=1e-5)
-        for label, mean in group.voice.added.items():
-            expected = np.mean([added[hop, label] for hop in group.hops])
-            assert mean == pytest.approx(expected, abs=1e-5)
+        expected = np.mean([sizes[hop] for hop in group.hops])
+        assert group.size == pytest.approx(expected, abs=1e-5)
 
 
 def test_learned_words_name_hops_that_read_the_same() -> None:
@@ -304,7 +292,7 @@ def test_learned_words_name_hops_that_read_the_same() -> None:
         ]
         weight[2] = weight[0]
         weight[1] = -weight[0]
-    assert [hop.hops for hop in read_learned_words(reader, TEXTS).hops] == [[0, 2], [1]]
+    assert [hop.hops for hop in read_learned_words(reader, TEXTS).parts] == [[0, 2], [1]]
 
 
 def test_same_hops_are_all_alike_in_a_group() -> None:
@@ -320,13 +308,11 @@ def test_learned_words_say_for_which_label_a_part_speaks() -> None:
     reader = reader_of(TEXTS, linear_part="words")
     [table] = reader.model.linear_part.parameters()  # (V, L)
     table.data[:] = torch.tensor([0.0, 0.0, 1.0])
-    learned = read_learned_words(reader, TEXTS)
-    assert learned.linear is not None
-    assert learned.linear.label == "good"
+    *_, linear = read_learned_words(reader, TEXTS).parts
+    assert (linear.hops, linear.label) == ([], "good")
     table.data[:] = 0
-    learned = read_learned_words(reader, TEXTS)
-    assert learned.linear is not None
-    assert (learned.linear.label, learned.linear.size) == (None, 0)
+    *_, linear = read_learned_words(reader, TEXTS).parts
+    assert (linear.label, linear.size) == (None, 0)
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["", ""], ["soup"]])
@@ -337,24 +323,21 @@ def test_learned_words_of_few_or_empty_texts(texts: list[str]) -> None:
         assert len(listed(label)) == len(set(texts) - {""})
 
 
-def test_learned_words_draw_texts_up_to_a_number_of_tokens_by_the_seed() -> None:
-    """Counted in each of the three passes; a short text counts as 64 tokens."""
+def test_learned_words_draw_texts_up_to_a_number_of_tokens() -> None:
+    """Counted for each of the three labels."""
     reader = reader_of(TEXTS)
-    options = {"max_tokens": 3 * 64 * 3}
-
-    def read(seed: int) -> LearnedWords:
-        return read_learned_words(reader, TEXTS, seed=seed, **options)
-
-    assert (read(0).num_texts, read(0).num_left_out) == (3, 4)
-    assert read(0) == read(0)
-    assert len({str(read(seed)) for seed in range(5)}) > 1
+    texts = ["the soup was good"] * 7
+    learned = read_learned_words(reader, texts, max_tokens=3 * 4 * 2 + 1)
+    assert (learned.num_texts, learned.num_left_out) == (3, 4)
+    one, other = (read_learned_words(reader, TEXTS, max_tokens=60) for _ in range(2))
+    assert one == other
 
 
 def test_learned_words_read_as_many_tokens_as_the_model() -> None:
     reader = reader_of(TEXTS)
     reader.model.config.max_tokens = 2
     learned = read_learned_words(reader, TEXTS[:1])
-    assert {word for word, _ in numbers_of(learned.labels[0])} == {"the", "soup"}
+    assert numbers_of(learned.labels[0]).keys() == {"the", "soup"}
 
 
 def test_learned_words_do_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -366,10 +349,11 @@ def test_learned_words_do_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatc
         assert_same_numbers(numbers_of(one), numbers_of(other))
 
 
-def test_hop_that_speaks_against_every_label_speaks_for_none() -> None:
+def test_voice_that_speaks_against_every_label_speaks_for_none() -> None:
     """With several labels a text, logits are not centred, and most labels do not apply."""
-    several = answers_of_kind(MULTI_LABEL, ("x", "y"))
-    sums = np.array([[-0.5, -0.9], [0.5, 0.9]])
-    assert _voice(several, sums, 1).label is None
-    numbers = answers_of_kind(REGRESSION, ("x", "y"))
-    assert _voice(numbers, sums, 1).label == "y"
+    names = ["x", "y"]
+    several = answers_of_kind(MULTI_LABEL, names)
+    means = np.array([[-0.5, 0.5], [-0.9, 0.9]])
+    assert _voice(several, names, means) == (pytest.approx(0.7), None)
+    assert _voice(several, names, -means)[1] == "y"
+    assert _voice(answers_of_kind(REGRESSION, names), names, -means)[1] is None

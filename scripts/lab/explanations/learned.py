@@ -32,12 +32,10 @@ from sase_hf.utils.loading import load_pipeline
 from sase_hf.visualization.learned_words import (
     LearnedLabel,
     LearnedWords,
-    Listed,
-    by_strength,
-    listed_words,
     read_learned_words,
+    strongest,
 )
-from sase_hf.visualization.word_corpus import Key, WordCorpus
+from sase_hf.visualization.word_corpus import Ids, WordCorpus
 
 from .dataset import draw_rows
 
@@ -121,14 +119,15 @@ def measure_learned(
     """
     learned = read_learned_words(texts.reader, texts.inputs, num_words=num_words)
     corpus = texts.corpus()
-    listed = listed_words(corpus, learned.least_count, num_words)
     sets = {"own": [_word_set(corpus, _words_for(label)) for label in learned.labels]}
     if train is not None:
-        sets["linear"] = linear_words(corpus, listed, train, len(learned.labels))
+        of_labels = linear_words(corpus, train, texts.model.config.num_labels, num_words)
+        ids = texts.model.config.label2id
+        sets["linear"] = [of_labels[ids[label.label]] for label in learned.labels]
     rng = np.random.default_rng(seed)
     for draw in range(random_draws):
         sets[f"random {draw}"] = [
-            words_as_frequent(of_label, listed, rng) for of_label in sets["own"]
+            words_as_frequent(of_label, corpus.counts, rng) for of_label in sets["own"]
         ]
     # Of each draw the accuracies without the words of each label, and then of all.
     accuracies: dict[str, list[list[float]]] = {}
@@ -138,9 +137,9 @@ def measure_learned(
         kind = name.partition(" ")[0]
         without = [accuracy_without(texts, corpus, words) for words in (*of_labels, all_words)]
         accuracies.setdefault(kind, []).append(without)
-        share = listed.counts[all_words].sum() / max(listed.counts.sum(), 1)
+        share = corpus.counts[all_words].sum() / max(corpus.counts.sum(), 1)
         shares.setdefault(kind, []).append(float(share))
-    nothing = np.zeros(len(corpus.keys), dtype=bool)
+    nothing = np.zeros(len(corpus.names), dtype=bool)
     metrics = {"accuracy": accuracy_without(texts, corpus, nothing)}
     by_label = {}
     for kind, of_draws in accuracies.items():
@@ -160,26 +159,24 @@ def overlaps(learned: Mapping[str, LearnedWords]) -> dict[str, float]:
     mean over all pairs of models. The models read the same texts.
     """
     found: dict[str, list[float]] = {}
-    for one, other in combinations(learned.values(), 2):
-        for label, label_of_other in zip(one.labels, other.labels, strict=True):
-            words = set(_words_for(label))
-            words_of_other = set(_words_for(label_of_other))
+    for models in combinations(learned.values(), 2):
+        one, other = ({label.label: set(_words_for(label)) for label in m.labels} for m in models)
+        for label, words in one.items():
+            words_of_other = other.get(label, set())
             either = words | words_of_other
             share = len(words & words_of_other) / len(either) if either else 0.0
-            found.setdefault(label.label, []).append(share)
+            found.setdefault(label, []).append(share)
     return {label: float(np.mean(shares)) for label, shares in found.items()}
 
 
-def _words_for(label: LearnedLabel) -> list[tuple[int | None, str]]:
-    """Return the words that spoke for a label, with their texts of a pair."""
-    return [(word.side, word.word) for word in label.words_for]
+def _words_for(label: LearnedLabel) -> list[str]:
+    """Return the words that spoke for a label."""
+    return [word.word for word in label.words_for]
 
 
-def _word_set(corpus: WordCorpus, words: Sequence[tuple[int | None, str]]) -> WordSet:
+def _word_set(corpus: WordCorpus, words: Sequence[str]) -> WordSet:
     """Return where words are among those of a corpus."""
-    spellings = zip(corpus.keys, corpus.spellings, strict=True)
-    places = {(side, spelling): place for place, ((side, _), spelling) in enumerate(spellings)}
-    return _set_of([places[word] for word in words], len(corpus.keys))
+    return np.isin(corpus.names, words)
 
 
 def _set_of(places: Sequence[int], num_words: int) -> WordSet:
@@ -188,13 +185,13 @@ def _set_of(places: Sequence[int], num_words: int) -> WordSet:
     return words
 
 
-def words_as_frequent(words: WordSet, listed: Listed, rng: np.random.Generator) -> WordSet:
+def words_as_frequent(words: WordSet, counts: Ids, rng: np.random.Generator) -> WordSet:
     """Return other words in the place of some, each drawn among the `NUM_NEAR` nearest by count."""
-    is_free = listed.is_word & ~words
+    is_free = ~words
     drawn = []
     for word in np.flatnonzero(words).tolist():
         free = np.flatnonzero(is_free)
-        distances = np.abs(listed.counts[free] - listed.counts[word])
+        distances = np.abs(counts[free] - counts[word])
         nearest = free[np.argsort(distances, kind="stable")[:NUM_NEAR]]
         if len(nearest):
             chosen = int(rng.choice(nearest))
@@ -204,7 +201,7 @@ def words_as_frequent(words: WordSet, listed: Listed, rng: np.random.Generator) 
 
 
 def linear_words(
-    corpus: WordCorpus, listed: Listed, train: LabelledTexts, num_labels: int
+    corpus: WordCorpus, train: LabelledTexts, num_labels: int, num_words: int
 ) -> list[WordSet]:
     """Return the words for each label by a logistic regression over the words of training texts.
 
@@ -216,25 +213,23 @@ def linear_words(
             "give --train_file rows of several labels, or leave it out",
         )
     of_train = train.corpus()
-    texts = of_train.places[:, 0]
-    shape = (len(of_train.texts), len(of_train.keys))
+    texts = [number for number, *_ in of_train.places]
+    shape = (len(of_train.texts), len(of_train.names))
     counts = csr_array((np.ones(len(texts)), (texts, of_train.words)), shape=shape)
     occurs = counts.sign()  # whether a word occurs, however often
     regression = LogisticRegression(max_iter=1000).fit(occurs, train.labels.numpy())
-    weights = np.zeros((num_labels, len(of_train.keys)))
+    weights = np.zeros((num_labels, len(of_train.names)))
     coefficients = regression.coef_
     if len(coefficients) == 1:  # one row for two labels
         coefficients = np.concatenate([-coefficients, coefficients])
     weights[regression.classes_] = coefficients
-    places: dict[Key, int] = {key: place for place, key in enumerate(of_train.keys)}
-    known = np.array([places.get(key, -1) for key in corpus.keys])
+    places = {name: place for place, name in enumerate(of_train.names)}
+    known = np.array([places.get(name, -1) for name in corpus.names])
     sets = []
     for of_label in weights:
         of_words = np.where(known >= 0, of_label[known], 0.0)
-        sums = of_words * listed.counts
-        fits = listed.is_word & (listed.counts >= listed.least_count) & (sums > 0)
-        order = by_strength(sums, listed.counts, fits)[: listed.num_words]
-        sets.append(_set_of(order.tolist(), len(corpus.keys)))
+        order = strongest(of_words * corpus.counts, corpus.counts, num_words)
+        sets.append(_set_of(order.tolist(), len(corpus.names)))
     return sets
 
 
@@ -256,7 +251,7 @@ def _batches(corpus: WordCorpus, removed: WordSet) -> Iterator[tuple[list[int], 
         rows = []
         for number in numbers:
             words = corpus.word_of_token[number]
-            is_removed = (words >= 0) & removed[corpus.words[words]]
+            is_removed = (words >= 0).numpy() & removed[corpus.words[words]]
             mask = torch.from_numpy(~is_removed).long()
             rows.append({**corpus.encoded[number], "attention_mask": mask})
         yield numbers, {name: _padded([row[name] for row in rows]) for name in rows[0]}
