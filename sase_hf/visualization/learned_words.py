@@ -209,7 +209,7 @@ def _strongest_words(
     corpus: WordCorpus, added: Array, sign: int, num_words: int
 ) -> list[LearnedWord]:
     """Return the words that added most to a label, or with a sign of -1 took most."""
-    sums = np.bincount(corpus.words, sign * added, len(corpus.names))
+    sums: Array = np.bincount(corpus.words, sign * added, len(corpus.names)).astype(float)
     words = []
     for word in strongest(sums, corpus.counts, num_words).tolist():
         occurrences = np.flatnonzero(corpus.words == word)
