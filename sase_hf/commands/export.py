@@ -21,11 +21,12 @@ of a head, save it first: AutoModel.from_pretrained("runs/mine").save_pretrained
 """
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ..data.batching import rows_for_model
 from ..serving.html_export import live_page
-from ..serving.onnx_export import Report, export
+from ..serving.onnx_export import export
 from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser
 from ..utils.files import check_output, write_text
 from ..utils.loading import load_checkpoint
@@ -36,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("checkpoint", help="a folder or a name on the Hub")
-    add("output", metavar="OUT", help="a new or empty folder, or a file that ends in .html")
+    add("output", metavar="OUT", help="a new folder, or a file that ends in .html")
     add("--int8", action="store_true", help="also write model_int8.onnx")
     add("--float32", action="store_true", help="exact weights in the HTML file")
     formats = "compare on it: CSV, TSV, JSON, JSON Lines (all also .gz), Excel or Parquet"
@@ -68,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(*lines(report, flags.output), sep="\n")
 
 
-def lines(report: Report, folder: str) -> Iterator[str]:
+def lines(report: Mapping[str, Any], folder: str) -> Iterator[str]:
     """Yield the written files, their exactness, and the command that reads a text with them."""
     for name, file in report["files"].items():
         difference = f"{file['largest_difference']:.1e} of the largest output"

@@ -6,30 +6,24 @@ graph from the model and the SHA-256 of each file. The graphs take batches of an
 any length.
 """
 
-import json
 import logging
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from importlib.metadata import version
-from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NotRequired, TypedDict
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import TokenizersBackend
 from transformers.utils import CONFIG_NAME
 
 from ..data.rows import Rows
-from ..data.table import Origin
-from ..evaluation.records import describe_hardware, write_record
+from ..data.table import TEXT_COLUMNS, present
+from ..evaluation.records import write_record
 from ..models.answers import answers_of
 from ..models.checked_files import sha256_of
 from ..models.checked_model import CheckedPreTrainedModel
@@ -37,10 +31,7 @@ from ..utils.errors import refusal
 from ..utils.files import FilePath
 from ..utils.loading import describe_checkpoint, load_checkpoint
 from . import onnx_predictor
-from .onnx_predictor import INT8_MODEL, MODEL, Array, Predictor
-
-NEEDED = ("onnx", "onnxruntime", "onnxscript")
-PACKAGES = ("sase_hf", "torch", "transformers", *NEEDED)
+from .onnx_predictor import INT8_MODEL, MODEL, RECORD, Array, Predictor
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
@@ -49,42 +40,20 @@ INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 TOLERANCE = 1e-5
 
 
-class MeasuredOnRows(TypedDict):
-    """How well each graph agrees with the model on real rows: `results` of `_compare_on_rows`."""
-
-    source: Origin
-    hardware: dict[str, object]
-    results: dict[str, dict[str, float]]
-
-
-class Report(TypedDict):
-    """The content of `export.json`; `files` has a result of `_compare` for each graph."""
-
-    checkpoint: dict[str, str]
-    architecture: str
-    inputs: list[str]
-    outputs: list[str]
-    tolerance: float
-    files: dict[str, dict[str, float]]
-    versions: dict[str, str]
-    measured: NotRequired[MeasuredOnRows]
-    sha256: dict[str, str]
-
-
 def export(
     checkpoint: str, folder: FilePath, *, int8: bool = False, task: Rows | None = None
-) -> Report:
+) -> dict[str, Any]:
     """Write a checkpoint for ONNX Runtime, complete and checked or not at all.
 
-    The folder is new or empty. With `int8` it gets a graph with int8 weights, too. Every graph is
-    compared with the model, also on the rows of the test split of a `task`. Returns the content of
-    `export.json`; raises ValueError for a graph that differs. The graphs are written by another
-    process, which imports the script that calls this: call it there under
-    `if __name__ == "__main__":`.
+    With `int8` the new folder gets a graph with int8 weights, too. Every graph is compared with the
+    model, also on the rows of the test split of a `task`. Returns the content of `export.json`;
+    raises FileExistsError for a folder that exists, and ValueError for a model without an export
+    and for a graph that differs. The graphs are written by another process, which imports the
+    script that calls this: call it there under `if __name__ == "__main__":`.
     """
     folder = Path(folder).resolve()
-    _check_packages()
-    _check_folder(folder)
+    if folder.exists():
+        raise refusal(f"{folder} exists", "name a new folder", FileExistsError)
     model, tokenizer = load_checkpoint(checkpoint)
     if model.config.is_encoder_decoder:  # torch.export fails in the encoder, too
         raise refusal(
@@ -92,95 +61,52 @@ def export(
             "sase_hf predict translates with it",
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         draft = Path(scratch, folder.name)
         draft.mkdir()
-        graph = _Graph(model).eval()
-        with _reraise_naming(checkpoint):
-            _in_fresh_process(_write_graphs, checkpoint, draft, int8)
-            files = {path.name: _compare(graph, path) for path in sorted(draft.glob("*.onnx"))}
-        _write_other_files(draft, model, tokenizer)
-        report: Report = {
-            "checkpoint": describe_checkpoint(checkpoint),
-            "architecture": type(model).__name__,
-            "inputs": list(graph.inputs),
-            "outputs": list(graph.outputs),
-            "tolerance": TOLERANCE,
-            "files": files,
-            "versions": {package: version(package) for package in PACKAGES},
-            # The predictor and a push compare the files with these.
-            "sha256": {path.name: sha256_of(path) for path in sorted(draft.iterdir())},
-        }
-        if task is not None:
-            report["measured"] = {
-                "source": task.sources["test"],
-                "hardware": describe_hardware(),
-                "results": {name: _compare_on_rows(draft, name, model, task) for name in files},
-            }
-        write_record(report, draft / "export.json")
+        try:
+            with ProcessPoolExecutor(1, get_context("spawn")) as fresh:
+                fresh.submit(_write_graphs, checkpoint, draft, int8).result()
+            tokenizer.save_pretrained(draft)
+            report = _complete(draft, checkpoint, model, task)
+        except Exception as reason:  # of the exporter, onnx or onnxruntime
+            raise refusal(
+                f"cannot export {checkpoint}: {reason!s:.300}; nothing was written",
+                "pip install 'sase_hf[onnx]' -c constraints.txt installs versions that export it",
+            ) from reason
         draft.replace(folder)
     return report
 
 
-def _check_packages() -> None:
-    """Raise ImportError if a package that exports is not installed."""
-    missing = [name for name in NEEDED if find_spec(name) is None]
-    if missing:
-        raise ImportError(f"exporting needs {', '.join(missing)}: pip install 'sase_hf[onnx]'")
-
-
-def _check_folder(folder: Path) -> None:
-    """Raise FileExistsError unless a folder is new or empty, and not the working directory."""
-    if not folder.exists():
-        return
-    if folder == Path.cwd() or not folder.is_dir() or any(folder.iterdir()):
-        raise refusal(
-            f"{folder} exists and is not empty", "name a new folder, or empty it", FileExistsError
-        )
-
-
-@contextmanager
-def _reraise_naming(checkpoint: str) -> Iterator[None]:
-    """Raise the errors of writing and comparing graphs as ValueError, with a way out."""
-    try:
-        yield
-    except BrokenProcessPool as reason:
-        raise ValueError(
-            f"cannot export {checkpoint}: the process that writes the graphs ended early; nothing "
-            "was written. It imports the script that exports, so call export() there under "
-            '`if __name__ == "__main__":`; if that is done, it lacked memory'
-        ) from reason
-    except Exception as reason:  # of the exporter, onnx or onnxruntime
-        raise ValueError(
-            f"cannot export {checkpoint}: {reason!s:.300}; nothing was written. The versions in "
-            "constraints.txt are known to export it"
-        ) from reason
-
-
-def _write_other_files(
-    folder: Path, model: CheckedPreTrainedModel, tokenizer: TokenizersBackend
-) -> None:
-    """Write what an export has beside its graphs: tokenizer, config, and code that reads texts."""
-    tokenizer.save_pretrained(folder)
-    (folder / CONFIG_NAME).write_text(_config_of(model), encoding="utf-8")
-    shutil.copyfile(Path(onnx_predictor.__file__), folder / "predictor.py")
-
-
-def _config_of(model: CheckedPreTrainedModel) -> str:
-    """Return the config of an export: without local paths, and without code to load."""
-    fields = json.loads(model.config.to_json_string(use_diff=False))
-    for name in ("_name_or_path", "auto_map", "custom_pipelines"):
-        fields.pop(name, None)
-    # Text Embeddings Inference requires these in every config.
-    fields["num_hidden_layers"] = model.config.num_hidden_layers
-    fields["max_position_embeddings"] = model.config.max_tokens
-    return json.dumps(fields, indent=2, sort_keys=True) + "\n"
-
-
-def _in_fresh_process(work: Callable[..., None], *args: object) -> None:
-    """Run a function in another process; a caller's script must not call it when imported."""
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        pool.submit(work, *args).result()
+def _complete(
+    draft: Path, checkpoint: str, model: CheckedPreTrainedModel, task: Rows | None
+) -> dict[str, Any]:
+    """Add the files beside the graphs and the tokenizer, and the comparison with the model."""
+    for private in ("_name_or_path", "auto_map", "custom_pipelines"):
+        vars(model.config).pop(private, None)  # the code of a checkpoint is not in the folder
+    model.config.to_json_file(draft / CONFIG_NAME, use_diff=False)
+    shutil.copyfile(onnx_predictor.__file__, draft / "predictor.py")
+    report: dict[str, Any] = {
+        "checkpoint": describe_checkpoint(checkpoint),
+        # The predictor and a push compare the files with these.
+        "sha256": {path.name: sha256_of(path) for path in draft.iterdir()},
+    }
+    write_record(report, draft / RECORD)
+    graph = _Graph(model)
+    files, results = {}, {}
+    for path in sorted(draft.glob("*.onnx")):
+        predictor = Predictor(draft, int8=path.name == INT8_MODEL)
+        difference = _largest_difference(predictor, graph)
+        if path.name == MODEL and difference > TOLERANCE:
+            raise ValueError(f"{MODEL} differs by {difference:.1e}; max {TOLERANCE:.0e}")
+        files[path.name] = {"bytes": path.stat().st_size, "largest_difference": difference}
+        if task is not None:
+            results[path.name] = _compare_on_rows(predictor, graph, task)
+    report |= {"inputs": graph.inputs, "files": files}
+    if task is not None:
+        report["measured"] = {"source": task.sources["test"], "results": results}
+    write_record(report, draft / RECORD)
+    return report
 
 
 def _write_graphs(checkpoint: str, folder: Path, int8: bool) -> None:
@@ -192,28 +118,25 @@ def _write_graphs(checkpoint: str, folder: Path, int8: bool) -> None:
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     graph = _Graph(load_checkpoint(checkpoint)[0]).eval()
-    free = {0: torch.export.Dim("B"), 1: torch.export.Dim("T")}
-    program = torch.onnx.export(
+    program: Any = torch.onnx.export(
         graph,
         tuple(torch.ones(3, 7, dtype=torch.long) for _ in graph.inputs),
         dynamo=True,
-        dynamic_shapes=tuple(free for _ in graph.inputs),
+        dynamic_shapes=[{0: "B", 1: "T"} for _ in graph.inputs],
         input_names=graph.inputs,
-        output_names=graph.outputs,
+        output_names=(graph.answer, "attentions"),
         verbose=False,
     )
-    assert program is not None  # as with `dynamo`
     for node in program.model.graph.all_nodes():
         node.metadata_props.clear()  # stack traces, with the paths of this machine
-    program.save(folder / MODEL, external_data=False)
+    exported = program.model_proto
+    # The shapes noted for inner tensors contradict those that int8 finds.
+    del exported.graph.value_info[:]
+    (folder / MODEL).write_bytes(exported.SerializeToString())
     if int8:
-        import onnx
-        from onnxruntime.quantization import QuantType, quantize_dynamic
+        from onnxruntime.quantization import quantize_dynamic
 
-        exported = onnx.load(folder / MODEL)
-        # The shapes noted for inner tensors contradict those that onnx infers.
-        del exported.graph.value_info[:]
-        quantize_dynamic(exported, folder / INT8_MODEL, weight_type=QuantType.QInt8)
+        quantize_dynamic(folder / MODEL, folder / INT8_MODEL)
 
 
 class _Graph(nn.Module):
@@ -224,79 +147,58 @@ class _Graph(nn.Module):
         self.model = model
         # Tensors (B, T); only a model of pairs reads token types.
         self.inputs = INPUTS if model.reads_pairs else INPUTS[:2]
-        # `logits` (B, num_labels) or `sentence_embedding` (B, r * H). If the model attends, then
-        # `attentions`, A (B, r, T), or (B, 2, r, T) for pairs.
-        answer = "logits" if model.is_head else "sentence_embedding"
-        self.outputs = (answer, "attentions") if model.config.has_attention else (answer,)
+        self.answer = "logits" if model.is_head else "sentence_embedding"
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
     ) -> tuple[Tensor, ...]:
-        """Return the tensors that `outputs` names."""
+        """Return `logits` (B, num_labels) or `sentence_embedding` (B, r * H).
+
+        If the model attends, then `attentions`, A (B, r, T), or (B, 2, r, T) for pairs.
+        """
         outputs = self.model(input_ids, attention_mask, token_type_ids, output_attentions=True)
-        return (outputs[self.outputs[0]], *(outputs.attentions or ()))
+        return (outputs[self.answer], *(outputs.attentions or ()))
 
-
-def _compare(graph: _Graph, path: Path) -> dict[str, float]:
-    """Return the size of an ONNX file and its difference from the model on random batches."""
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(path)
-    largest = 0.0
-    for batch in random_batches(graph.model.config.vocab_size):
-        feed = dict(zip(graph.inputs, batch, strict=False))
+    def run(self, _: object, feed: Mapping[str, Array]) -> list[Array]:
+        """Return all outputs for named arrays (B, T), in the place of a session."""
         with torch.inference_mode():
-            expected = graph(**feed)
-        inputs = {name: tensor.numpy() for name, tensor in feed.items()}
-        outputs = session.run(graph.outputs, inputs)
-        for output, tensor in zip(outputs, expected, strict=True):
-            largest = max(largest, relative_difference(output, tensor.numpy()))
-    if path.name == MODEL and largest > TOLERANCE:
-        raise ValueError(f"{MODEL} differs from the model by {largest:.1e}; max {TOLERANCE:.0e}")
-    return {"bytes": path.stat().st_size, "largest_difference": largest}
+            return [output.numpy() for output in self(*map(torch.from_numpy, feed.values()))]
+
+
+def _largest_difference(predictor: Predictor, graph: _Graph) -> float:
+    """Return the difference of a graph from the model on random batches."""
+    differences = []
+    for batch in random_batches(graph.model.config.vocab_size):
+        feed = {name: ids.numpy() for name, ids in zip(graph.inputs, batch, strict=False)}
+        outputs = predictor.session.run(None, feed)
+        differences += map(relative_difference, outputs, graph.run(None, feed))
+    return max(differences)
 
 
 def random_batches(vocab_size: int) -> Iterator[tuple[Tensor, ...]]:
     """Yield ids, mask and token types (B, T) of shapes that the exporter has not seen.
 
-    The padding is on the right or in holes; the last row of a larger batch is padding only.
+    The padding is in holes or on the right; the last row of a larger batch is padding only.
     """
     generator = torch.Generator().manual_seed(0)
-    for num_rows, length in ((1, 1), (1, 37), (2, 5), (7, 64), (4, 150)):
-        lengths = torch.randint(length + 1, (num_rows, 1), generator=generator)
-        lengths[-1] = 0 if num_rows > 1 else length
-        on_the_right = torch.arange(length) < lengths
-        shuffled = torch.randperm(length, generator=generator)
-        for mask in (on_the_right, on_the_right[:, shuffled]):
-            ids = torch.randint(vocab_size, (num_rows, length), generator=generator)
-            starts = lengths * torch.rand(num_rows, 1, generator=generator)  # of the second texts
-            yield ids, mask.long(), (mask.cumsum(1) > starts).long()
+    for shape in ((1, 1), (1, 37), (2, 5), (7, 64), (4, 150)):
+        ids = torch.randint(vocab_size, shape, generator=generator)
+        mask, types = torch.randint(2, (2, *shape), generator=generator)
+        mask[-1] = len(mask) == 1
+        yield ids, mask, types
+        yield ids, mask.sort(descending=True).values, types
 
 
-def _compare_on_rows(
-    folder: Path, name: str, model: CheckedPreTrainedModel, task: Rows
-) -> dict[str, float]:
-    """Return how well an ONNX file agrees with the model on the rows of a task.
-
-    For labels this is the share of rows with equal labels, for embeddings the mean cosine.
-    """
+def _compare_on_rows(predictor: Predictor, graph: _Graph, task: Rows) -> dict[str, float]:
+    """Return how far an ONNX file is from the model, and the share of rows with equal labels."""
     rows = task.splits["test"]
-    columns = [column for column in ("text", "text_pair") if column in rows.column_names]
-    texts = rows.select_columns(columns).to_list()
-    predictor = Predictor(folder, int8=name == INT8_MODEL)
+    texts = rows.select_columns(list(present(TEXT_COLUMNS, rows))).to_list()
     exported = predictor.read(texts)
-    expected = np.empty_like(exported)
-    for numbers, feed in predictor.batches(texts):
-        with torch.inference_mode():
-            outputs = model(**{name: torch.from_numpy(array) for name, array in feed.items()})
-        expected[numbers] = outputs[predictor.output]
+    predictor.session = graph
+    expected = predictor.read(texts)
     comparison = {"largest_difference": relative_difference(exported, expected)}
-    if not model.is_head:
-        cosine = nn.functional.cosine_similarity(torch.tensor(exported), torch.tensor(expected))
-        comparison["cosine_similarity"] = float(cosine.mean())
-        return comparison
-    answers = answers_of(model.config)
-    if answers.has_labels:
+    answers = answers_of(graph.model.config)
+    if graph.model.is_head and answers.has_labels:
         of_export = answers.chosen(torch.from_numpy(exported))
         of_model = answers.chosen(torch.from_numpy(expected))
         is_same = (of_export == of_model).reshape(len(texts), -1).all(1)

@@ -185,8 +185,9 @@ def write_rows(file: str, count: int) -> None:
 
 def pages(flags: Namespace) -> Iterator[Result]:
     """Compare the time of one text of 20, 100 and 300 words with that of a bare label by torch."""
-    with tempfile.TemporaryDirectory() as model, tempfile.TemporaryDirectory() as exported:
+    with tempfile.TemporaryDirectory() as model, tempfile.TemporaryDirectory() as scratch:
         save_model(model, flags.seed, num_labels=5, **flags.fields)
+        exported = f"{scratch}/onnx"
         onnx = export(model, exported)["files"]["model.onnx"]
         read: Any = pipeline  # its overloads know only stock tasks
         ways = {name: read(name, model) for name in ("text-classification", "self-attention")}
