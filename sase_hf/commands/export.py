@@ -24,12 +24,10 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..data.batching import rows_for_model
 from ..serving.html_export import live_page
 from ..serving.onnx_export import export
 from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser
 from ..utils.files import check_output, write_text
-from ..utils.loading import load_checkpoint
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -58,14 +56,13 @@ def main(argv: Sequence[str] | None = None) -> None:
             exactness = "weights are exact" if flags.float32 else f"rounded weights {change}"
             print(f"{flags.output}: {len(page.encode()):,} bytes; {exactness}")
             return
-        task = None
-        if flags.data is not None:  # read before the export, which takes longer
-            model, _ = load_checkpoint(flags.checkpoint)
-            columns = flags.text_column_names
-            task = rows_for_model(
-                flags.checkpoint, model, flags.data, columns, label_column_name=""
-            )
-        report = export(flags.checkpoint, flags.output, int8=flags.int8, task=task)
+        report = export(
+            flags.checkpoint,
+            flags.output,
+            int8=flags.int8,
+            data=flags.data,
+            text_column_names=flags.text_column_names,
+        )
     print(*lines(report, flags.output), sep="\n")
 
 

@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from datasets import Dataset
 from torch import Tensor, nn
 from transformers.utils import CONFIG_NAME
 
-from ..data.rows import Rows
+from ..data.batching import rows_for_model
 from ..data.table import TEXT_COLUMNS, present
 from ..evaluation.records import write_record
 from ..models.answers import answers_of
@@ -41,83 +42,94 @@ TOLERANCE = 1e-5
 
 
 def export(
-    checkpoint: str, folder: FilePath, *, int8: bool = False, task: Rows | None = None
+    checkpoint: str,
+    folder: FilePath,
+    *,
+    int8: bool = False,
+    data: str | None = None,
+    text_column_names: list[str] | None = None,
 ) -> dict[str, Any]:
     """Write a checkpoint for ONNX Runtime, complete and checked or not at all.
 
     With `int8` the new folder gets a graph with int8 weights, too. Every graph is compared with the
-    model, also on the rows of the test split of a `task`. Returns the content of `export.json`;
-    raises FileExistsError for a folder that exists, and ValueError for a model without an export
-    and for a graph that differs. The graphs are written by another process, which imports the
-    script that calls this: call it there under `if __name__ == "__main__":`.
+    model, also on the rows of a file of `data`. Returns the content of `export.json`; raises
+    FileExistsError for a folder that exists, and ValueError for a model without an export, for rows
+    that do not fit it and for a graph that differs. Another process writes the export and imports
+    the script that calls this: call it there under `if __name__ == "__main__":`.
     """
     folder = Path(folder).resolve()
     if folder.exists():
         raise refusal(f"{folder} exists", "name a new folder", FileExistsError)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(dir=folder.parent) as scratch,
+        ProcessPoolExecutor(1, get_context("spawn")) as fresh,
+    ):
+        draft = Path(scratch, folder.name)
+        draft.mkdir()
+        report = fresh.submit(_write, checkpoint, draft, int8, data, text_column_names).result()
+        draft.replace(folder)
+    return report
+
+
+def _write(
+    checkpoint: str, draft: Path, int8: bool, data: str | None, columns: list[str] | None
+) -> dict[str, Any]:
+    """Write an export into an empty folder; the arguments and errors are those of `export`."""
     model, tokenizer = load_checkpoint(checkpoint)
     if model.config.is_encoder_decoder:  # torch.export fails in the encoder, too
         raise refusal(
             f"{checkpoint} is a {type(model).__name__}, which has no ONNX export",
             "sase_hf predict translates with it",
         )
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        draft = Path(scratch, folder.name)
-        draft.mkdir()
-        try:
-            with ProcessPoolExecutor(1, get_context("spawn")) as fresh:
-                fresh.submit(_write_graphs, checkpoint, draft, int8).result()
-            tokenizer.save_pretrained(draft)
-            report = _complete(draft, checkpoint, model, task)
-        except Exception as reason:  # of the exporter, onnx or onnxruntime
-            raise refusal(
-                f"cannot export {checkpoint}: {reason!s:.300}; nothing was written",
-                "pip install 'sase_hf[onnx]' -c constraints.txt installs versions that export it",
-            ) from reason
-        draft.replace(folder)
-    return report
-
-
-def _complete(
-    draft: Path, checkpoint: str, model: CheckedPreTrainedModel, task: Rows | None
-) -> dict[str, Any]:
-    """Add the files beside the graphs and the tokenizer, and the comparison with the model."""
+    rows = None
+    if data is not None:
+        rows = rows_for_model(checkpoint, model, data, columns, label_column_name="")
     for private in ("_name_or_path", "auto_map", "custom_pipelines"):
         vars(model.config).pop(private, None)  # the code of a checkpoint is not in the folder
     model.config.to_json_file(draft / CONFIG_NAME, use_diff=False)
+    tokenizer.save_pretrained(draft)
     shutil.copyfile(onnx_predictor.__file__, draft / "predictor.py")
-    report: dict[str, Any] = {
-        "checkpoint": describe_checkpoint(checkpoint),
-        # The predictor and a push compare the files with these.
-        "sha256": {path.name: sha256_of(path) for path in draft.iterdir()},
-    }
-    write_record(report, draft / RECORD)
-    graph = _Graph(model)
-    files, results = {}, {}
-    for path in sorted(draft.glob("*.onnx")):
-        predictor = Predictor(draft, int8=path.name == INT8_MODEL)
-        difference = _largest_difference(predictor, graph)
-        if path.name == MODEL and difference > TOLERANCE:
-            raise ValueError(f"{MODEL} differs by {difference:.1e}; max {TOLERANCE:.0e}")
-        files[path.name] = {"bytes": path.stat().st_size, "largest_difference": difference}
-        if task is not None:
-            results[path.name] = _compare_on_rows(predictor, graph, task)
-    report |= {"inputs": graph.inputs, "files": files}
-    if task is not None:
-        report["measured"] = {"source": task.sources["test"], "results": results}
+    graph = _Graph(model).eval()
+    try:
+        _write_graphs(graph, draft, int8)
+        report: dict[str, Any] = {
+            "checkpoint": describe_checkpoint(checkpoint),
+            # The predictor and a push compare the files with these.
+            "sha256": {path.name: sha256_of(path) for path in draft.iterdir()},
+            "inputs": graph.inputs,
+            "files": {},
+        }
+        if rows is not None:
+            report["measured"] = {"source": rows.sources["test"], "results": {}}
+        write_record(report, draft / RECORD)
+        for path in sorted(draft.glob("*.onnx")):
+            predictor = Predictor(draft, int8=path.name == INT8_MODEL)
+            difference = _largest_difference(predictor, graph)
+            if path.name == MODEL and difference > TOLERANCE:
+                raise ValueError(f"{MODEL} differs by {difference:.1e}; max {TOLERANCE:.0e}")
+            size = path.stat().st_size
+            report["files"][path.name] = {"bytes": size, "largest_difference": difference}
+            if rows is not None:
+                measured = _compare_on_rows(predictor, graph, rows.splits["test"])
+                report["measured"]["results"][path.name] = measured
+    except Exception as reason:  # of the exporter, onnx or onnxruntime
+        raise refusal(
+            f"cannot export {checkpoint}: {reason!s:.300}; nothing was written",
+            "pip install 'sase_hf[onnx]' -c constraints.txt installs versions that export it",
+        ) from reason
     write_record(report, draft / RECORD)
     return report
 
 
-def _write_graphs(checkpoint: str, folder: Path, int8: bool) -> None:
-    """Write the ONNX files of a checkpoint; in int8, matrix products quantize their inputs too.
+def _write_graphs(graph: "_Graph", folder: Path, int8: bool) -> None:
+    """Write the ONNX files of a model; in int8, matrix products quantize their inputs too.
 
     Call it once in a process: a second export would fix the length of the texts.
     """
     # These warnings of torch's exporter concern its own code.
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
-    graph = _Graph(load_checkpoint(checkpoint)[0]).eval()
     program: Any = torch.onnx.export(
         graph,
         tuple(torch.ones(3, 7, dtype=torch.long) for _ in graph.inputs),
@@ -167,7 +179,7 @@ class _Graph(nn.Module):
 
 def _largest_difference(predictor: Predictor, graph: _Graph) -> float:
     """Return the difference of a graph from the model on random batches."""
-    differences = []
+    differences: list[float] = []
     for batch in random_batches(graph.model.config.vocab_size):
         feed = {name: ids.numpy() for name, ids in zip(graph.inputs, batch, strict=False)}
         outputs = predictor.session.run(None, feed)
@@ -189,20 +201,18 @@ def random_batches(vocab_size: int) -> Iterator[tuple[Tensor, ...]]:
         yield ids, mask.sort(descending=True).values, types
 
 
-def _compare_on_rows(predictor: Predictor, graph: _Graph, task: Rows) -> dict[str, float]:
+def _compare_on_rows(predictor: Predictor, graph: _Graph, rows: Dataset) -> dict[str, float]:
     """Return how far an ONNX file is from the model, and the share of rows with equal labels."""
-    rows = task.splits["test"]
-    texts = rows.select_columns(list(present(TEXT_COLUMNS, rows))).to_list()
+    texts = rows.select_columns(present(TEXT_COLUMNS, rows)).to_list()
     exported = predictor.read(texts)
     predictor.session = graph
     expected = predictor.read(texts)
     comparison = {"largest_difference": relative_difference(exported, expected)}
     answers = answers_of(graph.model.config)
     if graph.model.is_head and answers.has_labels:
-        of_export = answers.chosen(torch.from_numpy(exported))
-        of_model = answers.chosen(torch.from_numpy(expected))
-        is_same = (of_export == of_model).reshape(len(texts), -1).all(1)
-        comparison["agreement"] = float(is_same.double().mean())
+        chosen = [answers.chosen(torch.from_numpy(logits)) for logits in (exported, expected)]
+        is_same = torch.eq(*chosen).reshape(len(texts), -1).all(1)
+        comparison["agreement"] = is_same.double().mean().item()
     return comparison
 
 

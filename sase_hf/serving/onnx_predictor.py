@@ -48,11 +48,15 @@ class Predictor:
     """
 
     def __init__(
-        self, folder: str | Path | None = None, *, int8: bool = False, num_threads: int = 0
+        self,
+        folder: str | Path = Path(__file__).parent,
+        *,
+        int8: bool = False,
+        num_threads: int = 0,
     ) -> None:
         import onnxruntime  # here, because `onnx_export` imports this module without it
 
-        self.folder = Path(__file__).parent if folder is None else Path(folder)
+        self.folder = Path(folder)
         self._digests = json.loads((self.folder / RECORD).read_text("utf-8"))["sha256"]
         self.config = json.loads(self._content("config.json"))
         settings = json.loads(self._content("tokenizer_config.json"))
@@ -71,10 +75,7 @@ class Predictor:
         self.inputs = [tensor.name for tensor in self.session.get_inputs()]
         output = self.session.get_outputs()[0]
         self.output, self.width = output.name, output.shape[1]
-        self.labels: list[str] | None = None
-        if self.output == "logits":
-            names = self.config["id2label"]
-            self.labels = [names[str(index)] for index in range(self.width)]
+        self.labels = list(self.config["id2label"].values())  # written in the order of their ids
 
     def __call__(self, inputs: Input | Iterable[Input], top_k: Any = _BEST) -> Any:
         """Read a text, a pair `{"text": ..., "text_pair": ...}`, or several of either.
@@ -90,7 +91,7 @@ class Predictor:
         is_one = isinstance(inputs, str | dict)
         rows, num_cut = self._encode([inputs] if is_one else inputs)  # type: ignore[list-item]
         outputs = self._outputs(rows)
-        if self.labels is None:
+        if self.output == "sentence_embedding":
             return outputs[0] if is_one else outputs
         results: list[object] = []
         for scores, count in zip(self._scores(outputs), num_cut, strict=True):
@@ -110,9 +111,9 @@ class Predictor:
         return self._outputs(self._encode(inputs)[0])
 
     def _encode(self, inputs: Iterable[Input]) -> tuple[list[Array], list[int]]:
-        """Return the arrays of tokens that the graph reads, (2 or 3, T), and how many it does not.
+        """Return the tokens of each input that are read, and how many are not.
 
-        The rows of an array are the inputs of the graph.
+        A row of an array (T, 2 or 3) has for one token all that the graph reads.
         """
         texts = [
             self._texts(**one) if isinstance(one, dict) else self._texts(one) for one in inputs
@@ -122,12 +123,12 @@ class Predictor:
         num_cut: list[int] = []
         for encoding in self.tokenizer.encode_batch_fast(texts):
             columns = [encoding.ids, encoding.attention_mask, encoding.type_ids]
-            row = np.array(columns[: len(self.inputs)], np.int64)
+            tokens = np.array(columns[: len(self.inputs)], np.int64).T
             # The types of a model of pairs; otherwise the mask, which has all tokens on one side.
-            sides = row[-1]
+            sides = tokens[:, -1]
             read = np.concatenate([np.flatnonzero(sides == side)[:limit] for side in (0, 1)])
-            rows.append(row[:, read])
-            num_cut.append(len(sides) - len(read))
+            rows.append(tokens[read])
+            num_cut.append(len(tokens) - len(read))
         if any(num_cut):
             warnings.warn(f"only the first {limit} tokens of a text are read", stacklevel=3)
         return rows, num_cut
@@ -144,17 +145,16 @@ class Predictor:
     def _outputs(self, rows: list[Array]) -> Array:
         """Return the outputs for encoded inputs, (inputs, width); the longest are read first."""
         outputs = np.zeros((len(rows), self.width), np.float32)
-        order = sorted(range(len(rows)), key=lambda row: -rows[row].shape[1])
+        order = sorted(range(len(rows)), key=lambda row: -len(rows[row]))
         while order:
-            longest = max(rows[order[0]].shape[1], 1)  # T = 0 is not allowed
+            longest = max(len(rows[order[0]]), 1)  # T = 0 is not allowed
             size = max(BATCH_TOKENS // longest, 1)
             batch, order = order[:size], order[size:]
-            feed = np.zeros((len(self.inputs), len(batch), longest), np.int64)
-            feed[0] = self.config.get("pad_token_id") or 0
+            feed = np.zeros((len(batch), longest, len(self.inputs)), np.int64)
+            feed[..., 0] = self.config["pad_token_id"] or 0
             for place, number in enumerate(batch):
-                row = rows[number]
-                feed[:, place, : row.shape[1]] = row
-            named = dict(zip(self.inputs, feed, strict=True))
+                feed[place, : len(rows[number])] = rows[number]
+            named = dict(zip(self.inputs, np.moveaxis(feed, -1, 0), strict=True))
             outputs[batch] = self.session.run([self.output], named)[0]
         return outputs
 
