@@ -24,7 +24,7 @@ from transformers.utils import CONFIG_NAME
 
 from ..data.batching import rows_for_model
 from ..data.table import TEXT_COLUMNS, present
-from ..evaluation.records import write_record
+from ..evaluation.records import describe_hardware, write_record
 from ..models.answers import answers_of
 from ..models.checked_files import sha256_of
 from ..models.checked_model import CheckedPreTrainedModel
@@ -101,7 +101,11 @@ def _write(
             "files": {},
         }
         if rows is not None:
-            report["measured"] = {"source": rows.sources["test"], "results": {}}
+            report["measured"] = {
+                "source": rows.sources["test"],
+                "hardware": describe_hardware(),
+                "results": {},
+            }
         write_record(report, draft / RECORD)
         for path in sorted(draft.glob("*.onnx")):
             predictor = Predictor(draft, int8=path.name == INT8_MODEL)

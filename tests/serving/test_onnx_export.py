@@ -205,6 +205,7 @@ def test_export_writes_nothing_without_a_graph_that_equals_the_model(
 def test_export_measures_the_agreement_of_every_graph_on_rows(root: Path) -> None:
     measured = report_of(root, "classifier")["measured"]
     assert measured["source"]["rows"] == len(TEXTS)
+    assert measured["hardware"]["cores"], "for the card"
     exact, rounded = (measured["results"][name] for name in ("model.onnx", "model_int8.onnx"))
     classify = pipeline("text-classification", str(root / "classifier"))
     predict = Predictor(root / "onnx" / "classifier", int8=True)
