@@ -193,7 +193,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("text")
     parser.add_argument("text_pair", nargs="?")
-    answer = Predictor()(vars(parser.parse_args()), None)
+    texts = vars(parser.parse_args())
+    try:
+        answer = Predictor()(texts, None)
+    except (OSError, ValueError) as reason:  # of a file that is not that of the export
+        parser.error(str(reason))
     print(json.dumps(answer, ensure_ascii=False, default=np.ndarray.tolist))
 
 
