@@ -105,6 +105,6 @@ def _notes(learned: LearnedWords) -> Iterator[str]:
         "occurrences can be chance"
     )
     if learned.num_left_out:
-        yield f"{learned.num_left_out:,} more rows were not drawn"
+        yield f"{learned.num_left_out:,} more rows were not read"
     if learned.num_labels > len(learned.labels):
         yield f"The {len(learned.labels)} most frequent of {learned.num_labels} labels are shown"

@@ -75,7 +75,7 @@ class LearnedWords:
 
     kind: str  # what the model answers, as in the results of the pipeline
     num_texts: int  # that were read
-    num_left_out: int  # further texts, which were not drawn
+    num_left_out: int  # further ones
     labels: list[LearnedLabel]  # the `MAX_LABELS` most frequent ones, in the order of their ids
     num_labels: int  # of the model
     parts: list[LearnedPart]
@@ -98,8 +98,8 @@ def read_learned_words(
     Args:
         reader: The `self-attention` pipeline of a classifier.
         inputs: Texts, or pairs as dicts with `text` and `text_pair`.
-        max_tokens: Read only so many texts, drawn at random, that they have about so many tokens,
-            each counted once for each label that is explained.
+        max_tokens: Read only the first inputs that have about so many tokens, each counted once for
+            each label that is explained.
         num_words: How many words a list has at most.
 
     Raises:
@@ -114,10 +114,10 @@ def read_learned_words(
     num_predicted, shares = _attended(model, answers, corpus)
     most_frequent = np.argsort(-num_predicted, kind="stable")[:MAX_LABELS]
     labels = []
-    sums = []
+    means = []
     for label in sorted(most_frequent.tolist()):
         added, of_parts = _explained(model, corpus, label)
-        sums.append([of_parts.sum(0), np.abs(of_parts).sum(0)])
+        means.append(of_parts)
         labels.append(
             LearnedLabel(
                 label=answers.names[label],
@@ -126,14 +126,15 @@ def read_learned_words(
                 words_against=_strongest_words(corpus, added, -1, num_words),
             )
         )
-    means = np.array(sums) / max(num_texts, 1)  # (K, 2, P)
+    added_by_parts = np.array(means)  # (K, 2, P)
     names = [label.label for label in labels]
     parts = []
     for hops in same_hops(shares):
         read = _most_read(corpus, shares[:, hops].mean(1), num_words)
-        parts.append(LearnedPart(hops, read, *_voice(answers, names, means[:, :, hops].mean(2))))
+        voice = _voice(answers, names, added_by_parts[:, :, hops].mean(2))
+        parts.append(LearnedPart(hops, read, *voice))
     if model.linear_part is not None:
-        parts.append(LearnedPart([], [], *_voice(answers, names, means[:, :, -1])))
+        parts.append(LearnedPart([], [], *_voice(answers, names, added_by_parts[:, :, -1])))
     return LearnedWords(
         kind=answers.kind,
         num_texts=num_texts,
@@ -144,12 +145,10 @@ def read_learned_words(
     )
 
 
-def _batches(
-    corpus: WordCorpus, device: torch.device
-) -> Iterator[tuple[list[int], dict[str, Tensor], Ids]]:
-    """Yield the numbers of texts of similar length, their tensors, and the words of their tokens.
+def _batches(corpus: WordCorpus, device: torch.device) -> Iterator[tuple[dict[str, Tensor], Ids]]:
+    """Yield texts of similar length as tensors, and which of the N words, or -1, each token is in.
 
-    The tensors are (B, T), and so are the latter: which of the N words, or -1.
+    All are (B, T).
     """
     batches = list(batches_by_length(list(map(len, corpus.word_of_token)), BATCH_TOKENS))
     for numbers in logging.tqdm(batches, desc="Explaining", delay=1):
@@ -159,7 +158,7 @@ def _batches(
             for name in encoded[0]
         }
         words = [corpus.word_of_token[number] for number in numbers]
-        yield numbers, tensors, pad_sequence(words, batch_first=True, padding_value=-1).numpy()
+        yield tensors, pad_sequence(words, batch_first=True, padding_value=-1).numpy()
 
 
 @torch.no_grad()
@@ -173,7 +172,7 @@ def _attended(model: Any, answers: Answers, corpus: WordCorpus) -> tuple[Ids, Ar
     num_hops = model.config.num_hops
     words = np.append(corpus.words, -1)  # of tokens without a word: behind all V words
     read = np.zeros((len(corpus.names) + 1, num_hops))
-    for _, tensors, words_of_tokens in _batches(corpus, model.device):
+    for tensors, words_of_tokens in _batches(corpus, model.device):
         with torch.autocast(model.device.type, enabled=False):
             outputs = model(**tensors, output_attentions=True)
         logits = outputs.logits.float().cpu()
@@ -191,18 +190,23 @@ def _attended(model: Any, answers: Answers, corpus: WordCorpus) -> tuple[Ids, Ar
 
 
 def _explained(model: Any, corpus: WordCorpus, label: int) -> tuple[Array, Array]:
-    """Return what each word added to a label, (N,), and each part of the model, (B, P)."""
+    """Return what each word added to a label, (N,), and what the parts of the model added, (2, P).
+
+    The latter are means over the texts, of what was added and of the sizes of it.
+    """
     added = np.zeros(len(corpus.words) + 1)  # last: that of tokens without a word
-    of_parts = np.zeros((len(corpus.texts), model.config.num_hops + 1))
-    for numbers, tensors, words_of_tokens in _batches(corpus, model.device):
-        labels = torch.full((len(numbers),), label, device=model.device)
+    of_parts = np.zeros((2, model.config.num_hops + 1))
+    for tensors, words_of_tokens in _batches(corpus, model.device):
+        size = len(words_of_tokens)
+        labels = torch.full((size,), label, device=model.device)
         why = explain(model, **tensors, labels=labels, hop_labels=labels[:1])
         np.add.at(added, words_of_tokens, why.words.double().cpu().numpy())
         # Each text of a pair has its own.
-        hops = why.hops.reshape(len(numbers), -1, model.config.num_hops).sum(1)
-        linear = why.linear_of_labels.reshape(len(numbers), -1).sum(1, keepdim=True)
-        of_parts[numbers] = torch.cat([hops, linear], 1).double().cpu().numpy()
-    return added[:-1], of_parts
+        hops = why.hops.reshape(size, -1, model.config.num_hops).sum(1)
+        linear = why.linear_of_labels.reshape(size, -1).sum(1, keepdim=True)
+        parts = torch.cat([hops, linear], 1).double().cpu()
+        of_parts += torch.stack([parts.sum(0), parts.abs().sum(0)]).numpy()
+    return added[:-1], of_parts / max(len(corpus.texts), 1)
 
 
 def _strongest_words(
@@ -220,7 +224,7 @@ def _strongest_words(
     return words
 
 
-def strongest(sums: Array, counts: Ids, num_words: int) -> Ids:
+def strongest(sums: NDArray[Any], counts: Ids, num_words: int) -> Ids:
     """Return which words added most, given what each added and how often it occurs, (V,) each."""
     fits = np.flatnonzero((counts >= LEAST_COUNT) & (sums > 0))
     strengths = sums[fits] / (counts[fits] + COUNT_WITHOUT_EFFECT)

@@ -23,7 +23,6 @@ from ..models.pipeline_self_attentive import with_whole_characters, words_of_tok
 from .attended_text import whole_words
 
 EXCERPT = 48  # characters before and after the word of an example
-SEED = 0  # of the draw of texts
 SIDES = ("1st", "2nd")  # texts of a pair
 
 Ids = NDArray[np.integer]
@@ -53,7 +52,12 @@ class WordCorpus:
         self.places: list[tuple[int, int, int, int]] = []
         self._tokenizer: Any = reader.tokenizer
         names: list[str] = []
-        for encoded in _drawn(reader, inputs, max_tokens):
+        num_tokens = 0
+        for input_ in logging.tqdm(inputs, desc="Finding words", delay=1):
+            if num_tokens >= max_tokens:
+                break
+            encoded = reader.preprocess(input_)
+            num_tokens += len(encoded["offsets"])
             self._add(encoded, names)
         ids: dict[str, int] = {}
         words = [ids.setdefault(name, len(ids)) for name in names]
@@ -106,16 +110,3 @@ class WordCorpus:
         if end + len(after) < len(text):
             after = f"{after}…"
         return before, text[start:end], after
-
-
-def _drawn(reader: Pipeline, inputs: Sequence[object], max_tokens: float) -> list[dict[str, Any]]:
-    """Return the inputs in their order, encoded: of more than `max_tokens` a random part."""
-    encoded: dict[int, dict[str, Any]] = {}
-    order = np.random.default_rng(SEED).permutation(len(inputs)).tolist()
-    num_tokens = 0
-    for number in logging.tqdm(order, desc="Finding words", delay=1):
-        if num_tokens >= max_tokens:
-            break
-        encoded[number] = reader.preprocess(inputs[number])
-        num_tokens += len(encoded[number]["offsets"])
-    return [encoded[number] for number in sorted(encoded)]

@@ -185,7 +185,8 @@ def _marks_of(row: dict[str, Any]) -> list[list[list[int]]]:
 
 def _learned(reader: Pipeline, setup: TrainingSetup, rows: Dataset) -> LearnedWords:
     """Return what the model learned, from as many validation rows as take seconds to explain."""
-    texts = [_input_of(row) for row in rows.remove_columns("label").to_list()]
+    drawn = rows.remove_columns("label").shuffle(seed=0)
+    texts = [_input_of(row) for row in drawn.to_list()]
     return read_learned_words(reader, texts, max_tokens=MAX_EXPLAINED_TOKENS)
 
 
