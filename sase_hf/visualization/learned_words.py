@@ -228,8 +228,7 @@ def strongest(sums: NDArray[Any], counts: Ids, num_words: int) -> Ids:
     """Return which words added most, given what each added and how often it occurs, (V,) each."""
     fits = np.flatnonzero((counts >= LEAST_COUNT) & (sums > 0))
     strengths = sums[fits] / (counts[fits] + COUNT_WITHOUT_EFFECT)
-    order: Ids = fits[np.argsort(-strengths, kind="stable")[:num_words]]
-    return order
+    return fits[np.argsort(-strengths, kind="stable")[:num_words]]
 
 
 def _most_read(corpus: WordCorpus, shares: Array, num_words: int) -> list[tuple[str, float]]:
