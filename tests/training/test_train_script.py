@@ -87,8 +87,8 @@ def test_train_file_alone_trains_evaluates_reports_and_says_what_to_do_next(
     assert "level: word (" in caplog.text, "measured on the texts, for want of --level"
     assert '"level": "word"' in Path("record.json").read_text()
     epochs = [line for line in output.err.splitlines() if line.startswith("epoch ")]
-    assert [line.partition(":")[0] for line in epochs] == ["epoch 1", "epoch 2"]
-    assert all("eval_accuracy 0." in line and "runtime" not in line for line in epochs)
+    assert [line.partition(":")[0] for line in epochs] == ["epoch 1 of 2", "epoch 2 of 2"]
+    assert all("right for " in line and "runtime" not in line for line in epochs)
     lines = [line for line in output.out.splitlines() if line]
     assert not any(line.startswith("{") for line in lines)
     shown = dict(line.split(maxsplit=1) for line in lines if len(line.split()) == 2)
