@@ -98,38 +98,54 @@ def find_columns(
     of a task without labels, both are the texts. `labelled`: the rows must have labels, or both
     texts. ValueError lists the columns, with an example of each, and the flags.
     """
-    names = rows.column_names
+    given = _given_columns(arguments, rows.column_names)
+    if not isinstance(arguments, DataArguments):
+        least, most = min(arguments.numbers_of_texts), max(arguments.numbers_of_texts)
+        return Columns(given.texts or _texts_alone(title, rows, least if labelled else 1, most), ())
+    finds_labels = arguments.label_column_name is None
+    sample = _sample(rows)
+    taken = _parts(given.texts, rows.column_names)
+    free = [name for name in sample if name not in (*taken, *given.labels)]
+    labels = _usual(free, LABELS) if finds_labels else given.labels
+    free = [name for name in free if name not in labels]
+    takes_longest = len(free) == 1 or len(sample) == 2
+    texts = given.texts or _usual_texts(free) or tuple(free[:1] if takes_longest else ())
+    free = [name for name in free if name not in texts]
+    if finds_labels and labelled and not labels and len(free) == 1:
+        labels = tuple(free)
+    found = Columns(texts, labels)
+    is_unlabelled = not (labelled or labels)
+    if not (_are_clear(found, given) and (not finds_labels or is_unlabelled or len(labels) == 1)):
+        text, label = [*texts, *free, *sample, "NAME"][0], [*labels, *free[::-1], "NAME"][0]
+        raise _unclear(title, sample, (text,), label)
+    _doubt_names(title, rows, texts + labels)
+    return found
+
+
+def _given_columns(arguments: SourceArguments, names: Sequence[str]) -> Columns:
+    """Return the columns that flags name; ValueError for a name twice, or too many texts."""
     asked = getattr(arguments, "label_column_name", None)
+    labels = tuple(own_name(name, names) for name in _named([asked] if asked else (), names))
     asked_texts = _named(arguments.text_column_names or (), names)
     texts = tuple("+".join(joined_columns(name, names)) for name in asked_texts)
-    labels = tuple(own_name(name, names) for name in _named([asked] if asked else (), names))
-    by_flag = [*labels, *(part for name in texts for part in joined_columns(name, names))]
+    by_flag = [*labels, *_parts(texts, names)]
     if len({*by_flag}) < len(by_flag) or (texts and len(texts) not in arguments.numbers_of_texts):
         raise refusal(
             f"--text_column_names is {[*texts]}, --label_column_name {[*labels]}",
             "name one column of texts, or two for pairs, such as en,fr, and each column once",
         )
-    if not isinstance(arguments, DataArguments):
-        least, most = min(arguments.numbers_of_texts), max(arguments.numbers_of_texts)
-        return Columns(texts or _texts_alone(title, rows, least if labelled else 1, most), ())
-    sample = _sample(rows)
-    free = [name for name in sample if name not in by_flag]
-    if asked is None:
-        labels = _usual(free, LABELS)
-    free = [name for name in free if name not in labels]
-    if not texts:
-        takes_longest = len(free) == 1 or len(sample) == 2
-        texts = _usual_texts(free) or tuple(free[:1] if takes_longest else ())
-    free = [name for name in free if name not in texts]
-    if asked is None and labelled and not labels and len(free) == 1:
-        labels = tuple(free)
-    are_texts_clear = len(texts) == 1 or asked_texts or [*map(usual_form, texts)] in PAIRS
-    are_labels_clear = len(labels) == 1 or asked is not None or not (labelled or labels)
-    if not (texts and are_texts_clear and are_labels_clear):
-        text, label = [*texts, *free, *names][0], [*labels, *free[::-1], "NAME"][0]
-        raise _unclear(title, sample, (text,), label)
-    _doubt_names(title, rows, texts + labels)
     return Columns(texts, labels)
+
+
+def _parts(texts: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Return the columns of texts, of which some may be joined by +."""
+    return [part for text in texts for part in joined_columns(text, names)]
+
+
+def _are_clear(found: Columns, given: Columns) -> bool:
+    """Return whether the texts that were found are one, a usual pair, or given."""
+    is_pair = [*map(usual_form, found.texts)] in PAIRS
+    return len(found.texts) == 1 or is_pair or found.texts == given.texts != ()
 
 
 def _texts_alone(title: str, rows: Dataset, least: int, most: int) -> tuple[str, ...]:

@@ -425,14 +425,14 @@ def _read(
                 rows = with_column(rows, PROBABILITIES, encoded)
             encoded = [None if shares is None else int(np.argmax(shares)) for shares in encoded]
         rows = with_column(rows, LABEL, encoded, labels.feature)
+    if has_labels and source.name == "train":
+        first = first_number(source.title)
+        rows = with_column(rows, PLACE, range(first, first + rows.num_rows))
     source.leave_out(is_left_out)
     if len(source.places) < rows.num_rows:
         rows = rows.select(source.places)
     if has_labels and (not is_test or with_marks):
         rows = _with_spans(rows, source)
-    if has_labels and source.name == "train":
-        places = source.places + first_number(source.title)
-        rows = with_column(rows, PLACE, places.tolist())
     return rows
 
 
