@@ -153,6 +153,17 @@ def test_classifier_learns_several_labels_for_each_text() -> None:
     assert model.score(NEW, predicted) == 1
 
 
+def test_classifier_predicts_a_frame_with_the_index_of_the_texts(fitted: TextClassifier) -> None:
+    texts = pd.DataFrame({"text": NEW}, index=[f"row {number}" for number in range(len(NEW))])
+    frame = fitted.predict(texts, as_frame=True)
+    second, best = np.sort(fitted.predict_proba(NEW))[:, -2:].T
+    assert frame.index.tolist() == texts.index.tolist()
+    assert frame["label"].tolist() == fitted.predict(NEW).tolist()
+    assert frame["confidence"].tolist() == best.tolist()
+    assert frame["margin"].tolist() == (best - second).tolist()
+    assert fitted.predict(NEW[0]).tolist() == frame["label"].tolist()[:1]
+
+
 def test_classifier_predicts_the_columns_of_a_table_of_labels() -> None:
     """In their order, which is not that of their names."""
     columns = {"poor": [stars == 1 for stars in STARS], "great": [stars == 5 for stars in STARS]}

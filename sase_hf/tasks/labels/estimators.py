@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 import torch
 from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -426,12 +427,28 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
                 return self._answers.names[label_id]
         return class_name(target)
 
-    def predict(self, texts: Any) -> Any:
+    def predict(self, texts: Any, as_frame: bool = False) -> Any:
         """Return the label of each of N texts, (N,), in the type of the labels of `fit`.
 
         With several labels for each text these are N lists, or a matrix (N, C) if `fit` had one.
+        `as_frame` gives a DataFrame with the index of the texts and the columns `label`,
+        `confidence` (its probability) and `margin` (to that of the second label). Of several
+        labels for each text, both are those of the least sure one.
         """
         logits = self._logits(texts)
+        labels = self._labels_of(logits)
+        if not as_frame:
+            return labels
+        scores = self._answers.scores(logits).numpy()
+        best = np.maximum(scores, 1 - scores).min(1)
+        second = 1 - best
+        if self._answers.has_one_label:
+            second, best = np.sort(scores)[:, -2:].T
+        index = texts.index if isinstance(texts, pd.DataFrame | pd.Series) else None
+        columns = {"label": list(labels), "confidence": best, "margin": best - second}
+        return pd.DataFrame(columns, index=index)
+
+    def _labels_of(self, logits: Tensor) -> Any:
         chosen = self._answers.chosen(logits).numpy()
         if self._answers.has_one_label:
             return self.classes_[np.argsort(self.class_ids_)[chosen]]

@@ -103,10 +103,11 @@ def _dataset_of(rows: Any) -> Dataset:
 def rows_to_read(texts: Any, names: Sequence[str]) -> list[list[str]]:
     """Return N texts, each alone in a list, or N pairs, of which a model read columns of `names`.
 
-    Of a table these columns are read, or all if it has other ones. ValueError: a row is neither a
+    Of a table these columns are read, or all if it has other ones. One text may stand alone.
+    ValueError: a row is neither a
     text nor a pair, or of both the one that the model does not read.
     """
-    frame = _text_frame(texts)
+    frame = _text_frame([texts] if isinstance(texts, str) else texts)
     columns = [part for name in names for part in joined_columns(name, frame.columns)]
     if isinstance(texts, Dataset | pd.DataFrame) and {*columns} <= {*frame.columns}:
         frame = Source("test", "the texts", table(texts), {}).texts(names).to_pandas()
