@@ -37,6 +37,8 @@ WITHOUT_EFFECT = {
 }
 RENAMED = {"max_tokens": "max_seq_length"}  # settings have the names that records know
 
+NAMES_OF_TREC = ["description", "entity", "abbreviation", "human", "location", "number"]
+
 
 def settings_sha(settings: Mapping[str, Any]) -> str:
     """Return 16 hexadecimal digits that identify the settings that decide a result.
@@ -52,6 +54,8 @@ def settings_sha(settings: Mapping[str, Any]) -> str:
         deciding["extend_vocabulary"] = None if deciding["word_vectors"] == "none" else "true"
     if deciding.get("text_column_names") == ["premise", "hypothesis"]:  # of SNLI
         deciding["drop_unlabelled"] = "true"  # which was a flag
+    if deciding.get("train_file") == "data/trec.train.jsonl.gz" and "vocab_size" in deciding:
+        deciding["label_names"] = NAMES_OF_TREC  # which ids had in records
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
 
 
