@@ -78,7 +78,6 @@ from ..utils.cli import errors_in_one_line
 from ..utils.recipes import with_recipe
 
 TEXT, TEXTS = str | None, list[str] | None  # types of flags
-WITHOUT_LABELS = ("retrieval", "translation")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -111,7 +110,7 @@ def check_files(script: str, words: Sequence[str]) -> str:
     task: str = given.task
     if given.train_file is None:
         return task
-    kind = PairArguments if task in WITHOUT_LABELS else DataArguments
+    kind = PairArguments if task in ("retrieval", "translation") else DataArguments
     rows = {entry.name: value for entry in fields(kind) if (value := vars(given).get(entry.name))}
     with errors_in_one_line(script):
         logging.disable(logging.WARNING)  # the run says it again

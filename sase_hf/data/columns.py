@@ -240,14 +240,13 @@ def _doubt_names(title: str, rows: Dataset, names: Sequence[str]) -> None:
 
 
 def with_trained_columns(
-    arguments: _Arguments, checkpoint: str | None, names: Sequence[str]
+    arguments: _Arguments, record: Mapping[str, Any], names: Sequence[str]
 ) -> _Arguments:
-    """Return arguments that name the columns of a checkpoint's training, if no flag names others.
+    """Return arguments that name the columns of a training, if no flag names others.
 
-    The `checkpoint` is the folder of a run, or one in it. What is not among the `names` of the
-    columns of a source stays unnamed.
+    The `record` is that of `training_rows_of`. What is not among the `names` of the columns of a
+    source stays unnamed.
     """
-    record = training_rows_of(checkpoint)
     named: dict[str, Any] = {}
     for flag in ("text_column_names", "label_column_name"):
         columns = record.get(flag) or [""]
@@ -259,7 +258,10 @@ def with_trained_columns(
 
 
 def training_rows_of(checkpoint: str | Path | None) -> dict[str, Any]:
-    """Return the record of the rows that a checkpoint was trained on; empty if there is none."""
+    """Return the record of the rows that a checkpoint was trained on; empty if there is none.
+
+    The `checkpoint` is the folder of a run, or one in it.
+    """
     if checkpoint is None:
         return {}
     for folder in (Path(checkpoint), Path(checkpoint).absolute().parent):

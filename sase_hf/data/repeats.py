@@ -37,6 +37,8 @@ def _comparable(text: str) -> str:
 
 def warn_of_repeats(splits: Mapping[str, Dataset], text_columns: Sequence[str]) -> None:
     """Log how many texts stand in two splits, by the text columns that all splits have."""
+    if len(splits) < 2:  # hashing the texts takes long
+        return
     columns = min((present(text_columns, rows) for rows in splits.values()), key=len)
     texts = {name: text_digests(rows, columns) for name, rows in splits.items()}
     for earlier, later in combinations(texts, 2):

@@ -305,12 +305,12 @@ def load_rows(
     """
     sources = open_sources(arguments, in_memory)
     first = sources[0]
-    if first.name != "train":
-        arguments = with_trained_columns(arguments, checkpoint, first.table.column_names)
+    record = training_rows_of(checkpoint) if first.name != "train" else {}
+    arguments = with_trained_columns(arguments, record, first.table.column_names)
     labelled = first.name != "test"
     columns = find_columns(first.title, first.table, arguments, labelled=labelled)
-    trained = training_rows_of(checkpoint).get("text_column_names")
-    if trained and first.name != "train" and arguments.text_column_names is None:
+    trained = record.get("text_column_names")
+    if trained and arguments.text_column_names is None:
         note = f"{first.title}: the texts are read from {','.join(columns.texts)}"
         logger.warning(one_line(f"{note}; the model was trained on {','.join(trained)}"))
     if with_marks:
