@@ -184,11 +184,13 @@ def test_study_waits_for_the_training_of_a_killed_study(
     """Otherwise two processes would write the same checkpoints."""
     run = write_run(tmp_path)
     with runner._locked_log(run) as log:  # as the study holds it, and as its child has it
-        orphan = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"], stdout=log)
+        work = f"import time; time.sleep(1); open({str(tmp_path / 'ended')!r}, 'w').close()"
+        orphan = subprocess.Popen([sys.executable, "-c", work], stdout=log)
     monkeypatch.setattr(runner.sys, "executable", "false")
     with pytest.raises(SystemExit, match=r"study\.py: 1 of 1 runs failed: task/one-seed42"):
         complete([run])
-    assert orphan.poll() == 0
+    assert (tmp_path / "ended").is_file()
+    assert orphan.wait() == 0
     waits, missing, failed = capsys.readouterr().out.splitlines()
     assert waits.startswith("task/one-seed42: waits for the process that measures it; see ")
     assert missing == "task/one-seed42: missing"
