@@ -39,8 +39,6 @@ PROJECT = SETTINGS["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 # What only an extra installs, as it is imported.
 OPTIONAL = {
-    "matplotlib",
-    "captum",
     "onnx",
     "onnxruntime",
     "sentence_transformers",

@@ -18,7 +18,6 @@ from sase_hf.utils.cli import errors_in_one_line, make_parser
     [
         ("rank a --quries b --documents c", "there is no flag --quries; did you mean --queries"),
         ("predict a --fromat=csv", "there is no flag --fromat; did you mean --format"),
-        ("lab/measure attention a --file b --recrd c", "no flag --recrd; did you mean --record"),
     ],
 )
 def test_parser_names_the_flag_that_a_misspelt_one_is_close_to(
@@ -36,7 +35,6 @@ def test_parser_names_the_flag_that_a_misspelt_one_is_close_to(
         "predict ~/none",
         "visualize ~/none --text x",
         "export ~/none out",
-        "lab/measure attention ~/none",
     ],
 )
 def test_script_reads_a_tilde_as_the_home_folder(
@@ -45,8 +43,6 @@ def test_script_reads_a_tilde_as_the_home_folder(
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "rows.csv").write_text("text\ngood\n")
     name, *words = command.split()
-    if name == "lab/measure":
-        words.append("--file=~/rows.csv")
     with pytest.raises(SystemExit, match=f"there is no folder {tmp_path}/none"):
         script_main(name)(words)
 
