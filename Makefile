@@ -43,6 +43,7 @@ lab-tests: .venv/ready-test ## Run the tests of scripts/lab
 
 lint: .venv/ready-lint ## Check size, style, formatting and types
 	$(BIN)/python .ci/budget.py
+	$(BIN)/python .ci/imports.py
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
