@@ -9,15 +9,15 @@ import gzip
 import os
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, chain
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from huggingface_hub import snapshot_download
-from numpy.lib.stride_tricks import sliding_window_view
 from safetensors.torch import load_file
-from scipy.sparse import coo_array, csr_array
-from tokenizers import Tokenizer
+from scipy.sparse import csr_array
+from tokenizers import Tokenizer, models
 from torch import Tensor
 from transformers import TokenizersBackend
 from transformers.utils.logging import tqdm
@@ -37,11 +37,10 @@ WIDTH = 100
 WINDOW = 5  # tokens on each side of a word that occur together with it
 SMOOTHING = 0.75  # exponent of the counts of contexts; rare contexts would weigh too much
 BLOCK = 2**20  # characters that are tokenized at a time
-MAX_PAIRS = 10_000_000  # the most frequent ones, in one gigabyte; reviews have four million
 NO_WORD = -1
-ROUNDING = 1e-5  # of the information of two words, in float32
+ROUNDING = 1e-9  # of the information of two words
 
-Row = tuple[str, Any]  # a word and its numbers: their texts, or an array
+Row = tuple[str, np.ndarray]  # a word and its numbers (d,), float32
 
 
 def load_word_vectors(
@@ -82,18 +81,13 @@ def load_word_vectors(
         del wanted[special_token]
     normalizer = tokenizer.backend_tokenizer.normalizer
     normalize = normalizer.normalize_str if normalizer else str
-    exact: dict[int, Tensor] = {}
-    alike: dict[int, Tensor] = {}
+    exact: dict[int, np.ndarray] = {}
+    alike: dict[int, np.ndarray] = {}
     for word, numbers in vector_rows(path, token=token, cache_dir=cache_dir):
-        spelt = exact if word in wanted else alike
-        index = wanted.get(word if word in wanted else normalize(word))
-        if index is not None and index not in spelt:
-            try:
-                spelt[index] = torch.tensor(list(map(float, numbers)))
-                if not spelt[index].isfinite().all():
-                    raise ValueError("a number is not finite")
-            except ValueError as reason:
-                raise ValueError(f"{path}: the row of {word!r}: {reason}") from reason
+        if word in wanted:
+            exact.setdefault(wanted[word], numbers)
+        elif (spelling := normalize(word)) in wanted:
+            alike.setdefault(wanted[spelling], numbers)
     vectors = alike | exact
     if not vectors:
         raise refusal(
@@ -101,7 +95,7 @@ def load_word_vectors(
             "are both of the same language, and is the tokenizer lower-cased if the file is?",
         )
     found = sorted(vectors)
-    known = torch.stack([vectors[index] for index in found])
+    known = torch.from_numpy(np.stack([vectors[index] for index in found]))
     std, mean = torch.std_mean(known, dim=0, correction=0)
     missing = sorted(set(range(len(tokenizer))).difference(found))
     generator = torch.Generator().manual_seed(seed)
@@ -143,17 +137,14 @@ def own_word_vectors(
     # Here, because it takes a second, which `import sase_hf` does not have to.
     from sklearn.utils.extmath import randomized_svd
 
-    information = _positive_information(*_counted(_blocks(texts, tokenizer), len(tokenizer)))
-    num_values = min(width, len(tokenizer))
-    left, values, _ = randomized_svd(information, num_values, random_state=seed)
-    vectors = left * np.sqrt(values)
-    lengths = np.linalg.norm(vectors, axis=1)
-    is_found = (information.sum(axis=1) > 0) & (lengths > 0)
-    directions = vectors[is_found] / lengths[is_found, np.newaxis]
+    information = _positive_information(_counted(_blocks(texts, tokenizer), len(tokenizer)))
+    left, values, _ = randomized_svd(information, width, random_state=seed)
+    is_found = information.sum(axis=1) > 0
+    learnt = F.normalize(torch.from_numpy(left[is_found] * np.sqrt(values)))
     generator = torch.Generator().manual_seed(seed)
     matrix = torch.randn(len(tokenizer), width, generator=generator) * std
-    matrix[is_found] = 0  # also beyond the singular values of a small vocabulary
-    matrix[is_found, : len(values)] = torch.from_numpy(directions) * (std * width**0.5)
+    # A small vocabulary has fewer values than the width.
+    matrix[is_found] = F.pad(learnt, (0, width - len(values))) * (std * width**0.5)
     return _start(matrix, int(is_found.sum()), tokenizer)
 
 
@@ -187,72 +178,55 @@ def vector_rows(path: FilePath, **hub_options: Any) -> Iterator[Row]:
                 repo, revision=revision or None, allow_patterns=STATIC_FILES, **hub_options
             )
         rows = _static_rows(folder) if os.path.isdir(folder) else _rows_of_file(name)
-        yield from tqdm(rows, desc="Reading vectors", unit=" words", delay=1)
+        width = None
+        for word, numbers in tqdm(rows, desc="Reading vectors", unit=" words", delay=1):
+            width = width or len(numbers)
+            if len(numbers) != width or not width:
+                raise refusal(
+                    f"{word!r:.80} has {len(numbers)} numbers, the words before it have {width}",
+                    "the file must be text, such as GloVe, or end in .gz or .bin (word2vec)",
+                )
+            yield word, numbers
 
 
 def _rows_of_file(path: str) -> Iterator[Row]:
     """Yield the rows of a file in the form that its name and its first line show."""
     check_content(path)
-    unpacked = path.removesuffix(".gz")
-    open_file: Any = open if path == unpacked else gzip.open
+    open_file: Any = gzip.open if path.endswith(".gz") else open
     with open_file(path, "rb") as file:
         first = file.readline().removeprefix(codecs.BOM_UTF8).split()
-        header = [int(number) for number in first if number.isdigit()]
-        if len(first) != 2 or len(header) != 2:
-            header = [0, len(first) - 1]
-            file.seek(0)
-        promised, width = header
-        if unpacked.endswith(".bin"):
-            rows = _binary_rows(file, width, promised)
+        width = len(first) - 1
+        if width == 1:  # a header line: how many words, and how many numbers each
+            width = int(first[1])
         else:
-            rows = _text_rows(file, width)
-        num_rows = 0
-        for word, numbers in rows:
-            num_rows += 1
-            if len(numbers) < max(width, 1):
-                raise refusal(
-                    f"{word!r:.80} has {len(numbers)} numbers, the first line promises {width}",
-                    "the file must be text, such as GloVe, or end in .gz or .bin (word2vec)",
-                )
-            yield word, numbers
-        if promised and (num_rows != promised or file.read(1).strip()):
-            what = f"{num_rows} words follow or more, the first line promises {promised}"
-            raise refusal(what, "is the file complete?")
-
-
-def _text_rows(file: BinaryIO, width: int) -> Iterator[Row]:
-    """Take the last d fields of a line as numbers: some words of GloVe hold spaces."""
-    for line in codecs.iterdecode(file, "utf-8-sig", "replace"):
-        word, *numbers = line.rstrip().rsplit(" ", width)
-        yield word, numbers
-
-
-def _binary_rows(file: BinaryIO, width: int, num_rows: int) -> Iterator[Row]:
-    """Read words, spaces, and d little-endian floats each, with or without line feeds."""
-    for _ in range(num_rows):
-        word = b"".join(iter(lambda: file.read(1) or b" ", b" ")).lstrip(b"\n")
-        yield word.decode("utf-8", "replace"), np.frombuffer(file.read(4 * width), "<f4")
+            file.seek(0)
+        if path.removesuffix(".gz").endswith(".bin"):
+            for _ in range(int(first[0])):
+                word = b"".join(iter(lambda: file.read(1) or b" ", b" ")).lstrip(b"\n")
+                yield word.decode(errors="replace"), np.frombuffer(file.read(4 * width), "<f4")
+            return
+        for line in codecs.iterdecode(file, "utf-8-sig", "replace"):
+            # The last fields are the numbers: some words of GloVe hold spaces.
+            word, *fields = line.rstrip().rsplit(" ", width)
+            yield word, np.array(fields, dtype=np.float32)
 
 
 def _static_rows(folder: str) -> Iterator[Row]:
     """Yield the whole words of a static embedding, in the order of ids."""
-    weights, tokenizer = (os.path.join(folder, name) for name in STATIC_FILES)
+    weights, tokenizer_file = (os.path.join(folder, name) for name in STATIC_FILES)
     matrices = load_file(weights)
     if len(matrices) != 1:
         raise refusal(f"it holds {list(matrices)[:5]}, not one matrix", "name a static embedding")
     [matrix] = matrices.values()
-    vocabulary = Tokenizer.from_file(tokenizer).get_vocab()
-    # If few tokens begin with the mark, it is an ordinary character and marks no words.
-    num_marked = sum(token.startswith(WORD_STARTS) for token in vocabulary)
-    are_marked = 10 * num_marked > len(vocabulary)
-    for token in sorted(vocabulary, key=vocabulary.__getitem__):
-        word = token
-        if are_marked and token.startswith(WORD_STARTS):
-            word = token[1:]
-        elif token.startswith(CONTINUATION) or (are_marked and token[:1].isalnum()):
+    tokenizer = Tokenizer.from_file(tokenizer_file)
+    are_marked = isinstance(tokenizer.model, models.BPE | models.Unigram)
+    for row in range(tokenizer.get_vocab_size()):
+        word = tokenizer.id_to_token(row)
+        if are_marked and word.startswith(WORD_STARTS):
+            word = word[1:]
+        elif word.startswith(CONTINUATION) or (are_marked and word[:1].isalnum()):
             continue
-        if word:
-            yield word, matrix[vocabulary[token]].float().numpy()
+        yield word, matrix[row].float().numpy()
 
 
 def _blocks(texts: Iterable[str], tokenizer: TokenizersBackend) -> Iterator[np.ndarray]:
@@ -284,49 +258,26 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def _counted(blocks: Iterable[np.ndarray], num_words: int) -> tuple[csr_array, np.ndarray]:
-    """Return how often two words occur together, each pair once, in bounded memory; and r.
-
-    r, of shape (V,), counts all pairs, also those that the matrix (V, V) has no room for.
-    """
-    totals = np.zeros(num_words)
-    none = csr_array((num_words, num_words), dtype=np.float32)
-    counts = recent = none  # two parts, because a sum takes the time of its larger part
+def _counted(blocks: Iterable[np.ndarray], num_words: int) -> csr_array:
+    """Return C, each pair of neighbours in both orders."""
+    counts = csr_array((num_words, num_words))
     for block in blocks:
-        is_word = sliding_window_view(block != NO_WORD, WINDOW + 1).T  # a row for each distance
-        distances, places = (is_word[0] & is_word[1:]).nonzero()
-        distances += 1
-        pairs = (block[places], block[places + distances])
-        weights = (1 / distances).astype(np.float32)
-        of_block = coo_array((weights, pairs), none.shape).tocsr()
-        totals += of_block.sum(axis=0) + of_block.sum(axis=1)
-        recent = recent + of_block
-        if recent.nnz > MAX_PAIRS // 4:
-            counts = _most_frequent(counts + recent)
-            recent = none
-    return _most_frequent(counts + recent), totals
+        [places] = (block != NO_WORD).nonzero()
+        shape = (len(block), num_words)
+        words = csr_array((np.ones(len(places)), (places, block[places])), shape)
+        distances = range(1, WINDOW + 1)
+        counts = counts + sum(words[:-k].T @ words[k:] / k for k in distances)
+    return counts + counts.T
 
 
-def _most_frequent(counts: csr_array) -> csr_array:
-    """Drop the rarest pairs beyond the limit."""
-    num_dropped = counts.nnz - MAX_PAIRS
-    if num_dropped > 0:
-        rarest = np.argpartition(counts.data, num_dropped)[:num_dropped]
-        counts.data[rarest] = 0
-        counts.eliminate_zeros()
-    return counts
-
-
-def _positive_information(counts: csr_array, totals: np.ndarray) -> csr_array:
-    """Return max(log(C_ij sum(r^0.75) / (r_i r_j^0.75)), 0), shape (V, V), of a half of C."""
-    information = (counts + counts.T).tocoo()
+def _positive_information(counts: csr_array) -> csr_array:
+    """Return max(log(C_ij sum(r^0.75) / (r_i r_j^0.75)), 0), shape (V, V), float32."""
+    information = counts.tocoo()
     words, contexts = information.coords
+    totals = counts.sum(axis=1)
     smoothed = totals**SMOOTHING
-    # In the precision of the counts, which needs half of the memory.
-    of_words = np.log(totals[words]).astype(np.float32)
-    of_contexts = np.log(smoothed[contexts]).astype(np.float32)
-    of_all = np.log(smoothed.sum() or 1).astype(np.float32)
-    logs = np.log(information.data) - of_words - of_contexts + of_all
-    information.data = np.where(logs > ROUNDING, logs, 0)
+    expected = totals[words] * smoothed[contexts] / smoothed.sum()
+    logs = np.log(information.data / expected)
+    information.data = np.where(logs > ROUNDING, logs, 0).astype(np.float32)
     information.eliminate_zeros()
     return information.tocsr()
