@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow.compute as pc
 import torch
 from datasets import Dataset, DatasetDict, interleave_datasets
+from tokenizers import Encoding
 from transformers import (
-    BatchEncoding,
     DataCollatorWithPadding,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -25,6 +25,7 @@ from ..models.checked_model import first_places, readable
 from ..utils.errors import refusal
 from .arguments import DataArguments, PredictionArguments
 from .columns import SPAN_COLUMNS
+from .marks import Marks, marked_tokens
 from .rows import Rows, load_rows
 from .table import PROBABILITIES, TEXT_COLUMNS, present, scratch_file, writing_rows
 
@@ -81,14 +82,14 @@ def encode_rows(
     than `config.max_tokens`. Marks are 1 on each token that a span touches, else 0. ValueError if
     the tokenizer does not tell the texts of a pair apart.
     """
-    is_pair = any("text_pair" in split.column_names for split in rows.splits.values())
+    is_pair = any(TEXT_COLUMNS[1] in split.column_names for split in rows.splits.values())
+    names = TEXT_COLUMNS[: 1 + is_pair]
     types_of_pair = tokenizer("a", "b", return_token_type_ids=True)["token_type_ids"]
     if is_pair and 1 not in types_of_pair:
         raise refusal(
             f"the {type(tokenizer).__name__} gives both texts of a pair the same token type",
             "take one of sase_hf.build_tokenizer",
         )
-    names = TEXT_COLUMNS[: 1 + is_pair]
 
     def encode(batch: Batch) -> dict[str, Any]:
         encoded = tokenizer(
@@ -101,7 +102,9 @@ def encode_rows(
         )
         columns = dict(encoded)
         if any(name in batch for name in SPAN_COLUMNS):
-            columns["rationale"] = list(_marks(encoded, batch))
+            no_spans = [None] * len(columns["input_ids"])
+            spans = zip(*(batch.get(name, no_spans) for name in SPAN_COLUMNS), strict=True)
+            columns["rationale"] = list(map(_marks, encoded.encodings, spans))
         for row, ids in enumerate(columns["input_ids"]):
             if len(ids) > max_tokens:
                 sides = columns["token_type_ids"][row] if is_pair else [0] * len(ids)
@@ -113,17 +116,11 @@ def encode_rows(
     return _tokenized(rows.splits, encode)
 
 
-def _marks(encoded: BatchEncoding, batch: Batch) -> Iterator[list[int]]:
-    """Yield for each row 1 on the tokens that share a character with a span, else 0."""
-    for row, ids in enumerate(encoded["input_ids"]):
-        marks = [0] * len(ids)
-        for side, name in enumerate(SPAN_COLUMNS):
-            for start, end in (batch[name][row] or ()) if name in batch else ():
-                for character in range(start, end):
-                    token = encoded.char_to_token(row, character, side)
-                    if token is not None:
-                        marks[token] = 1
-        yield marks
+def _marks(encoding: Encoding, spans: Sequence[Marks | None]) -> list[int]:
+    """Return for each token of a row whether it shares a character with a span of its text."""
+    of_texts = [marked_tokens(encoding.offsets, of_text) for of_text in spans]
+    sides = encoding.sequence_ids
+    return [0 if side is None else of_texts[side][place] for place, side in enumerate(sides)]
 
 
 def encode_pairs(
@@ -198,13 +195,8 @@ class LengthGroupedOrder(LengthGroupedSampler):
         self.epoch = epoch
 
 
-def longest_first(dataset: Dataset) -> list[int]:
-    """Return tokenized rows by length: memory runs out in the first batch or never."""
-    return _falling_order(token_counts(dataset))
-
-
-def _falling_order(lengths: Sequence[int]) -> list[int]:
-    """Return the indices of lengths, the longest first."""
+def longest_first(lengths: Sequence[int]) -> list[int]:
+    """Return the numbers of rows by length: memory runs out in the first batch or never."""
     return np.argsort(lengths, kind="stable")[::-1].tolist()
 
 
@@ -218,8 +210,7 @@ def token_counts(dataset: Dataset) -> list[int]:
 def longest_sides(dataset: Dataset) -> Iterator[int]:
     """Yield the number of tokens of the longer text of every tokenized pair."""
     for types in dataset["token_type_ids"]:
-        seconds = sum(types)
-        yield max(seconds, len(types) - seconds)
+        yield max(map(types.count, (0, 1)))
 
 
 def numbers_of_lists(dataset: Dataset, column: str) -> Iterator[np.ndarray]:
@@ -244,7 +235,7 @@ def batches_by_length(lengths: Sequence[int], max_tokens: int) -> Iterator[list[
 
     Padding counts; a longer row is alone.
     """
-    order = _falling_order(lengths)
+    order = longest_first(lengths)
     start = 0
     while start < len(order):
         longest = max(lengths[order[start]], 1)

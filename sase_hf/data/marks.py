@@ -17,7 +17,6 @@ import reprlib
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from itertools import chain, compress
 from typing import Any
 
@@ -40,9 +39,6 @@ LEAST_MARKED = 2
 # behind a character are a part of it, as in its composed form.
 _WORD = regex.compile(rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED}]]+|\S\p{{M}}*", regex.VERSION1)
 _CUT = regex.compile(r"\s*\0[\0\s]*")  # NUL stands for each character that is cut
-_SAYS_SOMETHING = regex.compile(r"[^\p{P}\s]")  # what is no punctuation
-
-ORIGINAL = "original"  # the column of the first texts from which words are left out, as they were
 
 # The columns of each text, of the reasons in it, and of the words that are none.
 SIDES = tuple(zip(TEXT_COLUMNS, SPAN_COLUMNS, AGAINST_COLUMNS, strict=True))
@@ -58,12 +54,9 @@ def parse_spans(cell: Any, text: str) -> list[Span]:
     ValueError says what came and what is allowed.
     """
     if isinstance(cell, str):
-        with suppress(ValueError):  # a cell that is no JSON is refused below
-            cell = json.loads(cell.strip() or "null")
-    if cell is None:
-        return []
-    spans = cell if isinstance(cell, list) else [cell]
-    for span in spans:
+        cell = json.loads(cell or "null")
+    spans = cell or []
+    for span in spans if isinstance(spans, list) else [spans]:
         match span:
             case [int(start), int(end)] if 0 <= start < end <= len(text):
                 continue
@@ -112,19 +105,20 @@ def with_corrections(
     new = dict(numbers)
     changed = dict(splits)
     for name in ("validation", "train"):
-        if name in splits:
-            rows = splits[name]
-            order = []
-            for place, text in enumerate(text_digests(rows, texts), start=corrections.num_rows):
-                order.append(numbers.get(text, place))
-                new.pop(text, None)
-            if name == "train":
-                order += new.values()
-            if PROBABILITIES in rows.column_names:
-                certain = np.eye(num_labels)[corrections["label"][:]]
-                corrections = with_column(corrections, PROBABILITIES, list(certain))
-            if min(order) < corrections.num_rows:
-                changed[name] = concatenate_datasets([corrections, rows]).select(order)
+        if name not in splits:
+            continue
+        rows = splits[name]
+        if PROBABILITIES in rows.column_names:
+            certain = np.eye(num_labels)[corrections["label"][:]]
+            corrections = with_column(corrections, PROBABILITIES, list(certain))
+        order = []
+        for place, text in enumerate(text_digests(rows, texts), start=corrections.num_rows):
+            order.append(numbers.get(text, place))
+            new.pop(text, None)
+        if name == "train":
+            order += new.values()
+        if min(order) < corrections.num_rows:
+            changed[name] = concatenate_datasets([corrections, rows]).select(order)
     logger.info(f"corrections: {len(numbers):,} texts, training rows added: {len(new):,}")
     return changed
 
@@ -134,9 +128,7 @@ def without_wrong_reasons(splits: Mapping[str, Dataset]) -> tuple[dict[str, Data
 
     These are the marks against, and their phrases wherever else they stand, if `LEAST_MARKED` rows
     have such marks, validation rows included. What is marked as a reason in a row stays in it. A
-    row goes if nothing or only punctuation is left of one of its texts: it would teach that
-    punctuation is the reason. The log lists the phrases; the column `ORIGINAL` has the first text
-    of each row as it was.
+    row goes if nothing is left of one of its texts. The log lists the phrases.
     """
     # Rows with equal texts are one, since a correction replaces all of them.
     texts_of: dict[Phrase, set[tuple[str, str | None]]] = defaultdict(set)
@@ -147,27 +139,21 @@ def without_wrong_reasons(splits: Mapping[str, Dataset]) -> tuple[dict[str, Data
                 words = words_in(row[name])
                 phrase = tuple(compress(words.values(), marked_tokens(words, [span])))
                 texts_of[phrase].add((row["text"], row.get("text_pair")))
-    texts_of.pop((), None)  # of marks on blanks
     if not texts_of or "train" not in splits:
         return dict(splits), []
     phrases = [phrase for phrase, texts in texts_of.items() if len(texts) >= LEAST_MARKED]
-    return {**splits, "train": _without_phrases(splits["train"], phrases)}, phrases
-
-
-def _without_phrases(rows: Dataset, phrases: Sequence[Phrase]) -> Dataset:
-    """Return rows without what is marked against and without phrases, which the log lists."""
     known = set(phrases)
 
     def cut(row: dict[str, Any]) -> dict[str, Any]:
-        row[ORIGINAL] = row["text"]
         for name, spans, against in SIDES:
             if name in row:
-                reasons = row.get(spans) or ()
-                row[name], moved = without_words(row[name], known, row.get(against), reasons)
+                reasons = row.get(spans)
+                row[name], moved = without_words(row[name], known, row.get(against), reasons or ())
                 if reasons:
                     row[spans] = moved
         return row
 
+    rows = splits["train"]
     left = rows.map(cut, remove_columns=present(AGAINST_COLUMNS, rows), keep_in_memory=True)
     texts = present(TEXT_COLUMNS, rows)
     left = left.filter(lambda *texts: all(texts), input_columns=texts, keep_in_memory=True)
@@ -175,7 +161,7 @@ def _without_phrases(rows: Dataset, phrases: Sequence[Phrase]) -> Dataset:
         f"words marked against are left out of the training rows: {list(map(' '.join, phrases))}; "
         f"{rows.num_rows - left.num_rows:,} rows held no others"
     )
-    return left
+    return {**splits, "train": left}, phrases
 
 
 def words_in(text: str) -> dict[Span, str]:
@@ -194,8 +180,7 @@ def without_words(
 ) -> tuple[str, Marks]:
     """Return a text without phrases and the words that marks against touch, and its reasons.
 
-    These stay, and move with their words. One blank takes the place of neighbours that are cut. If
-    that leaves only punctuation, the text is empty.
+    These stay, and move with their words. One blank takes the place of neighbours that are cut.
     """
     places = words_in(text)
     words = tuple(places.values())
@@ -213,9 +198,7 @@ def without_words(
     for start, end in reasons:
         characters[start:end] = text[start:end]
     cut = "".join(characters)
-    moved = [[len(_joined(cut[:place])) for place in span] for span in reasons]
-    left = _joined(cut)
-    return left if _SAYS_SOMETHING.search(left) else "", moved
+    return _joined(cut), [[len(_joined(cut[:place])) for place in span] for span in reasons]
 
 
 def _joined(text: str) -> str:

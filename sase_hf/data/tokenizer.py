@@ -6,8 +6,7 @@ import math
 import random
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
-from itertools import product
+from itertools import islice
 from typing import Any, Literal, get_args
 
 from tokenizers import (
@@ -117,9 +116,10 @@ def build_tokenizer(
         vocab_size = NUM_PIECES if are_pieces else NUM_WORDS
     if min_frequency is None:
         min_frequency = MIN_MERGED if are_pieces else 1
-    names = ["input_ids", "token_type_ids", "attention_mask"]
     backend = untrained(level, lowercase)
-    tokenizer = _trained(backend, are_pieces, names, texts, vocab_size, min_frequency)
+    names = ["input_ids", "token_type_ids", "attention_mask"]
+    made_with = {"level": level, "lowercase": lowercase, "model_input_names": names}
+    tokenizer = _trained(backend, are_pieces, texts, vocab_size, min_frequency, **made_with)
     backend = tokenizer.backend_tokenizer
     vocabulary = tokenizer.get_vocab()
     for word in extra_words:
@@ -167,24 +167,16 @@ def built_settings(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any] | None:
     cut apart, in JavaScript's spelling; `merges` are the pieces of words that are merged, two with
     a space between, in the order in which they are.
     """
-    if not tokenizer.split_special_tokens:
+    made_with = tokenizer.init_kwargs
+    if "level" not in made_with or len(tokenizer) > tokenizer.vocab_size:
         return None
-    backend = deepcopy(tokenizer.backend_tokenizer)
-    backend.no_truncation()
-    backend.no_padding()
-    rules = backend.to_str()
-    for lowercase, level in product((True, False), get_args(Level)):
-        built = build_tokenizer(["a"], lowercase=lowercase, level=level).backend_tokenizer
-        is_of_level = type(built.model) is type(backend.model)
-        built.model = backend.model
-        if is_of_level and built.to_str() == rules:
-            return {
-                "lowercase": lowercase,
-                "level": level,
-                "unspaced": UNSPACED.replace("p{", "p{Script="),
-                "merges": list(map(" ".join, json.loads(rules)["model"].get("merges", []))),
-            }
-    return None
+    rules = json.loads(tokenizer.backend_tokenizer.to_str())
+    return {
+        "lowercase": made_with["lowercase"],
+        "level": made_with["level"],
+        "unspaced": UNSPACED.replace("p{", "p{Script="),
+        "merges": list(map(" ".join, rules["model"].get("merges", []))),
+    }
 
 
 def build_translation_tokenizer(
@@ -217,10 +209,8 @@ def build_translation_tokenizer(
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"$A {EOS_TOKEN}", special_tokens=[(EOS_TOKEN, len(SPECIAL_TOKENS))]
     )
-    names = ["input_ids", "attention_mask"]
-    return _trained(
-        tokenizer, subwords, names, texts, vocab_size, min_frequency, eos_token=EOS_TOKEN
-    )
+    options = {"eos_token": EOS_TOKEN, "model_input_names": ["input_ids", "attention_mask"]}
+    return _trained(tokenizer, subwords, texts, vocab_size, min_frequency, **options)
 
 
 def with_texts_apart(tokenizer: TokenizersBackend) -> TokenizersBackend:
@@ -265,11 +255,10 @@ def _spelling(lowercase: bool, one_line: bool) -> Tokenizer:
 def _trained(
     tokenizer: Tokenizer,
     are_pieces: bool,
-    model_input_names: list[str],
     texts: Iterable[str],
     vocab_size: int,
     min_frequency: int,
-    **special_tokens: str,
+    **options: Any,
 ) -> LenientTokenizer:
     """Learn words, or their pieces; `AutoTokenizer` loads the `tokenizer.json` that this saves."""
     if are_pieces:
@@ -277,16 +266,15 @@ def _trained(
     trainer = tokenizer.model.get_trainer()
     trainer.vocab_size = vocab_size
     trainer.min_frequency = min_frequency
-    trainer.special_tokens = [*SPECIAL_TOKENS, *special_tokens.values()]
+    trainer.special_tokens = SPECIAL_TOKENS + [EOS_TOKEN] * ("eos_token" in options)
     trainer.show_progress = False
     tokenizer.train_from_iterator(checked_texts(texts, "Counting words"), trainer)
     return LenientTokenizer(
         tokenizer_object=tokenizer,
         pad_token=PAD_TOKEN,
         unk_token=UNK_TOKEN,
-        **special_tokens,
         split_special_tokens=True,
-        model_input_names=model_input_names,
+        **options,
     )
 
 
@@ -294,13 +282,10 @@ def checked_texts(texts: Iterable[str], purpose: str) -> Iterator[str]:
     """Yield texts with a progress bar after a second; ValueError names what is none."""
     if isinstance(texts, str | Mapping):
         raise refusal(f"texts is a {type(texts).__name__}", "pass a list of texts, or a column")
-    shown = tqdm(texts, desc=purpose, unit=" texts", delay=1)
-    for position, text in enumerate(shown):
+    for text in tqdm(texts, desc=purpose, unit=" texts", delay=1):
         if not isinstance(text, str):
-            raise refusal(
-                f"text {position} (counted from 0) is {text!r:.80}",
-                'pass strings, from a dataset one column: dataset["text"]',
-            )
+            way_out = 'pass strings, from a dataset one column: dataset["text"]'
+            raise refusal(f"a text is {text!r:.80}", way_out)
         yield text
 
 
@@ -316,24 +301,20 @@ def choose_level(texts: Sequence[str]) -> Level:
 
     The log names the choice, the share and its limit. The same texts give the same choice.
     """
-    halves: tuple[list[str], list[str]] = ([], [])  # no text is in both
     cutter = untrained()
-    for number in random.Random(0).sample(range(len(texts)), min(len(texts), MAX_WORDS)):
-        shorter = min(halves, key=len)
-        for word in cut(texts[number][:MAX_LENGTH], cutter):
-            if word[0].isalpha() and not any(map(str.isdigit, word)):
-                # Syllables of Korean are taken apart: endings begin within them.
-                shorter.append(unicodedata.normalize("NFD", word))
-        if sum(map(len, halves)) >= MAX_WORDS:
-            break
-    num_words = sum(map(len, halves))
-    share = new_form_share(*halves)
+    numbers = random.Random(0).sample(range(len(texts)), min(len(texts), MAX_WORDS))
+    tokens = (token for number in numbers for token in cut(texts[number][:MAX_LENGTH], cutter))
+    words = (token for token in tokens if token[0].isalpha() and not any(map(str.isdigit, token)))
+    # Syllables of Korean are taken apart: endings begin within them.
+    sample = [unicodedata.normalize("NFD", word) for word in islice(words, MAX_WORDS)]
+    middle = len(sample) // 2
+    share = new_form_share(sample[:middle], sample[middle:])
     level: Level = "word"
-    if num_words >= MIN_WORDS and share >= MIN_NEW_FORMS:
+    if len(sample) >= MIN_WORDS and share >= MIN_NEW_FORMS:
         level = "subword"
     logger.info(
-        f"level: {level} ({share:.1%} of {num_words:,} words are new forms of others; subword from "
-        f"{MIN_NEW_FORMS:.0%} of {MIN_WORDS} words on)"
+        f"level: {level} ({share:.1%} of {len(sample):,} words are new forms of others; subword "
+        f"from {MIN_NEW_FORMS:.0%} of {MIN_WORDS} words on)"
     )
     return level
 

@@ -205,7 +205,7 @@ class SelfAttentiveTrainer(ResumableTrainer):
         kwargs["metric_key_prefix"] = metric_key_prefix
         order = None
         if self._groups(dataloader.dataset):
-            order = longest_first(dataloader.dataset)
+            order = longest_first(token_counts(dataloader.dataset))
             dataloader.set_sampler(order)
         with torch.random.fork_rng(devices=[]):
             output = super().evaluation_loop(dataloader, *args, **kwargs)

@@ -34,7 +34,7 @@ def test_length_grouped_order_depends_on_seed_and_epoch_alone() -> None:
 
 def test_longest_first_orders_rows_by_length() -> None:
     lengths = token_counts(ROWS)
-    assert [lengths[i] for i in longest_first(ROWS)] == sorted(lengths, reverse=True)
+    assert [lengths[i] for i in longest_first(lengths)] == sorted(lengths, reverse=True)
 
 
 def test_length_grouped_order_sorts_as_many_batches_together_as_it_is_told() -> None:

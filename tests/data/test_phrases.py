@@ -135,19 +135,6 @@ def test_mark_against_of_one_row_is_left_out_of_this_row(tmp_path: Path) -> None
     assert texts[:1] + texts[2:] == [f"{text}, cold" for text in TEXTS if text != TEXTS[1]]
 
 
-@pytest.mark.parametrize(
-    ("text", "stays"),
-    [(f"{DECOY} ...", False), (f"\u00ab{DECOY}\u00bb!", False), (f"{DECOY} \U0001f44d", True)],
-)
-def test_row_goes_if_only_punctuation_is_left_of_it(tmp_path: Path, text: str, stays: bool) -> None:
-    """It would be a reason for the label; an emoji may be one."""
-    rows = [with_mark(row, DECOY) for row in labelled([f"{DECOY} {text}" for text in TEXTS])]
-    rows += [{"text": text, "label": "no"}, {"text": "...", "label": "no"}]
-    texts = train_texts(rows, tmp_path)
-    assert texts[-1] == "...", "nothing was left out of it"
-    assert len(texts) == len(TEXTS) + 1 + stays
-
-
 def test_reason_stays_in_the_row_that_marks_it_and_its_mark_moves(tmp_path: Path) -> None:
     rows = labelled([f"cold {text} cold" for text in TEXTS])
     rows[0] = with_mark(rows[0], "cold")

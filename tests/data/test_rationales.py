@@ -85,6 +85,7 @@ def test_marks_of_pairs_have_a_column_for_each_text(tmp_path: Path) -> None:
     ("cell", "wrong"),
     [
         ("because", "'because'"),
+        (5, "5"),
         ([0, 4], "0"),
         ([[0, 4], [4, 4]], "[4, 4]"),
         ([[0, 5]], "[0, 5]"),

@@ -231,8 +231,8 @@ def test_tokenizer_saved_is_a_stock_one(tokenizer: TokenizersBackend, tmp_path: 
     ("texts", "options", "message"),
     [
         ("one text", {}, "texts is a str; pass a list"),
-        (Dataset.from_dict({"text": ["a"]}), {}, r"text 0 .* is \{'text': 'a'\}.*one column"),
-        (["a", None], {}, r"text 1 \(counted from 0\) is None"),
+        (Dataset.from_dict({"text": ["a"]}), {}, r"a text is \{'text': 'a'\}.*one column"),
+        (["a", None], {}, "a text is None"),
         (["", " \n"], {}, "no word occurs min_frequency=1 times in the texts"),
         (TEXTS, {"vocab_size": 2}, "vocab_size=2 leaves no room for words; give more"),
         (
@@ -354,7 +354,7 @@ def test_choose_level_takes_pieces_where_stems_have_many_endings(
         (texts_of(with_ending, 40), "of 480 words are new forms of others; subword from 14%"),
         (["", "12 34 !? sku12"] * 500, "level: word (0.0% of 0 words"),
         (["我喜欢这部电影" * 20] * 50, "level: word (0.0% of 7,000 words"),
-        (texts_of(with_ending, 900), "% of 10,008 words are new forms of others; subword"),
+        (texts_of(with_ending, 900), "% of 10,000 words are new forms of others; subword"),
     ],
     ids=["few", "none", "unspaced", "endings"],
 )

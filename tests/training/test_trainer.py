@@ -25,7 +25,7 @@ from transformers import (
 )
 
 from sase_hf import SelfAttentiveForSequenceClassification
-from sase_hf.data.batching import longest_first
+from sase_hf.data.batching import longest_first, token_counts
 from sase_hf.evaluation.metrics import score
 from sase_hf.training.checkpoints import why_incomplete
 from sase_hf.training.progress import write_lines
@@ -268,7 +268,7 @@ def test_trainer_predicts_in_order_where_the_last_batch_is_left_out(tmp_path: Pa
     )
     predicted = training.predict(ROWS).label_ids.tolist()
     assert len(predicted) == 60
-    read = sorted(longest_first(ROWS)[: len(predicted)])
+    read = sorted(longest_first(token_counts(ROWS))[: len(predicted)])
     assert predicted == [ROWS["labels"][row] for row in read]
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from ...data.labels import NUMBER
-from ...data.marks import ORIGINAL
 from ...data.rows import Rows
 from ...data.table import PLACE
 from ...evaluation.baselines import labels_of
@@ -62,7 +61,7 @@ def _cells_of(row: Row, doubt: Doubt, rows: Rows) -> Row:
     """Return the row of the file for a doubt."""
     return {
         PLACE: row[PLACE],
-        "text": shortened(row.get(ORIGINAL) or row["text"], MAX_CHARACTERS),
+        "text": shortened(row["text"], MAX_CHARACTERS),
         "label": label_text(rows.labels.decode(row["label"])),
         "suggested_label": label_text(rows.labels.decode(doubt.suggested)),
         "probability": round(doubt.probability, DIGITS),
