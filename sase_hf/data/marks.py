@@ -101,7 +101,7 @@ def with_corrections(
             "add --train_file, or leave it out",
         )
     texts = present(TEXT_COLUMNS, corrections)
-    numbers = dict(zip(text_digests(corrections, texts), range(corrections.num_rows), strict=True))
+    numbers = {text: number for number, text in enumerate(text_digests(corrections, texts))}
     new = dict(numbers)
     changed = dict(splits)
     for name in ("validation", "train"):

@@ -63,7 +63,7 @@ def hold_out(
     if not fraction or "train" not in splits or "validation" in splits:
         return
     train = splits["train"]
-    is_picked = _evenly_picked(train, max(round(fraction * train.num_rows), 1), seed)
+    is_picked = _evenly_picked(train, fraction, seed)
     if is_picked.all() or not is_picked.any():
         raise refusal(
             f"--validation_fraction {fraction} of {train.num_rows} train rows leaves none to train "
@@ -76,8 +76,8 @@ def hold_out(
     sources["validation"] = {**sources["train"], "split_off": fraction, "seed": seed}
 
 
-def _evenly_picked(rows: Dataset, count: int, seed: int) -> np.ndarray:
-    """Return whether each of N rows is picked: about `count` rows, all rows of a text or none.
+def _evenly_picked(rows: Dataset, fraction: float, seed: int) -> np.ndarray:
+    """Return whether each of N rows is picked: about a fraction, all rows of a text or none.
 
     The texts are sorted by the label of one of their rows, then by frequency, so that rare texts
     even out what a frequent one overshot, then at random. Evenly spaced places in this order have
@@ -93,6 +93,7 @@ def _evenly_picked(rows: Dataset, count: int, seed: int) -> np.ndarray:
     order = np.random.default_rng(seed).permutation(len(digests))
     texts = pd.Series(labels[order]).groupby(digests[order], sort=False).agg(["first", "size"])
     texts = texts.sort_values(["first", "size"], ascending=[True, False], kind="stable")
+    count = max(round(fraction * len(digests)), 1)
     texts["due"] = np.ceil(texts["size"].cumsum() * count / len(digests) - 0.5)
     picked = []
     num_picked = 0

@@ -7,6 +7,7 @@ C (V, V) how often two words occur together.
 import codecs
 import gzip
 import os
+import struct
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, chain
 from typing import Any
@@ -79,8 +80,7 @@ def load_word_vectors(
     wanted = tokenizer.get_vocab()
     for special_token in tokenizer.all_special_tokens:
         del wanted[special_token]
-    normalizer = tokenizer.backend_tokenizer.normalizer
-    normalize = normalizer.normalize_str if normalizer else str
+    normalize = tokenizer.backend_tokenizer.normalizer.normalize_str
     exact: dict[int, np.ndarray] = {}
     alike: dict[int, np.ndarray] = {}
     for word, numbers in vector_rows(path, token=token, cache_dir=cache_dir):
@@ -95,7 +95,8 @@ def load_word_vectors(
             "are both of the same language, and is the tokenizer lower-cased if the file is?",
         )
     found = sorted(vectors)
-    known = torch.from_numpy(np.stack([vectors[index] for index in found]))
+    with reraise_naming(str(path)):
+        known = torch.from_numpy(np.stack([vectors[index] for index in found]))
     std, mean = torch.std_mean(known, dim=0, correction=0)
     missing = sorted(set(range(len(tokenizer))).difference(found))
     generator = torch.Generator().manual_seed(seed)
@@ -137,7 +138,7 @@ def own_word_vectors(
     # Here, because it takes a second, which `import sase_hf` does not have to.
     from sklearn.utils.extmath import randomized_svd
 
-    information = _positive_information(_counted(_blocks(texts, tokenizer), len(tokenizer)))
+    information = _positive_information(_blocks(texts, tokenizer), len(tokenizer))
     left, values, _ = randomized_svd(information, width, random_state=seed)
     is_found = information.sum(axis=1) > 0
     learnt = F.normalize(torch.from_numpy(left[is_found] * np.sqrt(values)))
@@ -178,15 +179,7 @@ def vector_rows(path: FilePath, **hub_options: Any) -> Iterator[Row]:
                 repo, revision=revision or None, allow_patterns=STATIC_FILES, **hub_options
             )
         rows = _static_rows(folder) if os.path.isdir(folder) else _rows_of_file(name)
-        width = None
-        for word, numbers in tqdm(rows, desc="Reading vectors", unit=" words", delay=1):
-            width = width or len(numbers)
-            if len(numbers) != width or not width:
-                raise refusal(
-                    f"{word!r:.80} has {len(numbers)} numbers, the words before it have {width}",
-                    "the file must be text, such as GloVe, or end in .gz or .bin (word2vec)",
-                )
-            yield word, numbers
+        yield from tqdm(rows, desc="Reading vectors", unit=" words", delay=1)
 
 
 def _rows_of_file(path: str) -> Iterator[Row]:
@@ -203,12 +196,13 @@ def _rows_of_file(path: str) -> Iterator[Row]:
         if path.removesuffix(".gz").endswith(".bin"):
             for _ in range(int(first[0])):
                 word = b"".join(iter(lambda: file.read(1) or b" ", b" ")).lstrip(b"\n")
-                yield word.decode(errors="replace"), np.frombuffer(file.read(4 * width), "<f4")
+                numbers = struct.unpack(f"<{width}f", file.read(4 * width))
+                yield word.decode(errors="replace"), np.array(numbers, np.float32)
             return
         for line in codecs.iterdecode(file, "utf-8-sig", "replace"):
             # The last fields are the numbers: some words of GloVe hold spaces.
             word, *fields = line.rstrip().rsplit(" ", width)
-            yield word, np.array(fields, dtype=np.float32)
+            yield word, np.array(fields, np.float32)
 
 
 def _static_rows(folder: str) -> Iterator[Row]:
@@ -258,8 +252,8 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def _counted(blocks: Iterable[np.ndarray], num_words: int) -> csr_array:
-    """Return C, each pair of neighbours in both orders."""
+def _positive_information(blocks: Iterable[np.ndarray], num_words: int) -> csr_array:
+    """Return max(log(C_ij sum(r^0.75) / (r_i r_j^0.75)), 0), shape (V, V), float32."""
     counts = csr_array((num_words, num_words))
     for block in blocks:
         [places] = (block != NO_WORD).nonzero()
@@ -267,14 +261,9 @@ def _counted(blocks: Iterable[np.ndarray], num_words: int) -> csr_array:
         words = csr_array((np.ones(len(places)), (places, block[places])), shape)
         distances = range(1, WINDOW + 1)
         counts = counts + sum(words[:-k].T @ words[k:] / k for k in distances)
-    return counts + counts.T
-
-
-def _positive_information(counts: csr_array) -> csr_array:
-    """Return max(log(C_ij sum(r^0.75) / (r_i r_j^0.75)), 0), shape (V, V), float32."""
-    information = counts.tocoo()
+    information = (counts + counts.T).tocoo()
     words, contexts = information.coords
-    totals = counts.sum(axis=1)
+    totals = information.sum(axis=1)
     smoothed = totals**SMOOTHING
     expected = totals[words] * smoothed[contexts] / smoothed.sum()
     logs = np.log(information.data / expected)

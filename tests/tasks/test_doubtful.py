@@ -66,16 +66,6 @@ def test_doubtful_csv_names_the_row_the_suggestion_and_the_words(tmp_path: Path)
     assert "lovely" in lines[80]["why"].split(", ")
 
 
-def test_doubtful_csv_has_texts_with_the_words_that_training_leaves_out(tmp_path: Path) -> None:
-    rows = reviews()
-    rows[31]["label"] = "good"
-    for row in rows[30:33]:
-        row |= {"text": f"Ad: {row['text']}", "rationale_against": [[0, 3]]}
-    written(tmp_path, rows)
-    [line] = lines_of(tmp_path)
-    assert (line["row"], line["text"]) == ("31", rows[31]["text"])
-
-
 def test_doubtful_csv_counts_rows_as_the_file_does(tmp_path: Path) -> None:
     """Those of a CSV file as a spreadsheet, although rows are split off and shuffled."""
     rows = reviews()
