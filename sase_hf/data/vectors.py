@@ -226,7 +226,8 @@ def _static_rows(folder: str) -> Iterator[Row]:
 def _blocks(texts: Iterable[str], tokenizer: TokenizersBackend) -> Iterator[np.ndarray]:
     """Yield the ids of many texts in one array, `NO_WORD` for special ones and after each text."""
     gap = [NO_WORD] * (WINDOW + 1)
-    for batch in _batches(texts):
+    unread = checked_texts(texts, "Counting pairs of words")
+    while batch := _next_batch(unread):
         encoded = tokenizer(
             batch,
             add_special_tokens=False,
@@ -237,19 +238,16 @@ def _blocks(texts: Iterable[str], tokenizer: TokenizersBackend) -> Iterator[np.n
         yield block
 
 
-def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the texts, at least `BLOCK` characters at a time."""
-    batch: list[str] = []
+def _next_batch(texts: Iterator[str]) -> list[str]:
+    """Take texts of at least `BLOCK` characters, or all that are left."""
+    batch = []
     size = 0
-    for text in checked_texts(texts, "Counting pairs of words"):
+    for text in texts:
         batch.append(text)
         size += len(text) + WINDOW
         if size >= BLOCK:
-            yield batch
-            batch = []
-            size = 0
-    if batch:
-        yield batch
+            break
+    return batch
 
 
 def _positive_information(blocks: Iterable[np.ndarray], num_words: int) -> csr_array:
