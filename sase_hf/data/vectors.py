@@ -60,7 +60,7 @@ def load_word_vectors(
     sentence-transformers: `model.safetensors` with one matrix, and `tokenizer.json`; tokens that
     are whole words are the words.
 
-    A word takes the first row that spells it exactly, or else the first row that the tokenizer's
+    A word takes the row that spells it exactly, or else the first row that the tokenizer's
     normalizer turns into the word: "the" takes "The" if the tokenizer lower-cases. A word
     without a row is drawn from a normal distribution with the mean and the standard deviation of
     the rows found, per dimension. The row of the padding token is zero.
@@ -81,14 +81,12 @@ def load_word_vectors(
     for special_token in tokenizer.all_special_tokens:
         del wanted[special_token]
     normalize = tokenizer.backend_tokenizer.normalizer.normalize_str
-    exact: dict[int, np.ndarray] = {}
-    alike: dict[int, np.ndarray] = {}
+    vectors: dict[int, np.ndarray] = {}
     for word, numbers in vector_rows(path, token=token, cache_dir=cache_dir):
         if word in wanted:
-            exact.setdefault(wanted[word], numbers)
+            vectors[wanted[word]] = numbers
         elif (spelling := normalize(word)) in wanted:
-            alike.setdefault(wanted[spelling], numbers)
-    vectors = alike | exact
+            vectors.setdefault(wanted[spelling], numbers)
     if not vectors:
         raise refusal(
             f"{path} has none of the tokenizer's {len(wanted)} words",

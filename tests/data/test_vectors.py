@@ -143,7 +143,7 @@ def test_word_vectors_of_missing_words_look_like_found_ones(path: Path) -> None:
     ("content", "words", "expected"),
     [
         # An exact spelling comes before one alike, wherever it is; without it the first one serves.
-        ("The 0 5\nthe 1 5\nTHE 2 5\nthe 3 5\n", ["the"], [1, 5]),
+        ("The 0 5\nthe 1 5\nTHE 2 5\n", ["the"], [1, 5]),
         ("The 1 5\nTHE 0 5\n", ["the"], [1, 5]),
         # Alike is what the normalizer says: case, composed accents, curly apostrophes.
         (f"N{CURLY}T 0 0\nCafe{ACUTE} 1 5\n", ["café", "don't"], [1, 5]),
