@@ -141,13 +141,17 @@ def build_tokenizer(
 
 def untrained(level: Level = "word", lowercase: bool = True) -> Tokenizer:
     """Return a tokenizer that spells and cuts texts as `build_tokenizer` says, without words."""
-    are_characters = level == "character"
-    tokenizer = _spelling(lowercase, one_line=are_characters)
-    if are_characters:
-        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
-    else:
-        apart = pre_tokenizers.Split(Regex(_APART), "isolated")
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), apart])
+    steps = [normalizers.NFC(), normalizers.Replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")]
+    if lowercase:
+        steps.append(normalizers.Lowercase())
+    apart = pre_tokenizers.Split(Regex(_APART), "isolated")
+    pieces = [pre_tokenizers.WhitespaceSplit(), apart]
+    if level == "character":
+        steps += [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+        pieces = [pre_tokenizers.Split(Regex("."), "isolated")]
+    tokenizer = Tokenizer(models.WordLevel({}, UNK_TOKEN))
+    tokenizer.normalizer = normalizers.Sequence(steps)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(pieces)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="$A:0", pair="$A:0 $B:1", special_tokens=[]
     )
@@ -198,7 +202,7 @@ def build_translation_tokenizer(
     `subwords` cuts rare words into byte-pair-encoded parts instead of making them `[UNK]`. The
     other arguments and errors are those of `build_tokenizer`.
     """
-    tokenizer = _spelling(lowercase, one_line=True)
+    tokenizer = untrained("character", lowercase)  # whose texts have single spaces
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Metaspace(split=False),
@@ -209,8 +213,15 @@ def build_translation_tokenizer(
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"$A {EOS_TOKEN}", special_tokens=[(EOS_TOKEN, len(SPECIAL_TOKENS))]
     )
-    options = {"eos_token": EOS_TOKEN, "model_input_names": ["input_ids", "attention_mask"]}
-    return _trained(tokenizer, subwords, texts, vocab_size, min_frequency, **options)
+    return _trained(
+        tokenizer,
+        subwords,
+        texts,
+        vocab_size,
+        min_frequency,
+        eos_token=EOS_TOKEN,
+        model_input_names=["input_ids", "attention_mask"],
+    )
 
 
 def with_texts_apart(tokenizer: TokenizersBackend) -> TokenizersBackend:
@@ -237,19 +248,6 @@ def with_texts_apart(tokenizer: TokenizersBackend) -> TokenizersBackend:
         **tokenizer.special_tokens_map,
         model_input_names=["input_ids", "token_type_ids", "attention_mask"],
     )
-
-
-def _spelling(lowercase: bool, one_line: bool) -> Tokenizer:
-    """Return a tokenizer that only spells texts; `one_line` makes all white space single spaces."""
-    apostrophe = normalizers.Replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
-    steps = [normalizers.NFC(), apostrophe]
-    if lowercase:
-        steps.append(normalizers.Lowercase())
-    if one_line:
-        steps += [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
-    tokenizer = Tokenizer(models.WordLevel({}, UNK_TOKEN))
-    tokenizer.normalizer = normalizers.Sequence(steps)
-    return tokenizer
 
 
 def _trained(
