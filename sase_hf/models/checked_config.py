@@ -1,23 +1,37 @@
-"""The base of the configs of both families: fields with help, and their checks."""
+"""The base of the configs of both families: fields that say what they mean and what they may be."""
 
 import difflib
-from collections.abc import Iterable
-from dataclasses import field
-from numbers import Integral
+from dataclasses import field, fields
 from typing import Any
 
 from transformers import PreTrainedConfig
 
 MAX_LAYER_SIZE = 2**20
 MAX_VOCAB_SIZE = 2**27
-MAX_WEIGHT = 1000
-MAX_SMOOTHING = 0.5
 MAX_NUM_LABELS = 2**16  # without names
+SIZE = (1, MAX_LAYER_SIZE)
+RATE = (0, 1)
+SMOOTHING = (0, 0.5)  # with more, the right label would not be the most probable one
+WEIGHT = (0, 1000)  # with more, nothing else would be learnt
 
 
-def flag(text: str, default: Any = None, **metadata: object) -> Any:
-    """Return a dataclass field that is also a flag of the scripts, with this help."""
-    return field(default=default, metadata={"help": text, **metadata})
+def described(text: str, default: Any = None, **rules: object) -> Any:
+    """Return a dataclass field that this text describes, with the rules that its value obeys.
+
+    between: the least and the largest number; an integer is a `SIZE` by default.
+    is_id: whether it is the id of a token, below `vocab_size`.
+    per_label: whether it has a number for each label.
+    only_for: by the name of another field, the values of that field with which this one may differ
+    from its default, or, if `value` is given, have this value.
+    """
+    if type(default) is int:
+        rules = {"between": SIZE} | rules
+    return field(default=default, metadata={"help": text, **rules})
+
+
+def flag(text: str, default: Any = None, **rules: object) -> Any:
+    """Return a field as `described` does, which is also a flag of the commands, with this help."""
+    return described(text, default, is_flag=True, **rules)
 
 
 class CheckedConfig(PreTrainedConfig):
@@ -30,10 +44,20 @@ class CheckedConfig(PreTrainedConfig):
     # Fields that change how a model learns, not what it answers.
     fields_of_training = tuple[str, ...]()
 
+    def __init_subclass__(cls, *args: Any, **kwargs: Any) -> None:
+        """Describe the fields in the docstring."""
+        super().__init_subclass__(*args, **kwargs)
+        lines = [
+            f"    {entry.name}: {entry.metadata['help']} Default: {entry.default!r}."
+            for entry in fields(cls)
+            if entry.metadata
+        ]
+        cls.__doc__ = "\n".join([f"{cls.__doc__}", "    Fields:", *lines])
+
     def __post_init__(self, **kwargs: Any) -> None:
         """Refuse misspelt names; leave out the pipelines that the package provides."""
         fields_of_class = self.__annotations__.keys() - PreTrainedConfig.__annotations__.keys()
-        for name in sorted(kwargs.keys() - self.attribute_map.keys()):
+        for name in kwargs:
             close = difflib.get_close_matches(name, fields_of_class, n=1, cutoff=0.8)
             if close and not hasattr(type(self), name):
                 raise TypeError(f"there is no field {name!r}; did you mean {close[0]!r}?")
@@ -45,42 +69,42 @@ class CheckedConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "num_labels":  # before transformers makes a name for each
-            is_number = isinstance(value, Integral) and not isinstance(value, bool)
-            if not is_number or not 1 <= value <= MAX_NUM_LABELS:
-                raise ValueError(
-                    f"num_labels is {value!r}; give an integer from 1 to {MAX_NUM_LABELS}, or "
-                    "id2label"
-                )
+        if name in self.attribute_map:  # `strict` checks the type under the name of the field
+            setattr(self, self.attribute_map[name], value)
+            return
+        # Before transformers makes a name for each.
+        if name == "num_labels" and value not in range(1, MAX_NUM_LABELS + 1):
+            raise ValueError(
+                f"num_labels is {value!r}; give an integer from 1 to {MAX_NUM_LABELS}, or id2label"
+            )
         super().__setattr__(name, value)
 
-    def check_sizes(self, names: Iterable[str], largest: dict[str, int]) -> None:
-        """Refuse sizes that are below 1, above `largest`, or too large for any machine.
-
-        Their type is checked again, because an alias of `attribute_map` bypasses `strict`.
-        """
-        for name in names:
-            size = getattr(self, name)
-            most = largest.get(name, MAX_LAYER_SIZE)
-            if not isinstance(size, int) or not 1 <= size <= most:
-                raise ValueError(f"{name} is {size!r}; it must be from 1 to {most}, an integer")
-
-    def check_rates(self, *names: str) -> None:
-        """Refuse rates outside [0, 1); None is 0."""
-        for name in names:
-            rate = getattr(self, name) or 0
-            if not 0 <= rate < 1:
-                raise ValueError(f"{name} is {rate}; it must be at least 0 and below 1")
-
-    def check_weights(self, *names: str) -> None:
-        """Refuse numbers that are negative, or so large that nothing else is learnt."""
-        for name in names:
-            value = getattr(self, name)
-            if not 0 <= value <= MAX_WEIGHT:
-                raise ValueError(f"{name} is {value}; it must be from 0 to {MAX_WEIGHT}")
-
-    def check_label_smoothing(self) -> None:
-        """Refuse a share of the target probability that hides which label is right."""
-        share = getattr(self, "label_smoothing", 0)
-        if not 0 <= share <= MAX_SMOOTHING:
-            raise ValueError(f"label_smoothing is {share}; it must be from 0 to {MAX_SMOOTHING}")
+    def validate_fields(self) -> None:
+        """Refuse what the declaration of a field does not allow; `strict` calls this."""
+        for entry in fields(self):
+            rules = entry.metadata
+            value = getattr(self, entry.name)
+            if value is None:
+                continue
+            if rules.get("is_id"):
+                rules = {"between": (0, self.vocab_size - 1)}
+            numbers = value if isinstance(value, tuple) else [value]
+            if rules.get("per_label") and len(numbers) != self.num_labels:
+                raise ValueError(
+                    f"{entry.name} is {value!r:.200}; it must be None or have one number for each "
+                    f"of {self.num_labels} labels"
+                )
+            if "between" in rules:
+                least, most = rules["between"]
+                if not all(least <= number <= most for number in numbers):
+                    raise ValueError(
+                        f"{entry.name} is {value!r:.200}; it must be from {least} to {most}"
+                    )
+            is_meant = value == rules["value"] if "value" in rules else value != entry.default
+            for name, allowed in rules.get("only_for", {}).items():
+                actual = getattr(self, name)
+                if is_meant and actual not in allowed:
+                    raise ValueError(
+                        f"{entry.name} is {value!r:.200}, which needs {name} to be in {allowed}, "
+                        f"but {name} is {actual!r}; set {entry.name} to {entry.default!r}"
+                    )

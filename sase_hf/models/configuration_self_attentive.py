@@ -1,19 +1,27 @@
 """Configuration of the structured self-attentive sentence encoder and its heads."""
 
-import math
 import os
-from copy import deepcopy
 from dataclasses import fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
-from .checked_config import MAX_LAYER_SIZE, MAX_VOCAB_SIZE, CheckedConfig, flag
+from .checked_config import (
+    MAX_LAYER_SIZE,
+    MAX_VOCAB_SIZE,
+    RATE,
+    SIZE,
+    SMOOTHING,
+    WEIGHT,
+    CheckedConfig,
+    described,
+    flag,
+)
 
-MAX_KERNEL_SIZE = 1024
-MAX_NUM_KERNELS = 100
+MAX_LAYERS = 100
 MAX_INNER_LAYERS = 1000
+KERNEL_SIZE = (1, 1024)
 # These encoders of transformers accept word vectors, and padding does not change their outputs.
 INNER_TYPES = (
     "albert",
@@ -32,51 +40,27 @@ INNER_TYPES = (
     "xlm-roberta",
 )
 # Fields that these models read although their config classes do not declare them.
-UNDECLARED_FIELDS: dict[str, dict[str, type]] = {
-    "deberta": {"embedding_size": int, "talking_head": bool},
+UNDECLARED_FIELDS = {
+    "deberta": {"embedding_size", "talking_head"},
     "deberta-v2": {
-        "attention_head_size": int,
-        "conv_act": str,
-        "conv_groups": int,
-        "conv_kernel_size": int,
-        "embedding_size": int,
-        "norm_rel_ebd": str,
-        "position_buckets": int,
-        "share_att_key": bool,
+        "attention_head_size",
+        "conv_act",
+        "conv_groups",
+        "conv_kernel_size",
+        "embedding_size",
+        "norm_rel_ebd",
+        "position_buckets",
+        "share_att_key",
     },
 }
-MAX_SIZES = {
-    "vocab_size": MAX_VOCAB_SIZE,
-    "max_tokens": MAX_VOCAB_SIZE,
-    "num_lstm_layers": 100,
-    "cnn_num_layers": 100,
-    "dilated_cnn_kernel_size": MAX_KERNEL_SIZE,
-    "dilated_cnn_num_layers": 20,
-}
-# Fields with a number for each label: the least and the largest number, and how an error says so.
-NUMBERS_PER_LABEL = {
-    "class_weights": (0, 1e30, ", 0 or more"),
-    "target_mean": (-1e30, 1e30, " from -1e30 to 1e30"),
-    "target_deviation": (1e-30, 1e30, " from 1e-30 to 1e30"),  # float32 holds little more
-}
-# The only problem type for which a field may differ from its default.
-PROBLEM_OF_FIELD = {
-    "label_smoothing": "single_label_classification",
-    "class_weights": "single_label_classification",
-    "answer_threshold": "single_label_classification",
-    "answer_error": "single_label_classification",
-    "target_mean": "regression",
-    "target_deviation": "regression",
-}
-# The encoder without which a field must keep its default.
-ENCODER_OF_FIELD = {
-    "lstm_shortcuts": "bilstm",
-    "relation_weights": "relation_network",
-    "relation_window": "relation_network",
-    "encoder_config": "auto_model",
-}
-DERIVED = ("hidden_size", "projection_dim", "num_hidden_layers")
-LABEL_MAPS = ("id2label", "label2id")  # each is the inverse of the other
+# The values of other fields that a field may need (`only_for`).
+OF_BILSTM = {"encoder": ("bilstm",)}
+OF_RELATION_NETWORK = {"encoder": ("relation_network",)}
+OF_SINGLE_LABEL = {"problem_type": (None, "single_label_classification")}
+OF_REGRESSION = {"problem_type": ("regression",)}
+DERIVED = {"hidden_size", "projection_dim", "num_hidden_layers"}
+LABEL_MAPS = {"id2label", "label2id"}  # each is the inverse of the other
+SEVERAL_NUMBERS = {"cnn_kernel_sizes", "class_weights", "target_mean", "target_deviation"}
 # A caller may choose these, a file may not: transformers fetches some of them from the Hub.
 IMPLEMENTATIONS = ("attn_implementation", "experts_implementation")
 ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
@@ -92,11 +76,12 @@ class SelfAttentiveConfig(CheckedConfig):
     On 10,000 texts, the paper's u = 300, d_a = 350, r = 30 and b = 2000 overfit. The paper's
     attention is `attention_function="softmax"`, `normalize_states=False`, `penalty="frobenius"`,
     `penalty_coef=1.0`. On long texts the hops of this attention are almost uniform and almost
-    equal, so the defaults differ. The declaration of each field describes it.
+    equal, so the defaults differ.
 
     Raises:
         StrictDataclassFieldValidationError: If a field has the wrong type or an unknown choice.
-        StrictDataclassClassValidationError: If a size, a rate or a relation is out of range.
+        StrictDataclassClassValidationError: If a number is out of range, or a field has no meaning
+            together with the others.
         TypeError: If an unknown keyword looks like a misspelt field.
         ValueError: If a derived number is given that its parts contradict, or `id2label` and
             `label2id` contradict one another.
@@ -124,45 +109,68 @@ class SelfAttentiveConfig(CheckedConfig):
     problem_type: ProblemType | None = None
     id2label: dict[int, str] | dict[str, str] | None = None
     label2id: dict[str, int] | dict[str, str] | None = None
-    # A copy of `label2id` as it was set, to know edits of either map in place; not written.
-    _label2id_as_set = None
-    vocab_size: int = 30000  # rows of the embedding matrix
-    max_tokens: int = flag("Tokens of a text that are read, the first ones; in pairs of each.", 512)
+    vocab_size: int = described("Rows of the embedding matrix.", 30000, between=(1, MAX_VOCAB_SIZE))
+    max_tokens: int = flag(
+        "Tokens of a text that are read, the first ones; in pairs of each.",
+        512,
+        between=(1, MAX_VOCAB_SIZE),
+    )
     embedding_size: int = flag("d, the width of a word vector.", 100)
     encoder: Encoder = flag(
         "Encoder from T word vectors to T states H; none uses the word vectors as states, "
         "auto_model is an encoder of transformers, such as BERT.",
         "bilstm",
     )
-    # The config of `auto_model`, or its fields with `model_type` as a dict, which
-    # `sase_hf.build_on_encoder` fills in. The model's `embeddings` are its word vectors.
-    encoder_config: PreTrainedConfig | dict[str, Any] | None = None
+    encoder_config: PreTrainedConfig | dict[str, Any] | None = described(
+        "auto_model: its config, or the fields with `model_type` as a dict; "
+        "`sase_hf.build_on_encoder` fills it in. The model's `embeddings` are its word vectors.",
+        only_for={"encoder": ("auto_model",)},
+    )
     lstm_hidden_size: int = flag("bilstm: u, LSTM units per direction; H is 2u wide.", 150)
-    num_lstm_layers: int = flag("bilstm: layers, each reading the states of the one below.", 1)
+    num_lstm_layers: int = flag(
+        "bilstm: layers, each reading the states of the one below.",
+        1,
+        between=(1, MAX_LAYERS),
+    )
     lstm_shortcuts: bool = flag(
         "bilstm: let each of 2 or more layers read the word vectors and all states below.",
         default=False,
+        only_for={**OF_BILSTM, "num_lstm_layers": range(2, MAX_LAYERS + 1)},
     )
     cnn_kernel_sizes: list[int] | tuple[int, ...] = flag(
-        "cnn: widths of the convolutions, in tokens.", (3, 4, 5)
+        "cnn: widths of the convolutions, in tokens.", (3, 4, 5), between=KERNEL_SIZE
     )
     cnn_num_filters: int = flag("cnn: filters of each width; H holds them side by side.", 100)
-    cnn_num_layers: int = flag("cnn: layers, each reading the states of the one below.", 1)
+    cnn_num_layers: int = flag(
+        "cnn: layers, each reading the states of the one below.",
+        1,
+        between=(1, MAX_LAYERS),
+    )
     dilated_cnn_hidden_size: int = flag("dilated_cnn: width of the states.", 300)
-    dilated_cnn_kernel_size: int = flag("dilated_cnn: k, the tokens that a layer reads.", 3)
+    dilated_cnn_kernel_size: int = flag(
+        "dilated_cnn: k, the tokens that a layer reads.", 3, between=KERNEL_SIZE
+    )
     dilated_cnn_num_layers: int = flag(
-        "dilated_cnn: L layers, gaps of 1, 2, 4, ...: a state reads 1 + (k - 1)(2^L - 1) tokens.", 4
+        "dilated_cnn: L layers, gaps of 1, 2, 4, ...: a state reads 1 + (k - 1)(2^L - 1) tokens.",
+        4,
+        between=(1, 20),
     )
     relation_hidden_size: int = flag("relation_network: width of the states.", 64)
     relation_weights: Literal["none", "sigmoid", "softmax"] = flag(
-        "relation_network: weights of pairs: 1 (none), a gate each, or a softmax over all.", "none"
+        "relation_network: weights of pairs: 1 (none), a gate each, or a softmax over all.",
+        "none",
+        only_for=OF_RELATION_NETWORK,
     )
     relation_window: int | None = flag(
-        "relation_network: furthest partner of a token, in tokens; all by default."
+        "relation_network: furthest partner of a token, in tokens; all by default.",
+        between=SIZE,
+        only_for=OF_RELATION_NETWORK,
     )
     pooling: Literal["self_attention", "max", "mean", "last"] = flag(
         "Pooling from the states to the sentence matrix M; max, mean and last make a single row.",
         "self_attention",
+        value="last",
+        only_for=OF_BILSTM,
     )
     attention_size: int = flag("d_a, the hidden units of the attention MLP (equation 6).", 150)
     num_hops: int = flag("r, the rows of the attention matrix A and of M.", 10)
@@ -179,12 +187,15 @@ class SelfAttentiveConfig(CheckedConfig):
         "Penalty on similar hops: the mean cosine of two hops, from 0 to 1; frobenius, equation 8, "
         "which grows with the square of the hops; or kl, the mean divergence, with softmax only.",
         "cosine",
+        value="kl",
+        only_for={"attention_function": ("softmax",)},
     )
-    penalty_coef: float | int = flag("Weight of the penalty in the loss.", 0.02)
+    penalty_coef: float | int = flag("Weight of the penalty in the loss.", 0.02, between=WEIGHT)
     rationale_coef: float | int = flag(
         "Weight of the marks of people in the loss of training: minus the log of the share of the "
         "attention on the marked tokens of a row.",
         0.1,
+        between=WEIGHT,
     )
     classifier: Literal["mlp", "pruned_mlp"] = flag(
         "One hidden ReLU layer over all of M (mlp), or the pruned layer of Appendix A.", "mlp"
@@ -206,83 +217,108 @@ class SelfAttentiveConfig(CheckedConfig):
         "the cosine of the flat matrices.",
         "rows",
     )
-    score_temperature: float | int = flag("retrieval: divisor of the scores in the loss.", 0.05)
-    embedding_dropout: float | int = flag(
-        "Dropout of word vectors; 0 for new models of pairs.", 0.3
+    score_temperature: float | int = flag(
+        "retrieval: divisor of the scores in the loss.", 0.05, between=(1e-6, 1e6)
     )
-    classifier_dropout: float | int = flag("Dropout of the classifier, before each layer.", 0.5)
+    embedding_dropout: float | int = flag(
+        "Dropout of word vectors; 0 for new models of pairs.", 0.3, between=RATE
+    )
+    classifier_dropout: float | int = flag(
+        "Dropout of the classifier, before each layer.", 0.5, between=RATE
+    )
     # This field replaces `label_smoothing_factor`, because with that factor `Trainer` computes the
     # loss itself and drops the penalty.
     label_smoothing: float | int = flag(
-        "Share of the target probability spread over all labels of a single-label problem.", 0.0
+        "Share of the target probability spread over all labels of a single-label problem.",
+        0.0,
+        between=SMOOTHING,
+        only_for=OF_SINGLE_LABEL,
     )
     answer_error: float | int = flag(
         "Share of texts whose answer set, which --calibrate prepares, may lack the right label.",
         0.05,
+        between=(1e-6, 1 - 1e-6),  # a set without error has all labels
+        only_for=OF_SINGLE_LABEL,
     )
-    # The answer set of a text has each label with this probability or more, and the best one; a
-    # single-label problem only. None: no sets. Training makes an old threshold wrong: set it anew.
-    answer_threshold: float | int | None = None
-    # The weight of each class in the task loss, in id order; single-label problems only.
-    class_weights: Numbers | None = None
-    # What the labels were where the model was trained: `sase_hf.TextClassifier` returns them so.
-    label_type: Literal["str", "int", "float", "bool"] = "str"
-    # For each target of a regression, the model multiplies its output by the deviation and adds the
-    # mean; the loss divides errors by the deviation.
-    target_mean: Numbers | None = None
-    target_deviation: Numbers | None = None
+    answer_threshold: float | int | None = described(
+        "The answer set of a text has each label with this probability or more, and the best one. "
+        "None: no sets. Training makes an old threshold wrong: set it anew.",
+        between=RATE,
+        only_for=OF_SINGLE_LABEL,
+    )
+    class_weights: Numbers | None = described(
+        "The weight of each class in the task loss, in id order.",
+        between=(0, 1e30),
+        per_label=True,
+        only_for=OF_SINGLE_LABEL,
+    )
+    label_type: Literal["str", "int", "float", "bool"] = described(
+        "What the labels were where the model was trained: `sase_hf.TextClassifier` returns them "
+        "so.",
+        "str",
+    )
+    target_mean: Numbers | None = described(
+        "For each target of a regression, what the model adds to its output, after the deviation.",
+        between=(-1e30, 1e30),
+        per_label=True,
+        only_for=OF_REGRESSION,
+    )
+    target_deviation: Numbers | None = described(
+        "For each target of a regression, what the model multiplies its output by, and the loss "
+        "divides errors by.",
+        between=(1e-30, 1e30),  # float32 holds little more
+        per_label=True,
+        only_for=OF_REGRESSION,
+    )
     freeze_embeddings: bool = flag("Keep the word vectors as they are.", default=False)
-    pad_token_id: int | None = 0  # the row of the embedding matrix that stays zero
+    pad_token_id: int | None = described(
+        "The row of the embedding matrix that stays zero.", 0, is_id=True
+    )
     # All other weights start Glorot uniform, biases 0.
-    initializer_range: float | int = flag("Standard deviation of new word vectors.", 0.1)
+    initializer_range: float | int = flag(
+        "Standard deviation of new word vectors.", 0.1, between=WEIGHT
+    )
 
     def __post_init__(self, **kwargs: Any) -> None:
         if self.encoder_config is not None:
             self.encoder_config = _checked_encoder_config(self.encoder_config)
-        for name, labels in _both_label_maps(self.id2label, self.label2id).items():
-            setattr(self, name, labels)
+        label2id = self.label2id
+        self.id2label = self.id2label or _inverse(label2id or {}) or None
+        if label2id and self.id2label != _names_by_id(_inverse(label2id)):
+            raise ValueError(
+                f"label2id is {label2id}, but id2label is {self.id2label}; leave one out"
+            )
         super().__post_init__(**kwargs)
         if self.architectures is None:
             # Auto classes choose between the three heads by this name and do not accept None.
             self.architectures = ["SelfAttentiveForSequenceClassification"]
-        self._name_problem_of_one_output()
-
-    def _name_problem_of_one_output(self) -> None:
         if self.problem_type is None and self.num_labels == 1:
             # The text-classification pipeline would otherwise apply a sigmoid to the output.
             self.problem_type = "regression"
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
-        """Make a config of a file's fields and overrides; overridden derived numbers come last.
+        """Make a config of a file's fields with the overrides in their place.
 
-        The overrides are checked together, when all are set: also `num_labels`, which counts only
-        without names of labels.
+        The names of labels replace `num_labels`, and either replaces the names in the file; the
+        `num_labels` of the file keeps them.
         """
-        known_poolings = get_args(cls.__annotations__["pooling"])
-        pooling = config_dict.get("pooling", cls.pooling)
-        if pooling not in known_poolings:
-            raise ValueError(
-                f"pooling is {pooling!r}, but this version knows {', '.join(known_poolings)}; "
-                "train anew with one of these, or load the model with the version that wrote it"
-            )
-        config_dict = {k: v for k, v in config_dict.items() if k not in IMPLEMENTATIONS}
-        # transformers would check it against the fields of the file, before the other overrides.
-        num_labels = kwargs.pop("num_labels", None)
-        label_maps = _both_label_maps(kwargs.pop("id2label", None), kwargs.pop("label2id", None))
-        for name, labels in label_maps.items():
-            if labels is not None:
-                kwargs[name] = labels
-        for name in DERIVED:
-            if name in kwargs:
-                kwargs[name] = kwargs.pop(name)
-        loaded = super().from_dict(config_dict, **kwargs)
-        config = loaded[0] if isinstance(loaded, tuple) else loaded
-        if num_labels is not None and label_maps["id2label"] is None:
-            config.num_labels = num_labels
-        config._name_problem_of_one_output()
-        config.validate()
-        return loaded
+        names = (cls.__annotations__.keys() | cls.attribute_map.keys()) - {"encoder_config"}
+        overrides = {name: kwargs.pop(name) for name in names & kwargs.keys()}
+        for name in LABEL_MAPS & overrides.keys():
+            if overrides[name] is None:
+                del overrides[name]
+        replaced = {*IMPLEMENTATIONS}
+        if overrides:
+            replaced |= DERIVED
+        keeps_names = kwargs.get("num_labels") in (None, len(config_dict.get("id2label") or ()))
+        if LABEL_MAPS & overrides.keys():
+            kwargs.pop("num_labels", None)
+            keeps_names = False
+        if not keeps_names:
+            replaced |= LABEL_MAPS
+        kept = {name: value for name, value in config_dict.items() if name not in replaced}
+        return super().from_dict(kept | overrides, **kwargs)
 
     @classmethod
     def from_json_file(cls, json_file: str | os.PathLike[str]) -> "SelfAttentiveConfig":
@@ -290,27 +326,20 @@ class SelfAttentiveConfig(CheckedConfig):
         return cls.from_dict(cls._dict_from_json_file(json_file))
 
     def __setattr__(self, name: str, value: object) -> None:
-        # A derived number is accepted only if it is right.
-        if name in ("cnn_kernel_sizes", *NUMBERS_PER_LABEL) and isinstance(value, list):
+        if name in DERIVED:  # accepted only if it is right
+            derived = getattr(self, name)
+            if value not in (None, derived):
+                raise ValueError(
+                    f"{name} is {value}, but it is derived from the sizes of the encoder: "
+                    f"{derived}. Leave {name} out"
+                )
+            return
+        if name in SEVERAL_NUMBERS and isinstance(value, list):
             value = tuple(value)  # JSON has only lists
-        if name in LABEL_MAPS:
-            self._set_label_map(name, value)
-        elif name not in DERIVED:
-            super().__setattr__(name, value)
-        elif value is not None and value != getattr(self, name):
-            raise ValueError(
-                f"{name} is {value}, but it is derived from the sizes of the encoder: "
-                f"{getattr(self, name)}. Leave {name} out"
-            )
-
-    def _set_label_map(self, name: str, labels: object) -> None:
-        """Set `id2label` or `label2id`; once the config has both, the other one follows."""
-        maps = {name: labels}
-        if isinstance(labels, dict) and self.label2id is not None:
-            maps = _both_label_maps(**maps)
-        for map_name, map_labels in maps.items():
-            super().__setattr__(map_name, map_labels)
-        super().__setattr__("_label2id_as_set", deepcopy(self.label2id))
+        if name == "id2label" and isinstance(value, dict):
+            value = _names_by_id(value)
+            super().__setattr__("label2id", _inverse(value))
+        super().__setattr__(name, value)
 
     @property
     def hidden_size(self) -> int:
@@ -356,119 +385,32 @@ class SelfAttentiveConfig(CheckedConfig):
     def to_dict(self) -> dict[str, object]:
         """Return every field, with the derived widths for readers that know only those."""
         written: dict[str, object] = super().to_dict()
-        written.pop("_label2id_as_set", None)
         widths = {"hidden_size": self.hidden_size, "projection_dim": self.projection_dim}
         return written | widths
 
-    def validate_fields(self) -> None:
-        """Refuse sizes, rates and choices that no model can have; `strict` calls this."""
-        self._check_encoder()
-        self._check_sizes()
-        self._check_numbers()
-        self._check_labels()
-        self._check_fields_of_problem()
+    def validate_width(self) -> None:
+        """Refuse an encoder that has no width, or too large a one; `strict` calls this."""
+        count = len(self.cnn_kernel_sizes)
+        if self.hidden_size not in range(1, MAX_LAYER_SIZE + 1) or count > MAX_LAYERS:
+            raise ValueError(
+                f"hidden_size is {self.hidden_size}, from encoder={self.encoder!r}; it must be "
+                f"from 1 to {MAX_LAYER_SIZE}. cnn_kernel_sizes has {count} widths; it may have "
+                f"{MAX_LAYERS}. encoder='auto_model' needs encoder_config; let "
+                "sase_hf.build_on_encoder or train.py --encoder_name_or_path make both"
+            )
 
-    def _check_labels(self) -> None:
-        if not self.num_labels:
-            raise ValueError(f"num_labels is {self.num_labels}; give 1 or more, or id2label")
+    def validate_labels(self) -> None:
+        """Refuse ids or names of labels that are missing, double or contradict; as above."""
         names: dict[Any, str] = dict(self.id2label or {})
-        has_each_id = sorted(names) == list(range(len(names)))
-        if not has_each_id or len(set(names.values())) != len(names):
+        if not names or [*names] != [*range(len(names))] or len({*names.values()}) != len(names):
             raise ValueError(
                 f"id2label is {names}; each id from 0 to {len(names) - 1} must have its own name"
             )
-        inverse = _inverse(names)
-        if self.label2id not in (inverse, self._label2id_as_set):  # edited: which map is right?
+        if self.label2id != _inverse(names):
             raise ValueError(
-                f"label2id is {self.label2id}, but id2label is {names}; set one of them whole, and "
-                "the other follows"
+                f"label2id is {self.label2id}, but id2label is {names}; set id2label whole, and "
+                "label2id follows"
             )
-        self.label2id = inverse  # `id2label` may have been edited in place
-
-    def _check_fields_of_problem(self) -> None:
-        problem_type = self.problem_type or "single_label_classification"
-        if problem_type == "single_label_classification" and self.num_labels == 1:
-            raise ValueError(
-                f"problem_type is {self.problem_type!r}, but there is one label; name two or more, "
-                "or set problem_type to 'regression' or 'multi_label_classification'"
-            )
-        for name, problem_of_field in PROBLEM_OF_FIELD.items():
-            value = getattr(self, name)
-            default = getattr(SelfAttentiveConfig, name)
-            if value and value != default and problem_type != problem_of_field:
-                raise ValueError(
-                    f"{name} is {value}, but problem_type is {self.problem_type!r}; set it to "
-                    f"{default}"
-                )
-
-    def _check_sizes(self) -> None:
-        hints = {**SelfAttentiveConfig.__annotations__, "hidden_size": int}
-        self.check_sizes([name for name, hint in hints.items() if hint is int], MAX_SIZES)
-        if self.pad_token_id is not None and not 0 <= self.pad_token_id < self.vocab_size:
-            raise ValueError(
-                f"pad_token_id is {self.pad_token_id}; it must be None or below "
-                f"vocab_size={self.vocab_size}"
-            )
-        window = self.relation_window
-        if window is not None and not 1 <= window <= MAX_LAYER_SIZE:
-            raise ValueError(
-                f"relation_window is {window}; it must be None or from 1 to {MAX_LAYER_SIZE}"
-            )
-        sizes = self.cnn_kernel_sizes
-        is_count = 1 <= len(sizes) <= MAX_NUM_KERNELS
-        if not is_count or not all(1 <= size <= MAX_KERNEL_SIZE for size in sizes):
-            raise ValueError(
-                f"cnn_kernel_sizes is {list(sizes)!r:.200}; it needs widths from 1 to "
-                f"{MAX_KERNEL_SIZE}, at most {MAX_NUM_KERNELS} of them"
-            )
-
-    def _check_numbers(self) -> None:
-        self.check_rates("embedding_dropout", "classifier_dropout", "answer_error")
-        self.check_label_smoothing()
-        if self.answer_error == 0:
-            raise ValueError("answer_error is 0; it must be above 0: a set without error has all")
-        if not 0 <= (self.answer_threshold or 0) <= 1:
-            raise ValueError(f"answer_threshold is {self.answer_threshold}; it must be from 0 to 1")
-        self.check_weights("penalty_coef", "rationale_coef", "initializer_range")
-        if not 0 < self.score_temperature < math.inf:
-            raise ValueError(
-                f"score_temperature is {self.score_temperature}; it must be a finite number above 0"
-            )
-        for name, (least, most, form) in NUMBERS_PER_LABEL.items():
-            numbers = getattr(self, name)
-            if numbers is None:
-                continue
-            are_in_range = all(least <= number <= most for number in numbers)
-            if len(numbers) != self.num_labels or not are_in_range:
-                raise ValueError(
-                    f"{name} is {list(numbers)}; it must be None or {self.num_labels} finite "
-                    f"numbers{form}: one for each label"
-                )
-        if self.class_weights is not None and not any(self.class_weights):
-            raise ValueError("class_weights are all 0; give one above 0, or None")
-
-    def _check_encoder(self) -> None:
-        if self.pooling == "last" and self.encoder != "bilstm":
-            raise ValueError(
-                f"pooling is 'last', but encoder={self.encoder!r} has no last state; choose "
-                "another pooling or encoder='bilstm'"
-            )
-        if self.encoder == "auto_model" and self.encoder_config is None:
-            raise ValueError(
-                "encoder='auto_model' needs encoder_config, the config of that model; let "
-                "sase_hf.build_on_encoder or train.py --encoder_name_or_path make both"
-            )
-        for name, encoder in ENCODER_OF_FIELD.items():
-            is_set = getattr(self, name) != getattr(SelfAttentiveConfig, name)
-            if is_set and self.encoder != encoder:
-                raise ValueError(f"{name} needs encoder={encoder!r}, not {self.encoder!r}")
-        if self.penalty == "kl" and self.attention_function != "softmax":
-            raise ValueError(
-                f"penalty='kl' needs attention_function='softmax', not "
-                f"{self.attention_function!r}, whose weights of 0 have no logarithm"
-            )
-        if self.lstm_shortcuts and self.num_lstm_layers == 1:
-            raise ValueError("lstm_shortcuts needs 2 or more num_lstm_layers, not 1")
 
 
 def _checked_encoder_config(config: PreTrainedConfig | dict[str, Any]) -> PreTrainedConfig:
@@ -484,40 +426,21 @@ def _checked_encoder_config(config: PreTrainedConfig | dict[str, Any]) -> PreTra
             f"encoder_config has the model_type {model_type!r}; encoder='auto_model' can be one of "
             f"{', '.join(INNER_TYPES)}"
         )
-    undeclared = UNDECLARED_FIELDS.get(model_type, {})
-    for name in undeclared.keys() & written.keys():
-        if type(written[name]) is not undeclared[name]:
-            raise ValueError(
-                f"encoder_config has {name}={written[name]!r}; it must be a "
-                f"{undeclared[name].__name__}"
-            )
     config_class: type[PreTrainedConfig] = CONFIG_MAPPING[model_type]
     declared = {field.name for field in fields(config_class)} - {"dtype", "transformers_version"}
-    read_by_model = (declared | undeclared.keys()) & written.keys()
-    checked = config_class(**{name: written[name] for name in read_by_model})
-    name_of_layers = checked.attribute_map.get("num_hidden_layers", "num_hidden_layers")
-    for name, value in vars(checked).items():
-        most = MAX_INNER_LAYERS if name == name_of_layers else MAX_VOCAB_SIZE
+    read_by_model = declared | UNDECLARED_FIELDS.get(model_type, set())
+    checked = config_class(**{name: written[name] for name in read_by_model & written.keys()})
+    numbers = {"num_hidden_layers": checked.num_hidden_layers, **vars(checked)}
+    for name, value in numbers.items():
+        most = MAX_INNER_LAYERS if name == "num_hidden_layers" else MAX_VOCAB_SIZE
         if isinstance(value, int | float) and not value <= most:
             raise ValueError(f"encoder_config has {name}={value}; it must be at most {most}")
     return checked
 
 
-def _both_label_maps(id2label: object = None, label2id: object = None) -> dict[str, object]:
-    """Return both maps with numbers as ids; a missing map is the inverse, names in order of ids.
-
-    JSON has ids that are text, as have some checkpoints of transformers ({"LABEL_0": "0"}).
-    ValueError: the maps contradict one another.
-    """
-    if isinstance(id2label, dict):
-        id2label = {int(index): name for index, name in id2label.items()}
-        label2id = label2id or _inverse(id2label)
-    if isinstance(label2id, dict):
-        label2id = {name: int(index) for name, index in label2id.items()}
-        id2label = id2label or dict(sorted(_inverse(label2id).items()))
-    if isinstance(id2label, dict) and label2id != _inverse(id2label):
-        raise ValueError(f"label2id is {label2id}, but id2label is {id2label}; leave one out")
-    return {"id2label": id2label, "label2id": label2id}
+def _names_by_id(id2label: dict[Any, str]) -> dict[int, str]:
+    """Return the names of labels in the order of their ids, which are text in JSON."""
+    return dict(sorted((int(index), name) for index, name in id2label.items()))
 
 
 def _inverse(labels: dict[Any, Any]) -> dict[Any, Any]:

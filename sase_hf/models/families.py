@@ -64,8 +64,11 @@ class Family:
     @property
     def flags(self) -> dict[str, str]:
         """The help of the flag for each field of the config that has one."""
-        helps = {entry.name: entry.metadata.get("help") for entry in fields(self.config)}
-        return {name: text for name, text in helps.items() if text is not None}
+        return {
+            entry.name: entry.metadata["help"]
+            for entry in fields(self.config)
+            if "is_flag" in entry.metadata
+        }
 
     @property
     def files(self) -> dict[str, Path]:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,10 @@ import numpy as np
 import pytest
 import tiny
 import torch
-from huggingface_hub.errors import StrictDataclassClassValidationError
+from huggingface_hub.errors import (
+    StrictDataclassClassValidationError,
+    StrictDataclassFieldValidationError,
+)
 from transformers import AutoConfig, PreTrainedConfig
 
 from sase_hf import RNNSearchConfig, SelfAttentiveConfig, SelfAttentiveModel
@@ -68,12 +72,17 @@ def test_config_survives_saving_and_loading(tmp_path: Path) -> None:
     assert {name: getattr(loaded, name) for name in fields} == fields
 
 
-def test_config_of_a_file_refuses_a_pooling_of_another_version(tmp_path: Path) -> None:
-    SelfAttentiveConfig().save_pretrained(tmp_path)
-    path = tmp_path / "config.json"
-    path.write_text(path.read_text().replace('"self_attention"', '"generalized"'))
-    message = "pooling is 'generalized'.* self_attention, max, mean, last; train anew .* or load"
-    with pytest.raises(ValueError, match=message):
+@pytest.mark.parametrize(
+    "field",
+    [{"pooling": "generalized"}, {"num_attention_heads": "7"}, {"num_hops": 2.5}, {"encoder": {}}],
+    ids=str,
+)
+def test_config_of_a_file_refuses_unknown_choices_and_types(
+    field: dict[str, Any], tmp_path: Path
+) -> None:
+    written = SelfAttentiveConfig().to_dict() | field
+    (tmp_path / "config.json").write_text(json.dumps(written), encoding="utf-8")
+    with pytest.raises(StrictDataclassFieldValidationError, match=r"pooling|num_hops|encoder"):
         AutoConfig.from_pretrained(tmp_path)
 
 
@@ -81,34 +90,35 @@ def test_config_of_a_file_refuses_a_pooling_of_another_version(tmp_path: Path) -
     ("field", "message"),
     [
         ({"num_hops": 0}, "num_hops is 0; it must be from 1 to"),
-        ({"num_attention_heads": "7"}, "num_hops is '7'; it must be from 1 to"),  # by its alias
-        ({"cnn_kernel_sizes": [3, 1025]}, r"cnn_kernel_sizes is \[3, 1025\]; .* from 1 to"),
-        ({"cnn_kernel_sizes": [3] * 101}, r"cnn_kernel_sizes is .*; .* at most 100 of them"),
-        ({"classifier_dropout": 1}, "classifier_dropout is 1; .* at least 0 and below 1"),
+        ({"num_attention_heads": 0}, "num_hops is 0; it must be from 1 to"),  # by its alias
+        ({"cnn_kernel_sizes": [3, 1025]}, r"cnn_kernel_sizes is \(3, 1025\); .* from 1 to 1024"),
+        ({"cnn_kernel_sizes": [3] * 101}, r"cnn_kernel_sizes has 101 widths"),
+        ({"encoder": "cnn", "cnn_kernel_sizes": []}, "hidden_size is 0"),
+        ({"lstm_hidden_size": 2**20}, "hidden_size is 2097152"),
+        ({"classifier_dropout": 1.5}, "classifier_dropout is 1.5; .* from 0 to 1"),
         ({"label_smoothing": math.nan}, "label_smoothing is nan"),
         ({"penalty_coef": -1}, "penalty_coef is -1; .* from 0 to 1000"),
-        ({"penalty_coef": 1e9}, "penalty_coef is 1000000000.0; it must be from 0 to 1000"),
         ({"rationale_coef": math.inf}, "rationale_coef is inf; it must be from 0 to 1000"),
         ({"label_smoothing": 0.99}, "label_smoothing is 0.99; it must be from 0 to 0.5"),
-        ({"answer_error": 0}, "answer_error is 0; it must be above 0"),
-        ({"class_weights": [0, 0]}, "class_weights are all 0; give one above 0"),
-        ({"score_temperature": 0}, "score_temperature is 0; .* above 0"),
-        ({"pad_token_id": 23, "vocab_size": 23}, "pad_token_id is 23; .*vocab_size=23"),
-        ({"encoder": "cnn", "pooling": "last"}, "pooling is 'last'.* encoder='cnn' has no last"),
-        ({"encoder": "cnn", "lstm_shortcuts": True}, "lstm_shortcuts needs encoder='bilstm'"),
-        ({"penalty": "kl", "attention_function": "entmax15"}, "needs attention_function=.softmax."),
+        ({"answer_error": 0}, "answer_error is 0; it must be from"),
+        ({"score_temperature": 0}, "score_temperature is 0; .* from"),
+        ({"pad_token_id": 23, "vocab_size": 23}, "pad_token_id is 23; .* from 0 to 22"),
+        ({"encoder": "cnn", "pooling": "last"}, "pooling is 'last'.* encoder is 'cnn'"),
+        ({"encoder": "cnn", "lstm_shortcuts": True}, "lstm_shortcuts is True.* encoder is 'cnn'"),
+        ({"penalty": "kl", "attention_function": "entmax15"}, "penalty is 'kl'.*'entmax15'"),
         ({"encoder": "relation_network", "relation_window": 0}, "relation_window is 0; it must"),
-        ({"lstm_shortcuts": True}, "needs 2 or more num_lstm_layers"),
+        ({"relation_window": 3}, "relation_window is 3.* encoder is 'bilstm'"),
+        ({"lstm_shortcuts": True}, "lstm_shortcuts is True.* num_lstm_layers is 1"),
         ({"encoder": "auto_model"}, "needs encoder_config.* --encoder_name_or_path"),
-        ({"encoder_config": tiny.BERT}, "encoder_config needs encoder='auto_model'"),
+        ({"encoder_config": tiny.BERT}, r"encoder_config is [\s\S]* encoder is 'bilstm'"),
         ({"id2label": {0: "a", 2: "b"}}, "id2label is .*each id from 0 to 1"),
         ({"num_labels": 1, "label_smoothing": 0.1}, "label_smoothing is 0.1.*'regression'"),
         ({"num_labels": 1, "class_weights": [2.0]}, "class_weights is .2.0.*'regression'"),
-        ({"num_labels": 3, "class_weights": [1, 2]}, "class_weights is .* 3 finite numbers"),
+        ({"num_labels": 3, "class_weights": [1, 2]}, "class_weights is .* 3 labels"),
         ({"num_labels": 1, "answer_error": 0.1}, "answer_error is 0.1.*'regression'"),
         ({"num_labels": 1, "answer_threshold": 0.1}, "answer_threshold is 0.1.*'regression'"),
         ({"answer_threshold": 1.5}, "answer_threshold is 1.5; it must be from 0 to 1"),
-        ({"target_mean": [0, 1]}, "target_mean is .*set it to None"),
+        ({"target_mean": [0, 1]}, "target_mean is .*set target_mean to None"),
         ({"num_labels": 1, "target_deviation": [0]}, "target_deviation is .*from 1e-30"),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
@@ -125,7 +135,6 @@ def test_config_refuses_what_no_model_can_have(field: dict[str, Any], message: s
         ({"num_hidden_layers": 10**6}, "num_hidden_layers=1000000; it must be at most 1000"),
         ({"intermediate_size": 10**9}, "intermediate_size=1000000000; it must be at most"),
         ({"layer_norm_eps": math.nan}, "layer_norm_eps=nan; it must be at most"),
-        ({"model_type": "deberta-v2", "norm_rel_ebd": 5}, "norm_rel_ebd=5; it must be a str"),
         ({"model_type": "deberta-v2", "position_buckets": 10**9}, "position_buckets=1000000000; "),
     ],
     ids=str,
@@ -156,7 +165,7 @@ def test_config_of_an_encoder_keeps_only_fields_of_its_class(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("config_class", [SelfAttentiveConfig, RNNSearchConfig])
-@pytest.mark.parametrize("count", [10**12, 2**16 + 1, 0, "3", None, True])
+@pytest.mark.parametrize("count", [10**12, 2**16 + 1, 0, "3", None])
 def test_config_refuses_a_number_of_labels_before_it_names_each(
     config_class: type[PreTrainedConfig], count: Any
 ) -> None:
@@ -226,7 +235,7 @@ def test_config_checks_another_number_of_labels_with_the_other_overrides(
     written: dict[str, Any], overrides: dict[str, Any], tmp_path: Path
 ) -> None:
     tiny.tiny_config(**written).save_pretrained(tmp_path)
-    with pytest.raises(StrictDataclassClassValidationError, match="must be None or 5 finite"):
+    with pytest.raises(StrictDataclassClassValidationError, match="for each of 5 labels"):
         SelfAttentiveConfig.from_pretrained(tmp_path, num_labels=5)
     config = SelfAttentiveConfig.from_pretrained(tmp_path, num_labels=5, **overrides)
     assert config.num_labels == 5
@@ -252,7 +261,7 @@ def test_config_refuses_one_label_of_which_each_text_has_one(tmp_path: Path) -> 
     """There is nothing to learn, and transformers would not load what was saved."""
     problem = "single_label_classification"
     tiny.tiny_config(num_labels=3, problem_type=problem).save_pretrained(tmp_path)
-    with pytest.raises(StrictDataclassClassValidationError, match=f"is '{problem}', but .* one"):
+    with pytest.raises(ValueError, match=problem):
         SelfAttentiveConfig.from_pretrained(tmp_path, num_labels=1)
 
 
@@ -309,30 +318,16 @@ def rename_whole(config: SelfAttentiveConfig) -> None:
     config.id2label = {0: "bad", 1: "good"}
 
 
-def rename_by_name(config: SelfAttentiveConfig) -> None:
-    config.label2id = {"good": 1, "bad": 0}
-
-
 def rename_with_ids_as_text(config: SelfAttentiveConfig) -> None:
     config.id2label = {"0": "bad", "1": "good"}
 
 
 def rename_both(config: SelfAttentiveConfig) -> None:
     rename_whole(config)
-    rename_by_name(config)
+    config.label2id = {"good": 1, "bad": 0}
 
 
-def rename_in_place(config: SelfAttentiveConfig) -> None:
-    assert config.id2label is not None
-    names: dict[Any, str] = config.id2label
-    names[0] = "bad"
-    names[1] = "good"
-
-
-@pytest.mark.parametrize(
-    "rename",
-    [rename_whole, rename_by_name, rename_with_ids_as_text, rename_both, rename_in_place],
-)
+@pytest.mark.parametrize("rename", [rename_whole, rename_with_ids_as_text, rename_both])
 @pytest.mark.parametrize("labels", [{"num_labels": 2}, {"id2label": {0: "x", 1: "y"}}], ids=str)
 def test_config_with_renamed_labels_can_be_saved(
     labels: dict[str, Any], rename: Callable[[SelfAttentiveConfig], None], tmp_path: Path
@@ -347,11 +342,22 @@ def test_config_with_renamed_labels_can_be_saved(
     assert (loaded.id2label, loaded.label2id) == ({0: "bad", 1: "good"}, {"bad": 0, "good": 1})
 
 
-def test_config_refuses_ids_of_labels_that_were_edited_in_place(tmp_path: Path) -> None:
-    """Otherwise the edit would be lost without a word."""
+@pytest.mark.parametrize("name", ["id2label", "label2id"])
+def test_config_refuses_labels_that_were_edited_in_place(name: str, tmp_path: Path) -> None:
+    """Otherwise one of the two maps would be lost without a word."""
     config = tiny.tiny_config(id2label={0: "bad", 1: "good"})
-    assert config.label2id is not None
-    ids: dict[Any, int] = config.label2id
-    ids["bad"] = 1
-    with pytest.raises(StrictDataclassClassValidationError, match="set one of them whole, and"):
+    labels: dict[Any, Any] = getattr(config, name)
+    labels |= {0: "evil"} if name == "id2label" else {"bad": 1}
+    with pytest.raises(StrictDataclassClassValidationError, match="set id2label whole, and"):
         config.save_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("config_class", [SelfAttentiveConfig, RNNSearchConfig])
+def test_help_of_a_config_describes_every_field_with_its_default(
+    config_class: type[PreTrainedConfig],
+) -> None:
+    text = str(config_class.__doc__)
+    fields = config_class.__annotations__.keys() - PreTrainedConfig.__annotations__.keys()
+    for name in fields - {"is_encoder_decoder", "tie_word_embeddings"}:
+        default = re.escape(repr(getattr(config_class, name)))
+        assert re.search(rf"\n    {name}: .+ Default: {default}", text), name

@@ -114,7 +114,7 @@ def test_encoder_of_transformers_with_an_unknown_part_is_refused(
     sizes = {k: v for k, v in tiny.BERT.items() if k != "model_type"}
     inner = AutoConfig.for_model("deberta-v2", **sizes, **DEBERTA_V3)
     AutoModel.from_config(inner).save_pretrained(tmp_path)
-    monkeypatch.setitem(UNDECLARED_FIELDS, "deberta-v2", {})
+    monkeypatch.setitem(UNDECLARED_FIELDS, "deberta-v2", set())
     with pytest.raises(ValueError, match=r"config does not describe encoder\.LayerNorm"):
         build_on_encoder(SelfAttentiveModel, str(tmp_path))
 
