@@ -5,9 +5,7 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from copy import deepcopy
-from inspect import signature
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,8 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor, nn
 from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
-from transformers import __version__ as transformers_version
-from transformers.modeling_utils import load_state_dict
 from transformers.utils import CONFIG_NAME, logging
 from transformers.utils.hub import cached_file
 from transformers.utils.import_utils import is_tracing
@@ -69,9 +65,8 @@ class CheckedPreTrainedModel(PreTrainedModel):
         """Load a checkpoint, or weights given as `state_dict`; the arguments are transformers' own.
 
         Raises:
-            ValueError: If a file is refused, weights are missing, not read by the model, not of a
-                floating-point type or not finite, also in the `dtype` to load them with, or config
-                or tokenizer are of other weights.
+            ValueError: If a file is refused, weights are missing, not read by the model or not
+                finite in the `dtype` to load them with, or config or tokenizer are of others.
             RuntimeError: If a weight has another shape than in the config, as in transformers.
         """
         loaded = super().from_pretrained(*args, **kwargs)
@@ -79,9 +74,9 @@ class CheckedPreTrainedModel(PreTrainedModel):
         if not model._has_checked_weights:  # transformers loads some formats by another method
             raise ValueError(
                 f"the weights in {model.name_or_path} were loaded and not checked: they are shards "
-                f"of torch.distributed, or transformers {transformers_version} is too new for this "
-                "model. Save the model with save_pretrained and without distributed_checkpoint, or "
-                "install an older transformers"
+                "of torch.distributed, or transformers is too new for this model. Save the model "
+                "with save_pretrained and without distributed_checkpoint, or install an older "
+                "transformers"
             )
         return loaded
 
@@ -100,36 +95,35 @@ class CheckedPreTrainedModel(PreTrainedModel):
         change them. At this point the new weights have no memory yet.
         """
         assert isinstance(model, CheckedPreTrainedModel)
-        is_adapter = expected_keys is not None
-        files = None if is_adapter else checkpoint_files
-        source = f"the weights in {load_config.pretrained_model_name_or_path}"
+        files = checkpoint_files or []
+        if expected_keys is not None:  # those of an adapter, for a model with checked weights
+            files, state_dict = [], state_dict or {}
+        source = "the weights in state_dict"
         saved: SavedParts | None = None
         if files:
+            source = f"the weights in {load_config.pretrained_model_name_or_path}"
             saved = _check_files(files, load_config)
-            weights = chain.from_iterable(load_state_dict(file).items() for file in files)
-            _check_values(weights, source, model, load_config.is_quantized)
-        elif state_dict and not is_adapter:  # an empty one asks for new weights
-            source = "the weights in state_dict"
-            _check_values(state_dict.items(), source, model, load_config.is_quantized)
         info, offloaded = super()._load_pretrained_model(
             model, state_dict, checkpoint_files, load_config, expected_keys
         )
-        are_given = bool(files or state_dict) and not is_adapter
-        if are_given and not load_config.is_quantized:  # a quantizer has names of its own
+        # A quantizer has names of its own, and an empty dict asks for new weights.
+        if (files or state_dict) and not load_config.is_quantized:
             ignores_sizes = load_config.ignore_mismatched_sizes
             _check_names_and_shapes(model, info, source, ignores_sizes, are_files=bool(files))
-        if files and saved:
-            folder = _folder_of_parts(files, load_config)
+        if saved:
             checkpoint = str(load_config.pretrained_model_name_or_path)
-            check_parts(folder, checkpoint, saved, type(model.config))
+            check_parts(Path(files[0]).parent, checkpoint, saved, type(model.config))
             base: Any = model.base_model
             base._tokenizer_digest = saved.tokenizer
-        model._has_checked_weights = True
-        # Loaded weights lie in the mapped file at any address, and the address changes the last bit
-        # of a sum. A copy is aligned like the weights of a new model.
-        for weight in chain(model.parameters(), model.buffers()):
+        for name, weight in chain(model.named_parameters(), model.named_buffers()):
+            if weight.is_meta:
+                continue
+            _check_values(name, weight, source)
+            # Loaded weights lie in the mapped file at any address, and the address changes the last
+            # bit of a sum. A copy is aligned like the weights of a new model.
             if weight.device.type == "cpu":
                 weight.data = weight.data.clone()
+        model._has_checked_weights = True
         return info, offloaded
 
     def save_pretrained(
@@ -148,53 +142,22 @@ class CheckedPreTrainedModel(PreTrainedModel):
         weights, and the config and the tokenizer that belong to them.
 
         Raises:
-            ValueError: If `push_to_hub` comes with `state_dict` or `variant`, or a weight has
-                another shape than the config asks for, so that what is saved could not be loaded.
+            ValueError: If `push_to_hub` is asked for: it would send some of the files.
             StrictDataclassClassValidationError: If the config allows no model.
         """
-        if push_to_hub and (state_dict is not None or kwargs.get("variant")):
+        if push_to_hub:
             raise ValueError(
-                "push_to_hub=True sends the weights of the model under their usual name; leave "
-                "state_dict and variant out, or save first and upload the folder"
+                "push_to_hub=True would send the files of transformers alone; call "
+                "model.push_to_hub(NAME), which sends all"
             )
-        if is_main_process:  # the weights of other processes may be elsewhere
-            self._check_shapes_to_save(self.state_dict() if state_dict is None else state_dict)
         # Set each time, because the references of a config from the Hub point to its repository.
         vars(self.config).pop("custom_pipelines", None)
         for name, value in self.code_references().items():
             setattr(self.config, name, value)
         super().save_pretrained(save_directory, is_main_process, state_dict, False, *args, **kwargs)
-        if is_main_process:
-            self._write_beside_weights(Path(save_directory))
-        if push_to_hub and is_main_process:  # saves once more, with this method
-            names = signature(self.push_to_hub).parameters.keys() - {"repo_id"}
-            options = {name: kwargs[name] for name in names if name in kwargs}
-            self.push_to_hub(kwargs.get("repo_id", Path(save_directory).name), **options)
-
-    def _check_shapes_to_save(self, weights: dict[str, Tensor]) -> None:
-        """Raise ValueError unless weights have the shapes of a new model of the config."""
-        if getattr(self, "hf_quantizer", None) is not None:  # which has shapes of its own
+        if not is_main_process:
             return
-        config: Any = deepcopy(self.config)
-        config.validate()
-        try:
-            with torch.device("meta"):  # takes no memory and no random numbers
-                expected = type(self)(config).state_dict()
-        except TypeError:  # a subclass of someone, which is made of more than a config
-            return
-        for name in sorted(expected.keys() & weights.keys()):
-            found = tuple(weights[name].shape)
-            asked = tuple(expected[name].shape)
-            if found != asked:
-                raise ValueError(
-                    f"{name} has the shape {found}, but the config asks for {asked}, so what is "
-                    "saved could not be loaded. For other words, call resize_token_embeddings of "
-                    f"the {type(self).__name__} and not of a part of it; for other labels or "
-                    "sizes, set the config back, save, and load with ignore_mismatched_sizes=True"
-                )
-
-    def _write_beside_weights(self, folder: Path) -> None:
-        """Write `json_files` and `SHA256SUMS`; give the weights the mode of the config."""
+        folder = Path(save_directory)
         for name, content in self.json_files.items():
             text = json.dumps(content, indent=2) + "\n"
             (folder / name).write_text(text, encoding="utf-8")
@@ -202,9 +165,8 @@ class CheckedPreTrainedModel(PreTrainedModel):
         for path in folder.glob("*.safetensors"):  # which transformers writes for their owner alone
             shutil.copymode(config_path, path)
         config = json.loads(config_path.read_text(encoding="utf-8"))
-        fields = deciding_fields(config, type(self.config))
         base: Any = self.base_model
-        write_checksums(folder, fields, base._tokenizer_digest)
+        write_checksums(folder, deciding_fields(config, type(self.config)), base._tokenizer_digest)
 
     def code_references(self) -> dict[str, object]:
         """Return the config entries that name the code files beside the weights."""
@@ -236,17 +198,17 @@ class CheckedPreTrainedModel(PreTrainedModel):
         self, attentions: bool | None, hidden_states: bool | None
     ) -> tuple[bool, bool]:
         """Return whether to return attentions and hidden states: by default as in the config."""
-        if attentions is None:
-            attentions = self.config.output_attentions
-        if hidden_states is None:
-            hidden_states = self.config.output_hidden_states
-        return bool(attentions), bool(hidden_states)
+        config = self.config
+        return (
+            bool(config.output_attentions if attentions is None else attentions),
+            bool(config.output_hidden_states if hidden_states is None else hidden_states),
+        )
 
     def embed(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
         """Return the word vectors (B, T, embedding_size) of ids (B, T), or those given.
 
         Raises:
-            ValueError: If not exactly one of the two is given, or it has another shape.
+            ValueError: If not exactly one of the two is given, or it has not sentences and tokens.
         """
         if (input_ids is None) == (inputs_embeds is None):
             given = "neither" if input_ids is None else "both"
@@ -255,11 +217,10 @@ class CheckedPreTrainedModel(PreTrainedModel):
             check_two_dimensions("input_ids", input_ids)
             return self.get_input_embeddings()(input_ids.long())  # floats if T is 0
         assert inputs_embeds is not None
-        width = self.config.embedding_size
-        if inputs_embeds.ndim != 3 or inputs_embeds.shape[2] != width:
+        if inputs_embeds.ndim != 3:
             raise ValueError(
                 f"inputs_embeds has shape {tuple(inputs_embeds.shape)}; it must have three "
-                f"dimensions, sentences, tokens and embedding_size={width}"
+                "dimensions: sentences, tokens and the word vector"
             )
         return inputs_embeds
 
@@ -301,9 +262,8 @@ def encode_read(
     sides = [types[place] if model.reads_pairs else 0 for place in real]
     read = [real[place] for place in first_places(sides, model.config.max_tokens)]
     columns = {**encoded, "word_ids": encoded.word_ids()}
-    not_read = Counter(types[place] for place in real)
-    not_read.subtract(types[place] for place in read)
-    if len(read) < len(real):
+    not_read = Counter(types[place] for place in {*real} - {*read})
+    if not_read:
         logger.warning_once(
             f"A text was truncated: the model reads {model.config.max_tokens} tokens (`max_tokens` "
             "of its config). Each result counts the others as `truncated`."
@@ -359,21 +319,24 @@ def _reference(thing: object) -> str:
 def _check_files(files: list[str], load_config: "LoadStateDictConfig") -> SavedParts | None:
     """Raise ValueError unless files are safetensors of the checkpoint's folder, as saved.
 
-    Returns what `SHA256SUMS` says; None if there is none.
+    The files that belong to them are fetched, if they are on the Hub. Returns what `SHA256SUMS`
+    says; None if there is none.
     """
-    checkpoint = load_config.pretrained_model_name_or_path
-    for name in set((load_config.sharded_metadata or {}).get("weight_map", {}).values()):
-        if Path(name).name != name:
+    checkpoint = str(load_config.pretrained_model_name_or_path)
+    shards = (load_config.sharded_metadata or {}).get("weight_map", {})
+    for name in shards.values() or (Path(file).name for file in files):
+        if Path(name).name != name or not name.endswith(".safetensors"):
             raise ValueError(
-                f"the index of {checkpoint} names {name!r}, which is not a file of its own folder"
+                f"{checkpoint} has its weights in {name!r}, which is not a safetensors file of its "
+                "own folder; load other files with torch and hand the weights over: "
+                "from_pretrained(None, config=config, state_dict=weights)"
             )
-    for file in files:
-        if not file.endswith(".safetensors"):
-            raise ValueError(
-                f"{file} is not a safetensors file, the one allowed format; load it with torch and "
-                "hand the weights over: from_pretrained(None, config=config, state_dict=weights)"
-            )
-    checksums = _beside(files, CHECKSUMS_NAME, load_config)
+    if not os.path.exists(checkpoint):
+        options: dict[str, Any] = dict(load_config.download_kwargs or {})
+        options["_raise_exceptions_for_missing_entries"] = False
+        for name in (CHECKSUMS_NAME, *PART_NAMES):
+            cached_file(checkpoint, name, **options)
+    checksums = Path(files[0]).with_name(CHECKSUMS_NAME)
     if not checksums.is_file():
         logger.warning_once(
             f"{checkpoint} has no {CHECKSUMS_NAME}, so its weights cannot be compared with the "
@@ -391,56 +354,16 @@ def _check_files(files: list[str], load_config: "LoadStateDictConfig") -> SavedP
     return saved
 
 
-def _beside(files: list[str], name: str, load_config: "LoadStateDictConfig") -> Path:
-    """Return the path of a file beside the weights, fetched if they are on the Hub."""
-    path = Path(files[0]).with_name(name)
-    checkpoint = str(load_config.pretrained_model_name_or_path)
-    if path.is_file() or os.path.exists(checkpoint):
-        return path
-    options: dict[str, Any] = dict(load_config.download_kwargs or {})
-    options["_raise_exceptions_for_missing_entries"] = False
-    return Path(cached_file(checkpoint, name, **options) or path)
-
-
-def _folder_of_parts(files: list[str], load_config: "LoadStateDictConfig") -> Path:
-    """Return the folder with the config and the tokenizer of the weights, fetched if needed."""
-    for name in PART_NAMES:
-        _beside(files, name, load_config)
-    return Path(files[0]).parent
-
-
-def _check_values(
-    weights: Iterable[tuple[str, Tensor]], source: str, model: PreTrainedModel, is_quantized: bool
-) -> None:
-    """Raise ValueError unless the weights of the model are of a floating-point type and finite.
-
-    They must also be finite in the type in which the model holds them. `source` says where they
-    are from, such as "the weights in FOLDER".
-    """
-    expected = model.state_dict()
-    prefix = f"{model.base_model_prefix}."
-    for name, weight in weights:
-        # A base model and its heads load each other's checkpoints.
-        names = {name, prefix + name, name.removeprefix(prefix)} & expected.keys()
-        is_read_as_float = any(expected[name].is_floating_point() for name in names)
-        if not is_read_as_float or weight.numel() == 0:
-            continue
-        read_as = min(names)
-        if not weight.is_floating_point() and not is_quantized:
-            raise ValueError(
-                f"{source} are not of a floating-point type: {read_as} {weight.dtype}. Save them "
-                "as float32, float16 or bfloat16"
-            )
-        # Least and largest take no copy of a matrix, as `isfinite` would.
-        extremes = torch.stack(weight.float().aminmax())
-        if not extremes.isfinite().all():
-            raise ValueError(f"{source} are not finite: {read_as}. Train the model again")
-        dtype = expected[read_as].dtype
-        if not is_quantized and not extremes.to(dtype).isfinite().all():
-            raise ValueError(
-                f"{source} are too large for {dtype}: {read_as} has numbers up to "
-                f"{extremes.abs().max():.6g}. Load them with dtype=torch.float32"
-            )
+def _check_values(name: str, weight: Tensor, source: str) -> None:
+    """Raise ValueError unless a weight is finite in its type; `source` says where it is from."""
+    if weight.numel() == 0 or not weight.is_floating_point():
+        return
+    # Least and largest take no copy of a matrix, as `isfinite` would.
+    if not torch.stack(weight.float().aminmax()).isfinite().all():
+        raise ValueError(
+            f"{source} are not finite in {weight.dtype}: {name}. Load them with "
+            "dtype=torch.float32, or train the model again"
+        )
 
 
 def is_of_model(name: str, model: PreTrainedModel) -> bool:
@@ -476,24 +399,20 @@ def _check_names_and_shapes(
     architectures = model.config.architectures or [class_name]
     # The config beside files says what they are of; that of a state dict is the caller's.
     is_whole = model.base_model is model or (are_files and class_name in architectures)
-    missing = sorted(info.missing_keys)
+    missing = info.missing_keys
     if not is_whole:
-        loaded = model.state_dict().keys() - info.missing_keys
+        loaded = model.state_dict().keys() - missing
         begun_parts = {model.base_model_prefix, *map(_part_of, loaded)}
-        missing = [name for name in missing if _part_of(name) in begun_parts]
-    if missing:
-        raise ValueError(
-            f"{source} lack {', '.join(missing[:3])}. Save the whole model with save_pretrained"
-        )
-    reader: Any = (
-        model if is_whole else model.base_model
-    )  # another head's own parts may stay unread
-    unread = sorted(name for name in info.unexpected_keys if is_of_model(name, reader))
-    if unread:
-        raise ValueError(
-            f"{source} hold {', '.join(unread[:3])}, which the model of its config does not read. "
-            "Restore the config that they were saved with"
-        )
+        missing = {name for name in missing if _part_of(name) in begun_parts}
+    # Another head's own parts may stay unread.
+    reader: Any = model if is_whole else model.base_model
+    unread = {name for name in info.unexpected_keys if is_of_model(name, reader)}
+    for fault, names in {"lack": missing, "are of a model that reads": unread}.items():
+        if names:
+            raise ValueError(
+                f"{source} {fault} {', '.join(sorted(names)[:3])}. Restore the config that they "
+                "were saved with, or save the whole model with save_pretrained"
+            )
     if info.mismatched_keys and not ignore_mismatched_sizes:
         name, found, expected = min(info.mismatched_keys)
         raise RuntimeError(

@@ -201,32 +201,19 @@ def test_push_private_refuses_a_public_repository(folder: Path, hub: Hub) -> Non
 
 @pytest.mark.slow
 def test_transformers_own_pushes_send_all_that_a_checkpoint_needs(hub: Hub, tmp_path: Path) -> None:
-    """With the files that we add, and nothing else of the folder."""
+    """With the files that we add, and nothing else of the folder; to the branch asked for."""
     needed = MODEL_FILES - {"heatmap.svg", "tokenizer.json", "tokenizer_config.json"}
     model = SelfAttentiveForSequenceClassification(tiny_config())
     model.save_pretrained(tmp_path)
     (tmp_path / "training_args.bin").write_bytes(b"private")
-    model.save_pretrained(tmp_path, push_to_hub=True, repo_id=NAME)
-    assert hub.files(NAME).keys() == needed | {".gitattributes"}
-    with pytest.raises(ValueError, match=r"leave state_dict and variant out"):
-        model.save_pretrained(tmp_path, push_to_hub=True, repo_id=NAME, variant="half")
+    with pytest.raises(ValueError, match=r"call model\.push_to_hub\(NAME\)"):
+        model.save_pretrained(tmp_path, push_to_hub=True, repo_id=NAME)
+    model.push_to_hub(NAME, tags=["rooms"], revision="draft", commit_message="Try")
+    assert hub.files(NAME, "draft").keys() == needed | {".gitattributes"}
+    assert b"rooms" in hub.files(NAME, "draft")["README.md"]
     model.push_to_hub(f"{NAME}2")
     build_tokenizer(["the room was small"]).push_to_hub(f"{NAME}2")
     assert hub.files(f"{NAME}2").keys() >= MODEL_FILES - {"heatmap.svg", "README.md"}
-
-
-@pytest.mark.slow
-def test_save_pretrained_pushes_with_all_options_of_a_push(hub: Hub, tmp_path: Path) -> None:
-    """To the branch that is asked for, and to no other."""
-    model = SelfAttentiveForSequenceClassification(tiny_config())
-    model.push_to_hub(NAME)
-    before = dict(hub.repositories[NAME].branches)
-    options = {"revision": "draft", "commit_message": "Try", "commit_description": "Not yet"}
-    model.save_pretrained(tmp_path, push_to_hub=True, repo_id=NAME, tags=["rooms"], **options)
-    branches = hub.repositories[NAME].branches
-    assert branches.keys() - before.keys() == {"draft"}
-    assert branches["main"] == before["main"]
-    assert b"rooms" in hub.files(NAME, "draft")["README.md"]
 
 
 @pytest.mark.parametrize(

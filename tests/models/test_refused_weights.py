@@ -79,12 +79,11 @@ def test_truncated_and_bit_flipped_weights_are_refused(family: str, tmp_path: Pa
 DAMAGE: dict[str, tuple[Callable[[dict[str, Tensor], str], object], str]] = {
     "renamed": (
         lambda w, name: w.update({f"{name}_": w.pop(name)}),
-        r"weights in .* lack {name}\. Save the whole model",
+        r"weights in .* lack {name}\.",
     ),
-    "nan": (lambda w, name: w[name].view(-1)[0].fill_(math.nan), r"not finite: {name}\. Train"),
-    "whole numbers": (
-        lambda w, name: w.update({name: w[name].long()}),
-        r"not of a floating-point type: {name} torch\.int64\. Save them as float32",
+    "nan": (
+        lambda w, name: w[name].view(-1)[0].fill_(math.nan),
+        r"not finite in torch.float32: {name}\.",
     ),
     "another shape": (
         lambda w, name: w.update({name: torch.cat([w[name], w[name]])}),
@@ -153,7 +152,7 @@ def test_weights_too_large_for_the_type_to_load_them_with_are_refused(
     name = NAMES[family][0]
     change_weights(tmp_path, lambda weights: weights[name].view(-1)[0].fill_(70_000))
     load = FAMILIES[family].auto_class.from_pretrained
-    with pytest.raises(ValueError, match=rf"too large for torch.float16: {name} .* up to 70000\."):
+    with pytest.raises(ValueError, match=rf"not finite in torch.float16: {name}\."):
         load(tmp_path, dtype=torch.float16)
     assert load(tmp_path, dtype=torch.bfloat16).dtype == torch.bfloat16
 
@@ -196,12 +195,12 @@ def test_other_files_than_safetensors_of_the_folder_are_refused(
         content["weight_map"][name] = f"../{shard}" if place == shard else place
     index.write_text(json.dumps(content), encoding="utf-8")
     for load in ways_in(family, folder).values():
-        with pytest.raises(ValueError, match=rf"names '\.\./{shard}', which is not a file of its"):
+        with pytest.raises(ValueError, match=rf"'\.\./{shard}', which is not a safetensors file"):
             load()
     index.unlink()
     torch.save({}, folder / "pytorch_model.bin")
     for load in ways_in(family, folder).values():
-        with pytest.raises(ValueError, match=r"pytorch_model\.bin is not a safetensors file"):
+        with pytest.raises(ValueError, match=r"'pytorch_model\.bin', which is not a safetensors"):
             load()
     save_head(family, folder)
     shard = "shard-00000-model-00001-of-00001.safetensors"

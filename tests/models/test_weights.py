@@ -1,7 +1,6 @@
 """The weights: their number, how they start and come back, and which of them never move."""
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,6 @@ import pytest
 import tiny
 import torch
 from safetensors.torch import load_file
-from tiny_translation import tiny_translator
 from torch import nn
 from transformers import AutoModel, AutoModelForSequenceClassification
 
@@ -150,71 +148,6 @@ def test_a_vocabulary_without_padding_has_no_row_of_zeros() -> None:
     assert word_vectors(model)[0].abs().min() > 0
     model(torch.tensor([[0, 1]])).sentence_embedding.sum().backward()
     assert word_vectors(model).grad[0].abs().min() > 0
-
-
-def with_more_words_in_the_encoder() -> Any:
-    model = tiny.tiny_model(SelfAttentiveForSequenceClassification, linear_part="words")
-    model.encoder.resize_token_embeddings(tiny.VOCAB_SIZE + 2)
-    return model
-
-
-def with_more_source_words() -> Any:
-    model = tiny_translator()
-    model.encoder.resize_token_embeddings(tiny.VOCAB_SIZE + 2)
-    return model
-
-
-def with_other_labels_in_the_config() -> Any:
-    model = tiny.tiny_model(SelfAttentiveForSequenceClassification, num_labels=3)
-    model.config.num_labels = 2
-    return model
-
-
-def with_other_hops_in_the_config() -> Any:
-    model = tiny.tiny_model(SelfAttentiveModel)
-    model.config.num_hops += 1
-    return model
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (
-            with_more_words_in_the_encoder,
-            r"linear_part.word_weight has the shape \(1, 23, 2\), .*25",
-        ),
-        (with_more_source_words, r"decoder.embeddings.weight has the shape \(23, 5\), .*\(25, 5\)"),
-        (with_other_labels_in_the_config, r"classifier.output.bias has the shape \(3,\), .*\(2,\)"),
-        (with_other_hops_in_the_config, r"pooling.hops.weight has the shape \(3, 5\), .*\(4, 5\)"),
-    ],
-    ids=["words", "source_words", "labels", "hops"],
-)
-def test_weights_of_other_shapes_than_the_config_are_not_saved(
-    make: Callable[[], Any], message: str, tmp_path: Path
-) -> None:
-    """Nothing could load them, and the trained model would be lost."""
-    with pytest.raises(ValueError, match=f"{message}.* resize_token_embeddings of the"):
-        make().save_pretrained(tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
-def test_weights_that_are_elsewhere_are_not_compared_with_the_config(tmp_path: Path) -> None:
-    """Where several machines hold parts of a model, the one that saves may be given none."""
-    model = with_other_hops_in_the_config()
-    model.save_pretrained(tmp_path, state_dict={})
-    model.save_pretrained(tmp_path, is_main_process=False)
-
-
-class _MadeOfMore(SelfAttentiveModel):
-    def __init__(self, config: Any, extra: int) -> None:
-        super().__init__(config)
-        self.extra = extra
-
-
-def test_model_of_a_class_that_is_made_of_more_than_a_config_is_saved(tmp_path: Path) -> None:
-    model = _MadeOfMore(tiny.tiny_model(SelfAttentiveModel).config, extra=1)
-    model.save_pretrained(tmp_path)
-    assert (tmp_path / "model.safetensors").exists()
 
 
 def test_empty_state_dict_begins_all_weights() -> None:
