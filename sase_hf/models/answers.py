@@ -3,8 +3,8 @@
 Shapes: B texts, C labels or numbers.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from torch import Tensor
 from transformers import PreTrainedConfig
@@ -14,18 +14,22 @@ MULTI_LABEL = "multi_label_classification"
 REGRESSION = "regression"
 LEAST_PROBABILITY = 0.5  # of a label that applies, where several may
 
+Scores = Sequence[float]  # of one text: C probabilities, or numbers
+Fields = dict[str, object]  # of a result, or the columns of a row
+
 
 class Answers:
-    """What all kinds of answers share. This class alone is an answer of unknown kind.
+    """The answers of a regression, C numbers, and what all kinds of answers share.
 
     names: the labels in id order; for numbers, a name for each.
     threshold: the least probability of a label in an answer set; None for no answer sets.
     """
 
-    kind: ClassVar[str] = ""  # of a model: its `config.problem_type`
+    kind: ClassVar[str] = REGRESSION  # as `config.problem_type`
     has_labels: ClassVar[bool] = False  # whether `names` are labels, which are right or wrong
     has_one_label: ClassVar[bool] = False  # whether exactly one of them is right
     scores_title: ClassVar[str] = "Scores"
+    score_format: ClassVar[str] = ".3f"
     verdicts: ClassVar[tuple[str, str]] = ("far off", "close")  # of a bad prediction, a good one
 
     def __init__(self, names: Sequence[str] = (), threshold: float | None = None) -> None:
@@ -57,83 +61,72 @@ class Answers:
         is_far = distances > distances.median()
         return distances.where(is_far, 0.0)
 
-    def predicted(self, scores: Sequence[float]) -> str | list[str] | list[float]:
+    def predicted(self, scores: Scores) -> str | list[str] | list[float]:
         """Return the label, the list of labels or the list of numbers that C scores predict."""
         return list(scores)
 
-    def columns(self, scores: Sequence[float]) -> dict[str, object]:
+    def columns(self, scores: Scores) -> Fields:
         """Return the columns that a file of predictions adds to a row."""
-        return {f"predicted_{name}": score for name, score in self._by_name(scores).items()}
+        return {f"predicted_{name}": score for name, score in self.by_name(scores).items()}
 
-    def result(self, scores: Sequence[float]) -> dict[str, object]:
+    def result(self, scores: Scores) -> Fields:
         """Return the fields of a pipeline's result, as `SelfAttentionPipeline` lists them."""
-        by_name = self._by_name(scores)
-        best = max(by_name, key=by_name.__getitem__)
+        best = max(scores)
         return {
             "kind": self.kind,
-            "label": best,
-            "score": by_name[best],
-            "scores": by_name,
-            **self.answer_set(by_name),
+            "label": self.names[scores.index(best)],
+            "score": best,
+            "scores": self.by_name(scores),
+            **self.answer_set(scores),
         }
 
-    def answer_set(self, scores: Mapping[str, float]) -> dict[str, list[str]]:
+    def answer_set(self, scores: Scores) -> Fields:
         """Return the `answer_set`: the best label, and all from the threshold on, best first.
 
         Without a threshold nothing is returned.
         """
         if self.threshold is None:
             return {}
-        best, *others = sorted(scores, key=lambda name: -scores[name])
-        likely = [name for name in others if scores[name] >= self.threshold]
-        return {"answer_set": [best, *likely]}
+        by_name = self.by_name(scores)
+        ranked = sorted(by_name, key=lambda name: -by_name[name])
+        likely = [name for name in ranked if by_name[name] >= self.threshold]
+        return {"answer_set": likely or ranked[:1]}
 
-    def sureness(self, scores: Sequence[float]) -> tuple[float, ...] | None:
+    def by_name(self, scores: Scores) -> dict[str, float]:
+        """Return the scores by the names of labels."""
+        return dict(zip(self.names, scores, strict=True))
+
+    def sureness(self, scores: Scores) -> tuple[float, ...] | None:
         """Return a key that sorts texts by C scores, those first of which the model is least sure.
 
         None if the scores do not say how sure the model is.
         """
         return None
 
-    def is_right(self, true_label: object, result: Mapping[str, object]) -> bool | None:
+    def is_right(self, true_label: object, result: Fields) -> bool | None:
         """Return whether a result has the true label, or labels; None if that cannot be said."""
-        return None
+        is_list = isinstance(true_label, list | tuple)
+        if not self.has_labels or (self.has_one_label and is_list):
+            return None
+        return _label_set(true_label) == _label_set(result.get("labels", result["label"]))
 
     def bar(self, score: float) -> float | None:
         """Return the length of a score as a bar, from 0 to 1; None if it has none."""
-        return None
+        return score if self.has_labels else None
 
     def shown(self, score: float) -> str:
         """Return a score as a person reads it."""
-        return f"{score:.3f}"
-
-    def _by_name(self, scores: Sequence[float]) -> dict[str, float]:
-        return dict(zip(self.names, scores, strict=True))
+        return format(score, self.score_format)
 
 
-class Numbers(Answers):
-    """The answers of a regression: C numbers."""
-
-    kind = REGRESSION
-
-
-class _Labels(Answers):
-    """Labels, which are right or wrong and have probabilities."""
-
-    has_labels = True
-    verdicts = ("wrong", "right")
-
-    def bar(self, score: float) -> float:
-        """Return the probability."""
-        return score
-
-
-class SingleLabel(_Labels):
+class SingleLabel(Answers):
     """One label for each text; the probabilities of all labels sum to 1."""
 
     kind = SINGLE_LABEL
-    has_one_label = True
+    has_labels = has_one_label = True
     scores_title = "Probabilities"
+    score_format = ".1%"
+    verdicts = ("wrong", "right")
 
     def scores(self, logits: Tensor) -> Tensor:
         """Return the probability of each label, (..., C)."""
@@ -156,42 +149,32 @@ class SingleLabel(_Labels):
         confidence, predicted = self.scores(logits).max(-1)
         return confidence.where(predicted != labels, 0.0)
 
-    def predicted(self, scores: Sequence[float]) -> str:
+    def predicted(self, scores: Scores) -> str:
         """Return the best label."""
         return self.names[scores.index(max(scores))]
 
-    def columns(self, scores: Sequence[float]) -> dict[str, object]:
+    def columns(self, scores: Scores) -> Fields:
         """Return the label, its probability, those of all labels, and the answer set."""
-        by_name = self._by_name(scores)
-        label = self.predicted(scores)
         return {
-            "predicted_label": label,
-            "confidence": by_name[label],
-            "scores": by_name,
-            **self.answer_set(by_name),
+            "predicted_label": self.predicted(scores),
+            "confidence": max(scores),
+            "scores": self.by_name(scores),
+            **self.answer_set(scores),
         }
 
-    def sureness(self, scores: Sequence[float]) -> tuple[float, ...]:
+    def sureness(self, scores: Scores) -> tuple[float, ...]:
         """Sort by the size of the answer set, the largest first, then by the lead of the best."""
-        answer_set = self.answer_set(self._by_name(scores)).get("answer_set", [])
+        answer_set: Any = self.answer_set(scores).get("answer_set", ())
         second, best = [0.0, *sorted(scores)][-2:]
         return (-len(answer_set), best - second)
 
-    def is_right(self, true_label: object, result: Mapping[str, object]) -> bool | None:
-        """Return whether the label is the true one; None if there are several true ones."""
-        if isinstance(true_label, list | tuple):
-            return None
-        return str(true_label) == str(result["label"])
 
-    def shown(self, score: float) -> str:
-        """Return the probability in percent."""
-        return f"{score:.1%}"
-
-
-class MultiLabel(_Labels):
+class MultiLabel(Answers):
     """Several labels for each text, or none; each label has a probability of its own."""
 
     kind = MULTI_LABEL
+    has_labels = True
+    verdicts = ("wrong", "right")
 
     def scores(self, logits: Tensor) -> Tensor:
         """Return the probability of each label, (..., C)."""
@@ -210,28 +193,21 @@ class MultiLabel(_Labels):
         is_wrong = (logits > 0) != (labels > 0)
         return is_wrong.sum(-1).float()
 
-    def predicted(self, scores: Sequence[float]) -> list[str]:
+    def predicted(self, scores: Scores) -> list[str]:
         """Return the labels that apply."""
-        by_name = self._by_name(scores)
-        return [name for name in by_name if by_name[name] > LEAST_PROBABILITY]
+        return [n for n, score in self.by_name(scores).items() if score > LEAST_PROBABILITY]
 
-    def columns(self, scores: Sequence[float]) -> dict[str, object]:
+    def columns(self, scores: Scores) -> Fields:
         """Return the labels that apply, and the probabilities of all."""
-        return {"predicted_labels": self.predicted(scores), "scores": self._by_name(scores)}
+        return {"predicted_labels": self.predicted(scores), "scores": self.by_name(scores)}
 
-    def result(self, scores: Sequence[float]) -> dict[str, object]:
+    def result(self, scores: Scores) -> Fields:
         """Return the fields of a pipeline's result, with the `labels` that apply."""
-        fields = super().result(scores)
-        fields["labels"] = self.predicted(scores)
-        return fields
+        return super().result(scores) | {"labels": self.predicted(scores)}
 
-    def sureness(self, scores: Sequence[float]) -> tuple[float, ...]:
+    def sureness(self, scores: Scores) -> tuple[float, ...]:
         """Sort by the label that is nearest to applying, or to not applying."""
         return (min(abs(score - LEAST_PROBABILITY) for score in scores),)
-
-    def is_right(self, true_label: object, result: Mapping[str, object]) -> bool:
-        """Return whether the labels that apply are the true ones."""
-        return _label_set(true_label) == _label_set(result["labels"])
 
 
 def _label_set(labels: object) -> set[str]:
@@ -241,7 +217,7 @@ def _label_set(labels: object) -> set[str]:
 
 
 _KINDS: dict[str, type[Answers]] = {
-    answers.kind: answers for answers in (SingleLabel, MultiLabel, Numbers)
+    answers.kind: answers for answers in (SingleLabel, MultiLabel, Answers)
 }
 
 

@@ -98,7 +98,6 @@ def test_answer_set_has_the_best_label_and_all_from_the_threshold_on(
     threshold: float | None, expected: list[str] | None
 ) -> None:
     answers = answers_of_kind(SINGLE_LABEL, ("yes", "no"), threshold)
-    assert answers.answer_set({"yes": 0.1, "no": 0.9}).get("answer_set") == expected
     assert answers.columns([0.1, 0.9]).get("answer_set") == expected
     assert answers.result([0.1, 0.9]).get("answer_set") == expected
 
@@ -141,7 +140,6 @@ def test_sureness_of_one_label_is_its_probability_and_numbers_have_none() -> Non
         (SEVERAL, ["mild"], False),
         (SEVERAL, "mild", False),
         (NUMBERS, [0.2, 0.7, 0.6], None),
-        (Answers(NAMES), "mild", None),
     ],
 )
 def test_answers_say_whether_a_result_is_right(
@@ -156,7 +154,6 @@ def test_answers_say_whether_a_result_is_right(
         (SINGLE, "Probabilities", "60.0%", 0.6),
         (SEVERAL, "Scores", "0.600", 0.6),
         (NUMBERS, "Scores", "0.600", None),
-        (Answers(), "Scores", "0.600", None),
     ],
 )
 def test_answers_say_how_a_score_is_shown(
