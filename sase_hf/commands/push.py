@@ -4,11 +4,11 @@
     sase_hf push runs/mine OWNER/NAME
 
 Before anything is sent, the model is loaded and checked: finite weights, named labels, the code of
-this package, a card with a licence and a language, no tokens. Only the files of a model go up, as
-one commit; the output lists the other files. The last lines printed load exactly the pushed model.
---space publishes a page that holds the model, as `export.py` writes it, instead of the checkpoint;
-a Space that holds other files is refused. --onnx adds what `export.py` writes for ONNX Runtime.
---output writes the repository to a folder instead of sending it. Log in first with `hf auth login`.
+this package, a card with a licence and a language, no tokens. Only the files that SHA256SUMS lists
+go up, and the card; the output names the others. The last lines printed load the pushed model.
+--space publishes a page that holds the model, as `export.py` writes it, instead of the checkpoint.
+--onnx adds what `export.py` writes for ONNX Runtime. --output writes the files to a new folder
+instead of sending them. Log in first with `hf auth login`.
 --revision names a branch, --commit_message the commit; --private makes a new repository private.
 """
 
@@ -16,8 +16,6 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-from huggingface_hub.constants import ENDPOINT
 
 from ..hub import Push, push
 from ..hub.push import COMMIT_MESSAGE
@@ -51,39 +49,28 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags = vars(parser.parse_args(argv))
     with errors_in_one_line(__file__), tempfile.TemporaryDirectory() as scratch:
         done = publish(scratch, **flags)
-        for name, file in done.files.items():
-            size = file.stat().st_size if isinstance(file, Path) else len(file)
-            note = "; holds the weights and all words" if name == "index.html" else ""
-            print(f"{'goes up':<12}{name} ({size:,} bytes{note})")
+    for name, size in done.files.items():
+        note = "; holds the weights and all words" if name == "index.html" else ""
+        print(f"{'goes up':<12}{name} ({size:,} bytes{note})")
     for name in done.left_out:
         print(f"{'stays here':<12}{one_line(name)}")
     if done.commit is None:
         place = "nothing was sent" if flags["output"] is None else f"written to {flags['output']}"
         print(f"{'checked':<12}fit for {done.repo_id}; {place}")
     else:
-        if not flags["space"]:  # of which `loading_code` is the address
-            print(f"{'page':<12}{ENDPOINT}/{done.repo_id}")
-        print(f"{'commit':<12}{done.commit} of {done.repo_id}", done.loading_code, sep="\n")
+        print(f"{'page':<12}{done.url}")
+        print(f"{'commit':<12}{done.commit} of {done.repo_id}")
+        if done.loading_code:
+            print(done.loading_code)
 
 
-def publish(scratch: str, *, space: bool, onnx: bool, output: Path | None, **flags: Any) -> Push:
+def publish(scratch: str, *, space: bool, onnx: bool, **flags: Any) -> Push:
     """Push a checkpoint or its page, or write that to a folder; `scratch` is for the export."""
-    page = exported = None
     about = {name: flags.pop(name) for name in ("license", "language")}
-    if output is not None:
-        flags["dry_run"] = True
-        if output.exists() and (not output.is_dir() or any(output.iterdir())):
-            raise FileExistsError(f"--output {output} exists and is not empty; name a new folder")
     if space:
         name = flags["repo_id"].rpartition("/")[2]  # not that of a folder of this machine
-        page, _ = live_page(flags["checkpoint"], title=name, about=about)
+        flags["page"], _ = live_page(flags["checkpoint"], title=name, about=about)
     if onnx:
-        exported = Path(scratch, "onnx")
-        export(flags["checkpoint"], exported)
-    done = push(**flags, page=page, onnx=exported, about=about)
-    if output is not None:
-        for name, file in done.files.items():
-            path = output / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(file if isinstance(file, bytes) else file.read_bytes())
-    return done
+        flags["onnx"] = Path(scratch, "onnx")
+        export(flags["checkpoint"], flags["onnx"])
+    return push(**flags, about=about)

@@ -19,18 +19,18 @@ from transformers import PreTrainedConfig, TokenizersBackend, pipeline
 from yaml import YAMLError
 
 from ..models import FAMILIES, Family
-from ..models.checked_files import checksum_lines
+from ..models.checked_files import SavedFiles, list_files
 from ..models.checked_model import CheckedPreTrainedModel
 from ..utils.errors import refusal
 from ..utils.files import write_text
 from ..utils.loading import attention_pipeline, load_checkpoint, load_config, may_be_on_the_hub
 from ..utils.text import one_line
 from ..visualization.svg import attention_svg
-from .checks import weight_files
-from .push import HEATMAP_NAME, LICENCE_FIELDS, PLACEHOLDER
+from .push import LICENCE_FIELDS, PLACEHOLDER
 
 JsonObject = Mapping[str, Any]
 
+HEATMAP_NAME = "heatmap.svg"  # the picture of the card
 MAX_NAME_LENGTH = 300
 MAX_OUTPUT_LENGTH = 500
 
@@ -140,12 +140,13 @@ def write_model_card(
     Raises as `load_checkpoint` does.
     """
     folder = Path(checkpoint_dir)
-    weight_files(folder)  # raises if there are none
     path = folder / REPOCARD_NAME
     old_card = _read_card(path)
     kept = {}
     if old_card is not None:
         kept = {field: old_card.data[field] for field in ABOUT_DATA if old_card.data.get(field)}
+    digests = SavedFiles.read(folder).digests.items()
+    weights = [(name, digest) for name, digest in digests if name.endswith(".safetensors")]
     example = _run_example(*(loaded or load_checkpoint(str(folder))))
     card = model_card(
         load_config(str(folder)),
@@ -154,7 +155,7 @@ def write_model_card(
         num_parameters=sum(get_local_safetensors_metadata(folder).parameter_count.values()),
         repo_id=repo_id,
         about={**kept, **(about or {})},
-        checksums=checksum_lines(folder),
+        checksums="".join(f"{digest}  {name}\n" for name, digest in weights),
         example=example,
     )
     heatmap = example.get("heatmap")
@@ -163,6 +164,7 @@ def write_model_card(
     else:
         (folder / HEATMAP_NAME).unlink(missing_ok=True)
     write_text(path, card)
+    list_files(folder, (REPOCARD_NAME, HEATMAP_NAME))
     return path
 
 

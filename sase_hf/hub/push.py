@@ -1,57 +1,32 @@
-"""A checkpoint on its way to the Hub: which files may be public, and one commit of them."""
+"""A checkpoint on its way to the Hub: its listed files and its card, checked, and nothing else."""
 
 import json
-import re
-from collections.abc import Iterator, Mapping
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from huggingface_hub import (
-    CardData,
-    CommitOperationAdd,
-    CommitOperationDelete,
-    HfApi,
-    ModelCard,
-    SpaceCardData,
-    constants,
-    errors,
-)
+from huggingface_hub import HfApi, ModelCard, SpaceCardData, constants, errors
 from huggingface_hub.constants import REPOCARD_NAME
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
-from transformers.tokenization_utils_base import TOKENIZER_CONFIG_FILE
-from transformers.utils import (
-    CONFIG_NAME,
-    GENERATION_CONFIG_NAME,
-)
 
-from ..models import CHECKSUMS_NAME, FAMILIES
-from ..models.checked_files import sha256_of
+from ..models.checked_files import CHECKSUMS_NAME, SavedFiles, list_files, sha256_of
 from ..utils.errors import refusal
-from ..utils.loading import load_checkpoint
+from ..utils.files import FilePath
 from ..utils.privacy import TOKEN
-from .checks import check_card, check_code, check_files, check_labels, check_picture, weight_files
+from .checks import check_publishable
 
 COMMIT_MESSAGE = "Upload model"
 PLACEHOLDER = "ORGANISATION/NAME"  # in a card, until `push` knows the name of the repository
-HEATMAP_NAME = "heatmap.svg"  # the picture of the card
 LICENCE_FIELDS = ("license", "license_name", "license_link")  # of its front matter
-# These files go up with the weights and the files of the family; predictions, logs, pickles stay.
-PUBLIC_NAMES = (
-    *(REPOCARD_NAME, HEATMAP_NAME, CONFIG_NAME, CHECKSUMS_NAME),
-    *("tokenizer.json", TOKENIZER_CONFIG_FILE),
-)
-
-# Beside the graphs of an ONNX export.
-EXPORTED_NAMES = (
-    *("config.json", "export.json", "predictor.py"),
-    *("tokenizer.json", "tokenizer_config.json"),
-)
 
 # Weights that transformers would load. Old ones of another form must not stay beside new ones.
 # An export of old weights must not stay either.
-WEIGHTS = re.compile(
-    r"onnx/.+|(pytorch_)?model(-\d{5}-of-\d{5})?\.(safetensors|bin)(\.index\.json)?"
+_OLD_WEIGHTS = (
+    *("model.safetensors", "model-?????-of-?????.safetensors", "model.safetensors.index.json"),
+    *("pytorch_model.bin", "pytorch_model-*.bin", "pytorch_model.bin.index.json", "onnx/*"),
 )
 _WAYS_OUT = {
     401: "log in with `hf auth login`, or set HF_TOKEN to a valid token",
@@ -59,8 +34,7 @@ _WAYS_OUT = {
     404: "check the names of the repository and the revision",
 }
 
-
-ONNX_SECTION = """
+_ONNX_SECTION = """
 
 ## ONNX
 
@@ -71,52 +45,42 @@ ONNX_SECTION = """
 
 @dataclass(frozen=True)
 class Push:
-    """A checkpoint that is fit to be public.
+    """What was put on the Hub.
 
     Attributes:
-        auto_class: The Auto class that loads it; empty for a Space.
-        files: The public files, by name.
-        left_out: The other files and folders; a folder ends in a slash.
         repo_id: The repository, `OWNER/NAME`.
+        url: Its address.
         commit: The SHA of the commit; None if nothing was sent.
+        files: The sizes of the files in bytes, by name.
+        left_out: The other files and folders of the checkpoint; a folder ends in a slash.
+        loading_code: Python that loads exactly this; empty for a Space.
     """
 
-    auto_class: str
-    files: dict[str, Path | bytes]
-    left_out: list[str]
-    repo_id: str = PLACEHOLDER
-    commit: str | None = None
-
-    @property
-    def loading_code(self) -> str:
-        """Python that loads exactly this, or the address of a Space."""
-        if not self.auto_class:
-            return f"{constants.ENDPOINT}/spaces/{self.repo_id}"
-        revision = f', revision="{self.commit}"' if self.commit else ""
-        return (
-            f"import sase_hf\nfrom transformers import {self.auto_class}, AutoTokenizer\n"
-            f'tokenizer = AutoTokenizer.from_pretrained("{self.repo_id}"{revision})\n'
-            f'model = {self.auto_class}.from_pretrained("{self.repo_id}"{revision})'
-        )
+    repo_id: str
+    url: str
+    commit: str | None
+    files: dict[str, int] = field(repr=False)
+    left_out: list[str] = field(repr=False)
+    loading_code: str = field(repr=False)
 
 
 def push(
-    checkpoint: str | Path,
+    checkpoint: FilePath,
     repo_id: str,
     *,
     private: bool = False,
     revision: str | None = None,
     commit_message: str = COMMIT_MESSAGE,
     dry_run: bool = False,
-    onnx: str | Path | None = None,
+    output: FilePath | None = None,
+    onnx: FilePath | None = None,
     page: str | None = None,
     about: Mapping[str, str | None] | None = None,
     token: str | None = None,
 ) -> Push:
-    """Check a checkpoint as `prepare` does, and put it on the Hub.
+    """Check a checkpoint and put the files that its `SHA256SUMS` lists on the Hub, with its card.
 
-    All files arrive in one commit, so readers never load half of one model and half of another. In
-    the card the name of the repository replaces the placeholder.
+    In the card the name of the repository replaces the placeholder.
 
     Args:
         checkpoint: A folder that `save_pretrained` wrote, with its tokenizer and its README.md.
@@ -125,96 +89,122 @@ def push(
         revision: The branch, created if it does not exist; by default the main one.
         commit_message: The message of the commit.
         dry_run: Check all that needs no network, and send nothing.
+        output: A new folder for what would go up; then nothing is sent either.
         onnx: The folder of an ONNX export of this checkpoint; goes up as `onnx/`.
         page: HTML that holds the checkpoint; it goes up instead, as a static Space.
         about: `license` and `language` of the published card, needed if the card names none; ""
             for neither.
         token: The token for the Hub; by default the token of this machine.
 
-    Raises ValueError for what `prepare` refuses and for a Space with other files, and OSError for
-    what the Hub refuses.
+    Raises ValueError for what `check_publishable` refuses and for an export of other weights, and
+    OSError for a missing file and for what the Hub refuses.
     """
     validate_repo_id(repo_id)
-    about = about or {}
+    folder, about = Path(checkpoint), about or {}
     repo_type = "model" if page is None else "space"
-    fit = prepare(checkpoint, about)
-    if onnx is not None:
-        fit.files.update(_exported_files(Path(onnx), Path(checkpoint), repo_id))
-    if not dry_run:
+    if output is not None and Path(output).exists():
+        raise refusal(f"{output} exists", "name a new folder", FileExistsError)
+    model, names = check_publishable(folder, about)
+    public = {CHECKSUMS_NAME, *(Path(name).parts[0] for name in names)}
+    others = sorted(path for path in folder.iterdir() if path.name not in public)
+    is_sent = not dry_run and output is None
+    if is_sent:
         repo_id = create_repository(repo_id, private=private, token=token, repo_type=repo_type)
-    card = ModelCard.load(Path(checkpoint, REPOCARD_NAME))
-    vars(card.data).update({name: value for name, value in about.items() if value})
+    with tempfile.TemporaryDirectory() as scratch:
+        staged = Path(scratch if output is None else output)
+        staged.mkdir(parents=True, exist_ok=True)
+        card = ModelCard.load(folder / REPOCARD_NAME)
+        vars(card.data).update({name: value for name, value in about.items() if value})
+        if page is None:
+            _stage_checkpoint(staged, folder, names, card, onnx, repo_id)
+        else:
+            _stage_page(staged, page, card, repo_id)
+        commit = None
+        if is_sent:
+            commit = _upload(
+                HfApi(token=token), staged, repo_id, repo_type, revision, commit_message
+            )
+        paths = sorted(path for path in staged.rglob("*") if path.is_file())
+        files = {path.relative_to(staged).as_posix(): path.stat().st_size for path in paths}
+    url = f"{constants.ENDPOINT}/{'spaces/' if page else ''}{repo_id}"
+    code = "" if page else _loading_code(str(model._auto_class), repo_id, commit)
+    left_out = [f"{path.name}/" if path.is_dir() else path.name for path in others]
+    return Push(repo_id, url, commit, files, left_out, code)
+
+
+def _stage_checkpoint(
+    staged: Path,
+    folder: Path,
+    names: Sequence[str],
+    card: ModelCard,
+    onnx: FilePath | None,
+    repo_id: str,
+) -> None:
+    """Copy the files of a checkpoint and of its export to a folder, and list what is new."""
+    for name in (CHECKSUMS_NAME, *names):
+        (staged / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(folder / name, staged / name)
+    new = [REPOCARD_NAME]
     if onnx is not None:
-        card.content += ONNX_SECTION
-    fit.files[REPOCARD_NAME] = str(card).replace(PLACEHOLDER, repo_id).encode()
-    fit = replace(fit, repo_id=repo_id)
-    if page is not None:
-        fit = replace(fit, auto_class="", files=_files_of_space(card.data, repo_id, page))
-    if dry_run:
-        return fit
-    with reraise_naming(repo_id):
-        commit = _upload(HfApi(token=token), fit, repo_type, revision, commit_message)
-    return replace(fit, commit=commit)
+        new += [f"onnx/{name}" for name in _exported_files(Path(onnx), folder)]
+        for name in new[1:]:
+            (staged / name).parent.mkdir(exist_ok=True)
+            shutil.copyfile(Path(onnx, Path(name).name), staged / name)
+        card.content += _ONNX_SECTION
+    text = str(card).replace(PLACEHOLDER, repo_id)
+    (staged / REPOCARD_NAME).write_text(text, encoding="utf-8")
+    list_files(staged, new)
 
 
-def _upload(
-    api: HfApi, fit: Push, repo_type: str, revision: str | None, commit_message: str
-) -> str:
-    """Send all files and delete old weights, as one commit; return its SHA.
-
-    Raises ValueError for a Space with other files.
-    """
-    if revision is not None:
-        api.create_branch(fit.repo_id, branch=revision, exist_ok=True, repo_type=repo_type)
-    held = api.list_repo_files(fit.repo_id, revision=revision, repo_type=repo_type)
-    others = sorted(set(held) - fit.files.keys())
-    foreign = [name for name in others if name != ".gitattributes"]
-    if repo_type == "space" and foreign:
-        raise refusal(
-            f"the Space {fit.repo_id} holds {len(foreign)} files that are not of a page: "
-            f"{', '.join(foreign[:5])}",
-            "delete them there, or name a new Space",
-        )
-    additions = [CommitOperationAdd(name, file) for name, file in fit.files.items()]
-    deletions = [CommitOperationDelete(name) for name in others if WEIGHTS.fullmatch(name)]
-    # `upload_folder` is no choice: it splits an upload of some minutes into several commits.
-    commit = api.create_commit(
-        fit.repo_id,
-        [*additions, *deletions],
-        commit_message=commit_message,
-        revision=revision,
-        repo_type=repo_type,
-    )
-    return commit.oid
-
-
-def _exported_files(exported: Path, folder: Path, repo_id: str) -> dict[str, Path | bytes]:
+def _exported_files(exported: Path, folder: Path) -> list[str]:
     """Return the files of an ONNX export; raise ValueError if other weights were exported."""
     record_path = exported / "export.json"
     if not record_path.is_file():
         raise ValueError(f"{exported} is no folder of an export: it has no export.json")
     record = json.loads(record_path.read_text(encoding="utf-8"))
-    checksum = record["checkpoint"].get("sha256", "no single file of weights")
-    if checksum not in (folder / CHECKSUMS_NAME).read_text(encoding="utf-8"):
+    if record["checkpoint"].get("sha256") not in SavedFiles.read(folder).digests.values():
         raise refusal(f"{exported} is not an export of the weights in {folder}", "export again")
-    for name, digest in record.get("sha256", {}).items():
-        path = exported / name
-        if not path.is_file() or sha256_of(path) != digest:
+    for name, digest in record["sha256"].items():
+        if not (exported / name).is_file() or sha256_of(exported / name) != digest:
             raise refusal(f"{name} in {exported} is not as it was exported", "export again")
-    files: dict[str, Path | bytes] = {}
-    for name in sorted({*EXPORTED_NAMES, *record["files"]}):
-        files[f"onnx/{name}"] = exported / name
-    record["checkpoint"]["name"] = repo_id  # not that of a folder of this machine
-    files["onnx/export.json"] = (json.dumps(record, indent=2) + "\n").encode()
-    return files
+    return [record_path.name, *record["sha256"]]
 
 
-def _files_of_space(card: CardData, repo_id: str, page: str) -> dict[str, Path | bytes]:
-    """Return the files of a static Space: a page, and a README.md with the licence of the card."""
-    licence = {field: card.get(field) for field in LICENCE_FIELDS}
+def _stage_page(staged: Path, page: str, card: ModelCard, repo_id: str) -> None:
+    """Write a static Space to a folder: a page, and a README.md with the licence of the card."""
+    licence = {field: card.data.get(field) for field in LICENCE_FIELDS}
     front = SpaceCardData(sdk="static", title=repo_id.rpartition("/")[2], **licence).to_yaml()
     text = f"---\n{front}\n---\n\nA model in one HTML file: the browser reads the texts.\n"
-    return {REPOCARD_NAME: text.encode(), "index.html": page.encode()}
+    (staged / REPOCARD_NAME).write_text(text, encoding="utf-8")
+    (staged / "index.html").write_text(page, encoding="utf-8")
+
+
+def _upload(
+    api: HfApi, staged: Path, repo_id: str, repo_type: str, revision: str | None, message: str
+) -> str:
+    """Send a folder and delete old weights; return the SHA of the commit."""
+    with reraise_naming(repo_id):
+        if revision is not None:
+            api.create_branch(repo_id, branch=revision, exist_ok=True, repo_type=repo_type)
+        sent = api.upload_folder(
+            repo_id=repo_id,
+            folder_path=staged,
+            repo_type=repo_type,
+            revision=revision,
+            commit_message=message,
+            delete_patterns=[*_OLD_WEIGHTS] if repo_type == "model" else None,
+        )
+    return sent.oid
+
+
+def _loading_code(auto_class: str, repo_id: str, commit: str | None) -> str:
+    """Return Python that loads a model from the Hub, exactly the pushed one."""
+    revision = f', revision="{commit}"' if commit else ""
+    return (
+        f"import sase_hf\nfrom transformers import {auto_class}, AutoTokenizer\n"
+        f'tokenizer = AutoTokenizer.from_pretrained("{repo_id}"{revision})\n'
+        f'model = {auto_class}.from_pretrained("{repo_id}"{revision})'
+    )
 
 
 def create_repository(
@@ -242,46 +232,11 @@ def reraise_naming(repo_id: str) -> Iterator[None]:
     try:
         yield
     except (errors.HTTPError, OSError, RuntimeError) as error:  # type: ignore[attr-defined]
-        cause: BaseException = error
-        if isinstance(error, RuntimeError) and error.__cause__:  # a file could not be sent
-            cause = error.__cause__
+        cause = error.__cause__ or error  # of a file that could not be sent
         status = getattr(getattr(cause, "response", None), "status_code", 0)
         way_out = _WAYS_OUT.get(status, "push again when the Hub can be reached")
         if isinstance(cause, errors.OfflineModeIsEnabled):
             way_out = "unset HF_HUB_OFFLINE, or give --dry_run, which needs no network"
         reason = TOKEN.sub("[token]", " ".join(str(cause).split())).rstrip(".")
         # The traceback of the original would show the request with its token.
-        raise refusal(
-            f"cannot push to {repo_id}: {reason}. No file changed", way_out, OSError
-        ) from None
-
-
-def prepare(checkpoint: str | Path, about: Mapping[str, str | None] | None = None) -> Push:
-    """Choose the public files of a checkpoint and check them, the card as if it held `about`, too.
-
-    Raises OSError if the folder lacks a file, and ValueError if the model, its labels, tokenizer,
-    code or card is not fit to be public, or a text holds a token.
-    """
-    folder = Path(checkpoint)
-    weights = weight_files(folder)
-    # Loading refuses an index that names files outside the folder, before it reads them.
-    model, _ = load_checkpoint(str(checkpoint), strict=True)
-    family = FAMILIES[model.config.model_type]
-    allowed = [*PUBLIC_NAMES, *model.json_files, *family.files]
-    if model.can_generate():
-        allowed.append(GENERATION_CONFIG_NAME)
-    names = sorted([*weights, *(name for name in allowed if (folder / name).is_file())])
-    check_code(folder, model, family)
-    check_card(folder / REPOCARD_NAME, about or {})
-    if HEATMAP_NAME in names:
-        check_picture(folder / HEATMAP_NAME)
-    check_labels(model, family)
-    check_files(folder, names)
-    files: dict[str, Path | bytes] = {name: folder / name for name in names}
-    left_out = []
-    for path in folder.iterdir():
-        if path.name not in files:
-            left_out.append(f"{path.name}/" if path.is_dir() else path.name)
-    auto_class = model._auto_class
-    assert auto_class is not None  # a class of this package is registered
-    return Push(auto_class, files, sorted(left_out))
+        raise refusal(f"cannot push to {repo_id}: {reason}", way_out, OSError) from None

@@ -1,136 +1,125 @@
-"""The files that belong to the weights of a checkpoint, compared with those that were saved.
+"""The list of the files of a checkpoint, and the files compared with it.
 
-`SHA256SUMS` holds a line for each file of weights, which `sha256sum -c` reads, and two comments,
-which it passes over:
+`SHA256SUMS` has a line for each file of weights, config, tokenizer, code and card, as `sha256sum`
+writes it and `sha256sum -c` reads it:
 
     <SHA-256>  model.safetensors
-    # config.json {"attention_function": "entmax15", ...}
-    # tokenizer.json <SHA-256>
 
-The first comment has the fields of the config that decide the answer, the second the digest of the
-tokenizer. Both are of the content: other programs may write the same content as other bytes. A
-checkpoint without a comment is not compared with it.
+A comment holds the names of the labels in config.json: these may be changed, as the editor of the
+Hub invites to, if no name moves to another label.
 """
 
 import hashlib
 import json
 import os
-import reprlib
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from transformers import (
-    CONFIG_MAPPING,
-    PreTrainedConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
-from transformers.utils import CONFIG_NAME
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME
 
-from .checked_config import CheckedConfig
-
-CHECKSUMS_NAME = "SHA256SUMS"  # as `sha256sum *.safetensors` writes it and `sha256sum -c` reads it
+CHECKSUMS_NAME = "SHA256SUMS"
 TOKENIZER_NAME = "tokenizer.json"
-TOKENIZER_CONFIG_NAME = "tokenizer_config.json"
-# Files of older tokenizers, which transformers would read beside the others.
-LEGACY_TOKENIZER_NAMES = ("special_tokens_map.json", "added_tokens.json")
-PART_NAMES = (CONFIG_NAME, TOKENIZER_NAME, TOKENIZER_CONFIG_NAME, *LEGACY_TOKENIZER_NAMES)
-
-# Parts of tokenizer.json that a call of the tokenizer sets, or that name a version.
-_STATE_OF_TOKENIZER = ("version", "truncation", "padding")
-# Fields of tokenizer_config.json that decide the tokens of a text. The length and the side of
-# truncation and padding are choices of the caller.
-_DECIDING_TOKENIZER_FIELDS = (
-    "added_tokens_decoder",
-    "add_prefix_space",
-    "bos_token",
-    "cls_token",
-    "do_lower_case",
-    "eos_token",
-    "sep_token",
-    "split_special_tokens",
-    "strip_accents",
-    "tokenize_chinese_chars",
-    "unk_token",
+# With those of older tokenizers, which transformers would read beside the others.
+TOKENIZER_NAMES = (
+    *(TOKENIZER_NAME, "tokenizer_config.json"),
+    *("special_tokens_map.json", "added_tokens.json"),
 )
-# Fields of every config that decide the answer; most fields of transformers do not.
-_DECIDING_FIELDS = ("architectures", "model_type")
-_NAMES_OF_LABELS = {"id2label", "label2id"}
-
-Json = Mapping[str, object]  # the object in a JSON file
-Difference = tuple[str, object, object]  # the name of a field, its saved value and the current one
+PART_NAMES = (CONFIG_NAME, GENERATION_CONFIG_NAME, *TOKENIZER_NAMES)
+_LABELS = f"# labels of {CONFIG_NAME}: "
+_LABEL_FIELDS = ("id2label", "label2id")
 
 
 @dataclass(frozen=True)
-class SavedParts:
-    """What `SHA256SUMS` says of a checkpoint; None for a part that it does not name.
+class SavedFiles:
+    """What `SHA256SUMS` says.
 
     Attributes:
-        weights: SHA-256 by the name of the file.
-        config: The deciding fields, as in config.json.
-        tokenizer: A digest by `tokenizer_digest`.
+        digests: SHA-256 by the name of the file.
+        labels: `id2label` and `label2id` of config.json, if it has them, as JSON.
     """
 
-    weights: Mapping[str, str] = field(default_factory=dict)
-    config: Json | None = None
-    tokenizer: str | None = None
+    digests: dict[str, str] = field(default_factory=dict)
+    labels: str = "{}"
 
     @classmethod
-    def read(cls, path: Path) -> "SavedParts":
-        """Read `SHA256SUMS`; a comment that is not understood is passed over."""
-        weights: dict[str, str] = {}
-        config = None
-        tokenizer = None
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith(f"# {CONFIG_NAME} "):
-                config = _parsed(line.removeprefix(f"# {CONFIG_NAME} "))
-            elif line.startswith(f"# {TOKENIZER_NAME} "):
-                tokenizer = line.removeprefix(f"# {TOKENIZER_NAME} ").strip()
+    def read(cls, folder: Path) -> "SavedFiles":
+        """Read the list of a folder; an empty one if there is none."""
+        path = folder / CHECKSUMS_NAME
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+        digests, labels = {}, "{}"
+        for line in text.splitlines():
+            if line.startswith(_LABELS):
+                labels = line.removeprefix(_LABELS)
             elif not line.startswith("#"):
-                weights[line[66:]] = line[:64]  # between them two spaces, or " *"
-        return cls(weights, config, tokenizer)
+                digests[line[66:]] = line[:64]  # between them two spaces, or " *"
+        return cls(digests, labels)
 
-    def write(self, path: Path) -> None:
-        """Write `SHA256SUMS`."""
-        lines = [f"{digest}  {name}" for name, digest in self.weights.items()]
-        if self.config is not None:
-            lines.append(f"# {CONFIG_NAME} {json.dumps(self.config, sort_keys=True)}")
-        if self.tokenizer is not None:
-            lines.append(f"# {TOKENIZER_NAME} {self.tokenizer}")
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    @property
+    def compared(self) -> list[str]:
+        """The names of the listed files that are read beside the weights.
+
+        With those of a tokenizer that could change the listed one.
+        """
+        of_tokenizer = TOKENIZER_NAMES if TOKENIZER_NAME in self.digests else ()
+        return [name for name in PART_NAMES if name in self.digests or name in of_tokenizer]
+
+    def check(self, folder: Path, name: str, checkpoint: str) -> None:
+        """Raise ValueError for a file that is not as it was saved, but for names of labels."""
+        expected = self.digests.get(name)
+        if sha256_of(folder / name) == expected:
+            return
+        if name == CONFIG_NAME and self._with_saved_labels(folder / name) == expected:
+            return
+        raise ValueError(
+            f"{name} in {checkpoint} is not as it was saved: its SHA-256 is not in "
+            f"{CHECKSUMS_NAME}. Download it again (in a clone, with `git lfs pull`); after a "
+            f"change on purpose, delete {CHECKSUMS_NAME}, then load model and tokenizer and save "
+            "both with save_pretrained"
+        )
+
+    def _with_saved_labels(self, path: Path) -> str | None:
+        """Return the SHA-256 of config.json with the saved names of the labels.
+
+        None if a name has moved to another label, or the file holds no config.
+        """
+        try:
+            config, saved = json.loads(path.read_text(encoding="utf-8")), json.loads(self.labels)
+            names = {entry: config.pop(entry, {}) for entry in _LABEL_FIELDS}["id2label"]
+            places = {name: place for place, name in saved.get("id2label", {}).items()}
+            if any(places.get(name, place) != place for place, name in names.items()):
+                return None
+        except (AttributeError, TypeError, ValueError):
+            return None
+        text = json.dumps({**config, **saved}, indent=2, sort_keys=True) + "\n"  # as transformers
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
-def write_checksums(
-    folder: str | os.PathLike[str],
-    config: Json | None = None,
-    tokenizer: str | None = None,
-) -> None:
-    """Write the SHA-256 of the weights in a folder, and the parts that belong to them."""
-    paths = sorted(Path(folder).glob("*.safetensors"))
-    weights = {path.name: sha256_of(path) for path in paths}
-    SavedParts(weights, config, tokenizer).write(Path(folder, CHECKSUMS_NAME))
-
-
-def checksum_lines(folder: str | os.PathLike[str]) -> str:
-    """Return the lines of `SHA256SUMS` that are of weights; empty if there is no such file."""
-    path = Path(folder, CHECKSUMS_NAME)
-    if not path.is_file():
-        return ""
-    weights = SavedParts.read(path).weights
-    return "".join(f"{digest}  {name}\n" for name, digest in weights.items())
+def list_files(folder: str | os.PathLike[str], names: Iterable[str]) -> None:
+    """Enter files in the `SHA256SUMS` of a folder, if it has one; those that are gone leave it."""
+    folder = Path(folder)
+    if not (folder / CHECKSUMS_NAME).is_file():
+        return
+    saved = SavedFiles.read(folder)
+    labels = saved.labels
+    for name in names:
+        saved.digests.pop(name, None)
+        if not (folder / name).is_file():
+            continue
+        saved.digests[name] = sha256_of(folder / name)
+        if name == CONFIG_NAME:
+            config = json.loads((folder / name).read_text(encoding="utf-8"))
+            fields = {entry: config[entry] for entry in _LABEL_FIELDS if entry in config}
+            labels = json.dumps(fields)
+    lines = [f"{digest}  {name}\n" for name, digest in sorted(saved.digests.items())]
+    lines.append(f"{_LABELS}{labels}\n")
+    (folder / CHECKSUMS_NAME).write_text("".join(lines), encoding="utf-8")
 
 
 def record_tokenizer(folder: str | os.PathLike[str]) -> None:
-    """Add the tokenizer in a folder to the `SHA256SUMS` of weights that are of no other one."""
-    path = Path(folder, CHECKSUMS_NAME)
-    if not path.is_file():
-        return
-    saved = SavedParts.read(path)
-    if saved.tokenizer is None:
-        SavedParts(saved.weights, saved.config, tokenizer_digest(Path(folder))).write(path)
+    """Enter the tokenizer in the `SHA256SUMS` of a folder, as `list_files` does."""
+    list_files(folder, TOKENIZER_NAMES)
 
 
 def sha256_of(path: str | os.PathLike[str]) -> str:
@@ -139,159 +128,18 @@ def sha256_of(path: str | os.PathLike[str]) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def deciding_fields(content: Json, config_class: type[CheckedConfig]) -> dict[str, object]:
-    """Return the fields of a config.json that decide the answer of a model."""
-    declared = config_class.__annotations__.keys() - set(config_class.fields_of_training)
-    names = sorted({*declared, *_DECIDING_FIELDS} & content.keys())
-    return {name: content[name] for name in names}
-
-
-def tokenizer_digest(folder: Path) -> str | None:
-    """Return the SHA-256 of all in the files of a tokenizer that decides the tokens of a text.
-
-    None: the folder has no tokenizer.json, or one that is not JSON.
-    """
-    backend = _read_json(folder / TOKENIZER_NAME)
-    if backend is None:
-        return None
-    settings = _read_json(folder / TOKENIZER_CONFIG_NAME) or {}
-    content = {
-        "backend": {key: backend[key] for key in backend.keys() - {*_STATE_OF_TOKENIZER}},
-        "settings": {name: settings.get(name) for name in _DECIDING_TOKENIZER_FIELDS},
-        "legacy": [_read_json(folder / name) for name in LEGACY_TOKENIZER_NAMES],
-    }
-    text = json.dumps(_without_defaults(content), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def check_parts(
-    folder: Path, checkpoint: str, saved: SavedParts, config_class: type[CheckedConfig]
-) -> None:
-    """Raise ValueError if config or tokenizer in the folder of the weights are of other weights."""
-    content = _read_json(folder / CONFIG_NAME)
-    if content is not None and saved.config is not None:
-        _check_config(content, checkpoint, saved.config, config_class)
-    digest = tokenizer_digest(folder)
-    if digest is not None and saved.tokenizer not in (None, digest):
-        raise ValueError(
-            f"{TOKENIZER_NAME} or {TOKENIZER_CONFIG_NAME} in {checkpoint} is not of the tokenizer "
-            f"that the weights were saved with. {_way_out('the files of the tokenizer')}"
-        )
-
-
 def check_tokenizer_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None) -> None:
-    """Raise ValueError for a tokenizer of a folder other than the model's, and of other weights.
+    """Raise ValueError for the tokenizer of a folder other than the model's, if it is another one.
 
-    The content is compared once as it is in the folder and once as it is saved now: either may be
-    in the form of another version of transformers. A tokenizer without a folder is not compared.
+    A tokenizer without a folder is not compared, nor is that of a new model.
     """
-    if tokenizer is None:
-        return
-    expected = getattr(getattr(model, "base_model", None), "_tokenizer_digest", None)
     source = str(getattr(tokenizer, "name_or_path", ""))
-    if expected is None or source == model.name_or_path or not os.path.isdir(source):
+    expected = getattr(getattr(model, "base_model", None), "_tokenizer_digest", None)
+    path = Path(source, TOKENIZER_NAME)
+    if expected is None or source == model.name_or_path or not path.is_file():
         return
-    with tempfile.TemporaryDirectory() as scratch:
-        tokenizer.save_pretrained(scratch)
-        digests = {tokenizer_digest(Path(source)), tokenizer_digest(Path(scratch))}
-    if expected not in digests:
+    if sha256_of(path) != expected:
         raise ValueError(
             f"the tokenizer of {source} is not the one that the weights of {model.name_or_path} "
             "were saved with; leave it out, or give that of the model"
         )
-
-
-def _check_config(
-    content: Json, checkpoint: str, saved: Json, config_class: type[CheckedConfig]
-) -> None:
-    """Raise ValueError for the first field of a config.json that is not as it was saved."""
-    for name, value, current in _differences(saved, content, config_class):
-        raise ValueError(
-            f"{CONFIG_NAME} in {checkpoint} has {name}={reprlib.repr(current)}; the weights were "
-            f"saved with {reprlib.repr(value)}. {_way_out(CONFIG_NAME)}"
-        )
-
-
-def _differences(
-    saved: Json, content: Json, config_class: type[CheckedConfig]
-) -> Iterator[Difference]:
-    """Yield each field that is not as it was saved.
-
-    A field that one side lacks has the default of the class. Labels that had no names may get some.
-    """
-    names = saved.keys() | deciding_fields(content, config_class).keys()
-    for name in sorted(names - (_NAMES_OF_LABELS - saved.keys())):
-        default = getattr(config_class, name, None)
-        value = saved.get(name, default)
-        current = content.get(name, default)
-        if isinstance(value, Mapping) and isinstance(current, Mapping) and "model_type" in value:
-            for inner_name, inner_value, inner_current in _inner_differences(value, current):
-                yield f"{name}.{inner_name}", inner_value, inner_current
-        elif _as_in_json(value) != _as_in_json(current):
-            yield name, value, current
-
-
-def _as_in_json(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _inner_differences(saved: Json, content: Json) -> Iterator[Difference]:
-    """Yield the differing fields of the config of an inner model, but those of every config.
-
-    A field that one side lacks has the default that the installed transformers has.
-    """
-    config_class: type[PreTrainedConfig] | None = None
-    with suppress(KeyError):
-        config_class = CONFIG_MAPPING[str(content["model_type"])]
-    of_every_config = {entry.name for entry in fields(PreTrainedConfig)}
-    for name in sorted((saved.keys() | content.keys()) - of_every_config):
-        default = getattr(config_class, name, None)
-        value = saved.get(name, default)
-        current = content.get(name, default)
-        if value != current and not name.startswith("_"):
-            yield name, value, current
-
-
-def _way_out(part: str) -> str:
-    return (
-        f"Restore {part}; after a change on purpose, delete {CHECKSUMS_NAME}, then load model and "
-        "tokenizer and save both with save_pretrained"
-    )
-
-
-def _parsed(text: str) -> dict[str, object] | None:
-    try:
-        content = json.loads(text)
-    except ValueError:
-        return None
-    return content if isinstance(content, dict) else None
-
-
-def _read_json(path: Path) -> dict[str, object] | None:
-    """Return the object in a JSON file; None if there is none, which its own reader will say."""
-    try:
-        return _parsed(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-
-
-def _without_defaults(content: object) -> object:
-    """Return JSON without what is null or false, which versions of tokenizers write or leave out.
-
-    A special token is its text, however it is written; a merge of two parts is one text.
-    """
-    if isinstance(content, Mapping):
-        if content.get("__type") == "AddedToken":
-            return content.get("content")
-        cleaned = {name: _without_defaults(value) for name, value in content.items()}
-        return {
-            name: value
-            for name, value in cleaned.items()
-            if value is not None and value is not False
-        }
-    if isinstance(content, str) or not isinstance(content, Iterable):
-        return content
-    entries = list(content)
-    if len(entries) == 2 and all(isinstance(entry, str) for entry in entries):
-        return " ".join(entries)
-    return [_without_defaults(entry) for entry in entries]

@@ -21,11 +21,9 @@ from .checked_config import CheckedConfig
 from .checked_files import (
     CHECKSUMS_NAME,
     PART_NAMES,
-    SavedParts,
-    check_parts,
-    deciding_fields,
-    sha256_of,
-    write_checksums,
+    TOKENIZER_NAME,
+    SavedFiles,
+    list_files,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +55,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
     base_model_prefix = "encoder"
     config: CheckedConfig
     _has_checked_weights = False
-    # Of the tokenizer whose ids the word vectors of this base model are for; None: of any.
+    # SHA-256 of the tokenizer.json that this base model was saved with; None: of any tokenizer.
     _tokenizer_digest: str | None = None
 
     @classmethod
@@ -99,10 +97,10 @@ class CheckedPreTrainedModel(PreTrainedModel):
         if expected_keys is not None:  # those of an adapter, for a model with checked weights
             files, state_dict = [], state_dict or {}
         source = "the weights in state_dict"
-        saved: SavedParts | None = None
         if files:
             source = f"the weights in {load_config.pretrained_model_name_or_path}"
-            saved = _check_files(files, load_config)
+            base: Any = model.base_model
+            base._tokenizer_digest = _check_files(files, load_config)
         info, offloaded = super()._load_pretrained_model(
             model, state_dict, checkpoint_files, load_config, expected_keys
         )
@@ -110,11 +108,6 @@ class CheckedPreTrainedModel(PreTrainedModel):
         if (files or state_dict) and not load_config.is_quantized:
             ignores_sizes = load_config.ignore_mismatched_sizes
             _check_names_and_shapes(model, info, source, ignores_sizes, are_files=bool(files))
-        if saved:
-            checkpoint = str(load_config.pretrained_model_name_or_path)
-            check_parts(Path(files[0]).parent, checkpoint, saved, type(model.config))
-            base: Any = model.base_model
-            base._tokenizer_digest = saved.tokenizer
         for name, weight in chain(model.named_parameters(), model.named_buffers()):
             if weight.is_meta:
                 continue
@@ -138,8 +131,8 @@ class CheckedPreTrainedModel(PreTrainedModel):
         """Save the model so that every Auto class and `pipeline` load it.
 
         The arguments are those of transformers. In addition to its files, the folder gets the code,
-        an `auto_map` that names its classes, `json_files`, and `SHA256SUMS`: the SHA-256 of the
-        weights, and the config and the tokenizer that belong to them.
+        an `auto_map` that names its classes, `json_files`, and `SHA256SUMS`: the SHA-256 of each
+        file, also of a tokenizer that is there.
 
         Raises:
             ValueError: If `push_to_hub` is asked for: it would send some of the files.
@@ -161,12 +154,13 @@ class CheckedPreTrainedModel(PreTrainedModel):
         for name, content in self.json_files.items():
             text = json.dumps(content, indent=2) + "\n"
             (folder / name).write_text(text, encoding="utf-8")
-        config_path = folder / CONFIG_NAME
-        for path in folder.glob("*.safetensors"):  # which transformers writes for their owner alone
-            shutil.copymode(config_path, path)
-        config = json.loads(config_path.read_text(encoding="utf-8"))
-        base: Any = self.base_model
-        write_checksums(folder, deciding_fields(config, type(self.config)), base._tokenizer_digest)
+        weights = list(folder.glob("*.safetensors"))
+        for path in weights:  # which transformers writes for their owner alone
+            shutil.copymode(folder / CONFIG_NAME, path)
+        code = Path(__file__).parent.glob("*.py")
+        others = [path.name for path in (*weights, *folder.glob("*.index.json"), *code)]
+        (folder / CHECKSUMS_NAME).write_text("")
+        list_files(folder, [*others, *PART_NAMES, *self.json_files])
 
     def code_references(self) -> dict[str, object]:
         """Return the config entries that name the code files beside the weights."""
@@ -316,11 +310,11 @@ def _reference(thing: object) -> str:
     return f"{type(thing).__module__.rpartition('.')[2]}.{type(thing).__name__}"
 
 
-def _check_files(files: list[str], load_config: "LoadStateDictConfig") -> SavedParts | None:
+def _check_files(files: list[str], load_config: "LoadStateDictConfig") -> str | None:
     """Raise ValueError unless files are safetensors of the checkpoint's folder, as saved.
 
-    The files that belong to them are fetched, if they are on the Hub. Returns what `SHA256SUMS`
-    says; None if there is none.
+    So must be its config and its tokenizer, which are fetched, if they are on the Hub. Returns the
+    SHA-256 of its tokenizer.json; None if `SHA256SUMS` does not list it.
     """
     checkpoint = str(load_config.pretrained_model_name_or_path)
     shards = (load_config.sharded_metadata or {}).get("weight_map", {})
@@ -344,14 +338,11 @@ def _check_files(files: list[str], load_config: "LoadStateDictConfig") -> SavedP
             f"{CHECKSUMS_NAME}"
         )
         return None
-    saved = SavedParts.read(checksums)
-    for file in files:
-        if saved.weights.get(Path(file).name) != sha256_of(file):
-            raise ValueError(
-                f"{file} is not as it was saved: its SHA-256 is not in {CHECKSUMS_NAME}. Download "
-                f"or save it again; if it was changed on purpose, delete {CHECKSUMS_NAME}"
-            )
-    return saved
+    saved = SavedFiles.read(checksums.parent)
+    parts = [checksums.with_name(name) for name in saved.compared]
+    for path in [*map(Path, files), *filter(Path.is_file, parts)]:
+        saved.check(path.parent, path.name, checkpoint)
+    return saved.digests.get(TOKENIZER_NAME)
 
 
 def _check_values(name: str, weight: Tensor, source: str) -> None:

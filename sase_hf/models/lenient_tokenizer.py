@@ -19,9 +19,9 @@ class LenientTokenizer(TokenizersBackend):
     """A stock fast tokenizer that reads a text which spells `[PAD]`, `[UNK]` or `[EOS]` as text.
 
     Where this package is not imported, the stock class loads in its place, and does the same. Saved
-    beside new weights of a model, it is the one that these weights load with from then on. A token
-    that a user adds is read as one token, also a special one; the stock class cuts one that has a
-    name, such as `mask_token="[MASK]"`.
+    beside the weights of a model, it is the one that they load with from then on. A token that a
+    user adds is read as one token, also a special one; the stock class cuts one that has a name,
+    such as `mask_token="[MASK]"`.
     """
 
     def _add_tokens(
@@ -41,7 +41,9 @@ class LenientTokenizer(TokenizersBackend):
         return added
 
     def save_pretrained(self, save_directory: Any, *args: Any, **kwargs: Any) -> tuple[str, ...]:
-        """Save the tokenizer as transformers does, and name it in `SHA256SUMS` of new weights."""
+        """Save the tokenizer as it is when it is new, and list it beside saved weights."""
+        self.backend_tokenizer.no_truncation()
+        self.backend_tokenizer.no_padding()
         saved: tuple[str, ...] = super().save_pretrained(save_directory, *args, **kwargs)
         record_tokenizer(save_directory)
         return saved

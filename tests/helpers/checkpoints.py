@@ -20,7 +20,7 @@ from sase_hf import (
     build_tokenizer,
 )
 from sase_hf.hub import write_model_card
-from sase_hf.models.checked_files import write_checksums
+from sase_hf.models.checked_files import list_files
 
 TEXTS = [
     "The soup was cold, and nobody came.",
@@ -91,7 +91,7 @@ def change_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], obj
     weights = load_file(folder / "model.safetensors")
     change(weights)
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    write_checksums(folder)
+    list_files(folder, ["model.safetensors"])
 
 
 def write_texts(folder: Path, *, is_pair: bool = False) -> str:

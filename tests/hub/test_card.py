@@ -16,7 +16,7 @@ from tiny_translation import save_translator
 from sase_hf import SelfAttentiveForNLI, build_tokenizer
 from sase_hf.hub import model_card, write_model_card
 from sase_hf.hub.card import card_facts
-from sase_hf.models.checked_files import checksum_lines
+from sase_hf.models.checked_files import SavedFiles
 
 RECORD: dict[str, Any] = {
     "metrics": {"accuracy": 0.71234, "macro_f1": 0.5},
@@ -319,6 +319,9 @@ def test_write_model_card_counts_parameters_and_keeps_owned_fields(
     write_model_card(tmp_path, about={"license": "mit", "language": "en", "datasets": ["a/b"]})
     card = ModelCard.load(write_model_card(tmp_path, RECORD, about={"license": "apache-2.0"}))
     assert f"| parameters | {model.num_parameters():,} |" in card.text
-    assert checksum_lines(tmp_path) in card.text
+    listed = SavedFiles.read(tmp_path).digests
+    weights = [digest for name, digest in listed.items() if name.endswith(".safetensors")]
+    assert all(digest in card.text for digest in weights)
+    assert listed.keys() > {"README.md", "heatmap.svg", "tokenizer.json"}
     assert (card.data.license, card.data.language) == ("apache-2.0", "en")
     assert card.data.datasets == ["someone/rooms", "a/b"]

@@ -7,23 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checkpoints import change_weights
 from safetensors.torch import load_file, save_file
 
-from sase_hf import build_tokenizer
-from sase_hf.hub.push import prepare
-from sase_hf.models.checked_files import checksum_lines, write_checksums
-from sase_hf.utils.loading import load_pipeline
-from sase_hf.visualization import attention_svg
+from sase_hf.hub.checks import check_publishable
+from sase_hf.models.checked_files import list_files
 
 TOKEN = "hf_" + "aB3" * 11  # in parts, so that no scanner takes it for real
 
 
 def change_json(path: Path, **fields: Any) -> None:
-    """Change fields of a JSON file; a mapping is added to the one that is there."""
+    """Change fields of a JSON file and list it; a mapping is added to the one that is there."""
     content = json.loads(path.read_text(encoding="utf-8"))
     for name, value in fields.items():
         content[name] = {**content.get(name, {}), **value} if isinstance(value, dict) else value
     path.write_text(json.dumps(content), encoding="utf-8")
+    list_files(path.parent, [path.name])
 
 
 def replace_text(path: Path, old: str, new: str) -> None:
@@ -32,14 +31,35 @@ def replace_text(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new), encoding="utf-8")
 
 
+def drop_lines(path: Path, word: str) -> None:
+    lines = path.read_text(encoding="utf-8").splitlines(True)
+    path.write_text("".join(line for line in lines if word not in line), encoding="utf-8")
+
+
 ELSEWHERE = "else/where--modeling_self_attentive.SelfAttentiveModel"
 OTHER_CODE = " in .*not what this version of sase_hf writes.*save_pretrained"
+UNSAVED = "is not as it was saved"
 UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
-    "no folder": (shutil.rmtree, r"no model\.safetensors in"),
-    "no card": (lambda f: (f / "README.md").unlink(), r"no .*README\.md; .*write_model_card"),
+    "no folder": (shutil.rmtree, "there is no folder"),
+    "no card": (lambda f: (f / "README.md").unlink(), r"there is no .*README\.md"),
     "changed code": (
-        lambda f: (f / "pooling_self_attentive.py").write_text("import os\n", encoding="utf-8"),
+        lambda f: replace_text(f / "pooling_self_attentive.py", "import torch", "import os"),
+        rf"^pooling_self_attentive\.py in .* {UNSAVED}",
+    ),
+    "changed picture": (
+        lambda f: replace_text(f / "heatmap.svg", "</svg>", "<script>alert(1)</script></svg>"),
+        rf"^heatmap\.svg in .* {UNSAVED}",
+    ),
+    "listed code": (
+        lambda f: (
+            replace_text(f / "pooling_self_attentive.py", "import torch", "import os"),
+            list_files(f, ["pooling_self_attentive.py"]),
+        ),
         rf"^pooling_self_attentive\.py{OTHER_CODE}",
+    ),
+    "listed file of code": (
+        lambda f: ((f / "evil.py").write_text("import os\n"), list_files(f, ["evil.py"])),
+        rf"^evil\.py{OTHER_CODE}",
     ),
     "code of another repository": (
         lambda f: change_json(f / "config.json", auto_map={"AutoModel": ELSEWHERE}),
@@ -53,7 +73,20 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: change_json(f / "tokenizer_config.json", auto_map={"AutoTokenizer": ELSEWHERE}),
         rf"^auto_map in tokenizer_config\.json{OTHER_CODE}",
     ),
-    "no checksums": (lambda f: (f / "SHA256SUMS").unlink(), rf"^no SHA256SUMS{OTHER_CODE}"),
+    "module of another package": (
+        lambda f: ((f / "modules.json").write_text("[]"), list_files(f, ["modules.json"])),
+        rf"^modules\.json{OTHER_CODE}",
+    ),
+    "no checksums": (lambda f: (f / "SHA256SUMS").unlink(), "lists no tokenizer"),
+    "tokenizer that is not listed": (
+        lambda f: drop_lines(f / "SHA256SUMS", "tokenizer"),
+        "lists no tokenizer.* save both",
+    ),
+    "listed file that is gone": (lambda f: (f / "modules.json").unlink(), "there is no .*modules"),
+    "file of another folder in the list": (
+        lambda f: ((f.parent / "x").write_text("mine"), list_files(f, ["../x"])),
+        r"^\.\./x in .* is a link to a file elsewhere",
+    ),
     "no licence": (
         lambda f: replace_text(f / "README.md", "license: mit\n", ""),
         r"README\.md lacks .* license: apache-2\.0; .*--license",
@@ -63,107 +96,42 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
         r"cannot read the front matter of .*README\.md",
     ),
     "card of other weights": (
-        lambda f: replace_text(f / "README.md", (f / "SHA256SUMS").read_text()[:64], "0" * 64),
+        lambda f: change_weights(f, lambda w: w["classifier.output.bias"].add_(1)),
         r"README\.md lacks the SHA-256 .*write_model_card",
     ),
     "unnamed labels": (
-        lambda f: (
-            change_json(f / "config.json", id2label={"0": "LABEL_0"}, label2id=None),
-            write_checksums(f),
-        ),
+        lambda f: change_json(f / "config.json", id2label={"0": "LABEL_0"}, label2id=None),
         r"labels are called LABEL_0; .*--label_names.*id2label",
     ),
     "link to a file elsewhere": (
         lambda f: (f / "modules.json").symlink_to((f / "modules.json").rename(f.parent / "m")),
         r"^modules\.json in .* is a link to a file elsewhere; put a copy there",
     ),
-    "licence in words": (
-        lambda f: replace_text(f / "README.md", "license: mit", "license: Apache License 2.0"),
-        r"'Apache License 2\.0'; .* apache-2\.0.*--license",
-    ),
-    "link to a licence": (
-        lambda f: replace_text(f / "README.md", "license: mit", "license: https://a.b/LICENSE"),
-        r"'https://a\.b/LICENSE'; .* ids",
-    ),
-    "tokenizer of another model": (
-        lambda f: build_tokenizer([" ".join(f"w{i}" for i in range(5))]).save_pretrained(f),
-        r"cannot load .*tokenizer\.json",
-    ),
 }
 
 
 @pytest.mark.parametrize("case", UNFIT)
-def test_prepare_refuses_unfit_checkpoint(folder: Path, case: str) -> None:
+def test_unfit_checkpoint_is_refused(folder: Path, case: str) -> None:
     spoil, expected = UNFIT[case]
     spoil(folder)
     with pytest.raises((ValueError, OSError), match=expected):
-        prepare(folder)
+        check_publishable(folder, {})
 
 
-@pytest.mark.parametrize("licence", ["apache-2.0", "cc-by-nc-sa-4.0", "openrail++", "llama3.1"])
-def test_prepare_takes_the_ids_of_licences_of_the_hub(folder: Path, licence: str) -> None:
-    replace_text(folder / "README.md", "license: mit", f"license: {licence}")
-    assert "README.md" in prepare(folder).files
-    replace_text(folder / "README.md", f"license: {licence}", "license: My Own")
-    assert "README.md" in prepare(folder, {"license": licence}).files, "what is given comes first"
-
-
-def test_prepare_names_the_flag_that_holds_no_id_of_a_licence(folder: Path) -> None:
-    with pytest.raises(ValueError, match=r"--license is 'MIT'; .* mit"):
-        prepare(folder, {"license": "MIT"})
-
-
-ACTIVE = {
-    "script": ("</svg>", "<script>alert(1)</script></svg>"),
-    "foreignObject": ("</svg>", "<foreignObject/></svg>"),
-    "onload": ("<svg ", '<svg onload="alert(1)" '),
-    "style": ("<svg ", '<svg style="background: url(https://a.b/c.png)" '),
-    "style,": ("<style>", "<style>@import 'https://a.b/c.css';"),
-    "style, which": ("</style>", "<g/>@import 'https://a.b/c.css';</style>"),
-    r"\{http://www\.w3\.org/1999/xlink\}href": (
-        "<svg ",
-        '<svg xmlns:l="http://www.w3.org/1999/xlink" l:href="https://a.b" ',
-    ),
-    r"url\(https://a\.b/c#d\)": ('"paper"', '"paper" transform="url(https://a.b/c#d)"'),
-    "<!": ("<svg ", '<!DOCTYPE svg [<!ENTITY a "b">]><svg '),
-    r"<\?": ("<svg ", '<?xml-stylesheet href="https://a.b/c.css"?><svg '),
-}
-
-
-@pytest.mark.parametrize("named", ACTIVE)
-def test_prepare_refuses_a_picture_that_runs_or_loads_something(folder: Path, named: str) -> None:
-    old, new = ACTIVE[named]
-    path = folder / "heatmap.svg"
-    path.write_text(path.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(ValueError, match=rf"heatmap\.svg holds .*{named}"):
-        prepare(folder)
-
-
-def test_prepare_names_a_picture_that_cannot_be_read(folder: Path) -> None:
-    (folder / "heatmap.svg").write_text("<svg>", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"cannot read .*heatmap\.svg"):
-        prepare(folder)
-
-
-def test_prepare_takes_every_picture_that_is_drawn(folder: Path) -> None:
-    """Whatever the words: they are text, also in a translation."""
-    hostile = ["<script>", "onload=", "url(https://a.b)", "<?xml", "<!--", "\x01"]
-    translation = {
-        "text": " ".join(hostile),
-        "source_tokens": hostile,
-        "tokens": hostile,
-        "alignment": [[1 / len(hostile)] * len(hostile) for _ in hostile],
-        "translation_text": " ".join(hostile),
-    }
-    (folder / "heatmap.svg").write_text(attention_svg(translation), encoding="utf-8")
-    assert "heatmap.svg" in prepare(folder).files
-    explain: Any = load_pipeline(str(folder))
-    (folder / "heatmap.svg").write_text(attention_svg(explain(" ".join(hostile))), encoding="utf-8")
-    assert "heatmap.svg" in prepare(folder).files
+def test_card_that_its_owner_edits_is_fit(folder: Path) -> None:
+    """And what is given in its place comes first; names of labels may change, too."""
+    replace_text(folder / "README.md", "license: mit", "license: cc-by-4.0\nlicense_name: mine")
+    config = json.loads((folder / "config.json").read_text())
+    renamed = {"id2label": {"0": "no", "1": "yes"}, "label2id": {"no": 0, "yes": 1}}
+    (folder / "config.json").write_text(json.dumps(config | renamed, indent=2))
+    _, names = check_publishable(folder, {})
+    assert "README.md" in names
+    replace_text(folder / "README.md", "license: cc-by-4.0\n", "")
+    check_publishable(folder, {"license": "mit"})
 
 
 @pytest.mark.parametrize("name", ["README.md", "config.json", "model.safetensors"])
-def test_prepare_refuses_token_in_text_and_does_not_repeat_it(folder: Path, name: str) -> None:
+def test_token_is_refused_and_not_repeated(folder: Path, name: str) -> None:
     """Error messages are kept in logs; of the weights the header is read."""
     if name == "README.md":
         replace_text(folder / name, "license: mit", f"license: mit # {TOKEN}")
@@ -171,9 +139,7 @@ def test_prepare_refuses_token_in_text_and_does_not_repeat_it(folder: Path, name
         change_json(folder / name, note=TOKEN)
     else:
         save_file(load_file(folder / name), folder / name, {"format": "pt", "note": TOKEN})
-        sums = checksum_lines(folder)
-        write_checksums(folder)
-        replace_text(folder / "README.md", sums, checksum_lines(folder))
+        list_files(folder, [name])
     with pytest.raises(ValueError, match=rf"^{name} in .* holds a Hugging Face token") as refused:
-        prepare(folder)
+        check_publishable(folder, {})
     assert TOKEN not in str(refused.value)
