@@ -8,17 +8,17 @@ import html
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData, get_local_safetensors_metadata
 from huggingface_hub.constants import REPOCARD_NAME
 from jinja2 import Environment, FileSystemLoader
-from transformers import PreTrainedConfig, TokenizersBackend, pipeline
+from transformers import PreTrainedConfig, TokenizersBackend
 from yaml import YAMLError
 
-from ..models import FAMILIES, Family
+from ..models import FAMILIES
 from ..models.checked_files import SavedFiles, list_files
 from ..models.checked_model import CheckedPreTrainedModel
 from ..utils.errors import refusal
@@ -32,27 +32,26 @@ JsonObject = Mapping[str, Any]
 
 HEATMAP_NAME = "heatmap.svg"  # the picture of the card
 MAX_NAME_LENGTH = 300
-MAX_OUTPUT_LENGTH = 500
 
 # Only the owner of a model knows these: entries of the front matter, prose in Markdown, and the
 # meanings of the labels.
 ABOUT_DATA = (*LICENCE_FIELDS, "language", "datasets")
-ABOUT_PROSE = ("summary", "task", "data", "limits")
-ABOUT = (*ABOUT_DATA, *ABOUT_PROSE, "labels")
+ABOUT = (*ABOUT_DATA, "summary", "task", "data", "limits", "labels")
 
 # These arguments of a run do not change the trained model: its folders, its output, its pushes.
 HIDDEN = ("disable_tqdm", "logging_", "output_dir", "overwrite_", "push_to_", "hub_", "record")
 
-# Numbers that tell nothing about the answers of the model: the Hub lists the others as its results.
-NO_RESULTS = ("penalty", "rationale_cost", "calibration_error_before")
-SHARES = {  # results from 0 to 1, in the words of a table
+SHARES = {  # results from 0 to 1, in the words of a table; they come first
     "accuracy": "accuracy",
     "macro_f1": "macro F1",
-    "calibration_error": "calibration error",
     "recall_at_1": "recall at 1",
     "recall_at_10": "recall at 10",
 }
-NOT_NAMED = ("loss", "penalty")  # among the results of a card, to a reader
+# Numbers that tell a reader nothing about the answers, or that are of the rows they were fitted to.
+NO_RESULTS = (
+    *("loss", "penalty", "rationale_cost"),
+    *("calibration_error", "calibration_error_before"),
+)
 
 _TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent))  # Markdown, not HTML
 
@@ -63,10 +62,10 @@ def model_card(
     *,
     name: str,
     num_parameters: int,
-    repo_id: str | None = None,
+    repo_id: str = PLACEHOLDER,
     about: JsonObject | None = None,
     checksums: str = "",
-    example: Mapping[str, str] | None = None,
+    has_heatmap: bool = False,
 ) -> str:
     """Return the card of one checkpoint: Markdown with YAML front matter, for a README.md.
 
@@ -75,54 +74,48 @@ def model_card(
         record: What was measured, as `evaluation.measured_record` gives it.
         name: The title.
         num_parameters: The parameters of the whole checkpoint.
-        repo_id: The repository on the Hub that the examples load; `PLACEHOLDER` by default.
+        repo_id: The repository on the Hub that the examples load.
         about: What only the owner knows: `license`, `license_name`, `license_link`, `language` and
             `datasets` as the Hub takes them; `summary` (a sentence), `task`, `data` and `limits` in
             Markdown, which is not escaped; `labels`, a mapping from a label to its meaning.
-        checksums: The lines of the checkpoint's `SHA256SUMS`.
-        example: `output`, the model's answer to the card's example, and `heatmap`, an SVG.
+        checksums: The lines of the checkpoint's `SHA256SUMS` that are of weights.
+        has_heatmap: Whether a picture lies beside the card.
     """
-    record = record or {}
-    about = about or {}
+    record, about = record or {}, about or {}
     unknown = sorted(set(about) - set(ABOUT))
     if unknown:
         raise refusal(f"{', '.join(unknown)}: not a field of a card", f"use {', '.join(ABOUT)}")
     family = FAMILIES[config.model_type]
-    architectures = config.architectures or [family.base_model.__name__]
-    model_class = family.classes[architectures[0]]
-    settings = {
-        name: value
-        for name, value in record.get("arguments", {}).items()
-        if not name.startswith(HIDDEN)
+    [architecture] = config.architectures or [family.base_model.__name__]
+    model_class = family.classes[architecture]
+    meanings = {str(label): meaning for label, meaning in about.get("labels", {}).items()}
+    labels = [label for _, label in sorted((config.id2label or {}).items())]
+    arguments = record.get("arguments", {})
+    settings = {key: arguments[key] for key in arguments if not key.startswith(HIDDEN)}
+    results = _results(record)
+    shown = {
+        SHARES.get(metric, metric): f"{value:.1%}" if metric in SHARES else f"{value:.4g}"
+        for metric, value in results.items()
     }
     return _TEMPLATES.get_template(f"card_{config.model_type}.md").render(
-        card_data=_front_matter(family, model_class, name, record, about).to_yaml(),
+        card_data=_front_matter(model_class, name, record, about, results).to_yaml(),
         config=config,
         family=family,
         model_class=model_class,
         title=_escape(name),
-        about={field: str(text).strip() for field, text in about.items()},
-        text=json.dumps(_snippet_input(model_class)),
-        example=example,
-        heatmap=HEATMAP_NAME,
-        checkpoint=json.dumps(repo_id or PLACEHOLDER),
-        is_placeholder=repo_id is None,
-        labels=_labels(config, about.get("labels", {})),
+        about={entry: str(text).strip() for entry, text in about.items()},
+        text=json.dumps(_example_of(model_class)),
+        heatmap=HEATMAP_NAME if has_heatmap else None,
+        checkpoint=json.dumps(repo_id),
+        is_placeholder=repo_id == PLACEHOLDER,
+        labels=[(_escape(label), _escape(meanings.get(label))) for label in labels],
         num_parameters=num_parameters,
         checksums=checksums.strip(),
         record=_escape(record),
-        results=_escape(dict(_shown_results(record))),
+        accuracy=results.get("accuracy"),
+        results=_escape(shown),
         settings=_escape(settings),
     )
-
-
-def _labels(
-    config: PreTrainedConfig, meanings: Mapping[object, str]
-) -> list[tuple[str, str | None]]:
-    """Return the labels in the order of the logits, each with its meaning, ready for Markdown."""
-    named = {str(label): meaning for label, meaning in meanings.items()}
-    labels = sorted((int(index), label) for index, label in (config.id2label or {}).items())
-    return [(_escape(label), _escape(named.get(label))) for _, label in labels]
 
 
 def write_model_card(
@@ -140,35 +133,32 @@ def write_model_card(
     Raises as `load_checkpoint` does.
     """
     folder = Path(checkpoint_dir)
+    model, tokenizer = loaded or load_checkpoint(str(folder))
+    has_heatmap = model.is_head and model.config.has_attention
+    (folder / HEATMAP_NAME).unlink(missing_ok=True)
+    if has_heatmap:
+        example = attention_pipeline(model, tokenizer)(_example_of(type(model)))
+        write_text(folder / HEATMAP_NAME, attention_svg(example))
     path = folder / REPOCARD_NAME
-    old_card = _read_card(path)
-    kept = {}
-    if old_card is not None:
-        kept = {field: old_card.data[field] for field in ABOUT_DATA if old_card.data.get(field)}
+    old = _front_matter_of(path)
     digests = SavedFiles.read(folder).digests.items()
-    weights = [(name, digest) for name, digest in digests if name.endswith(".safetensors")]
-    example = _run_example(*(loaded or load_checkpoint(str(folder))))
+    weights = [f"{digest}  {name}" for name, digest in digests if name.endswith(".safetensors")]
     card = model_card(
         load_config(str(folder)),
         record,
         name=folder.resolve().name,
         num_parameters=sum(get_local_safetensors_metadata(folder).parameter_count.values()),
-        repo_id=repo_id,
-        about={**kept, **(about or {})},
-        checksums="".join(f"{digest}  {name}\n" for name, digest in weights),
-        example=example,
+        repo_id=repo_id or PLACEHOLDER,
+        about={**{key: old[key] for key in ABOUT_DATA if old.get(key)}, **(about or {})},
+        checksums="\n".join(weights),
+        has_heatmap=has_heatmap,
     )
-    heatmap = example.get("heatmap")
-    if heatmap:
-        write_text(folder / HEATMAP_NAME, heatmap)
-    else:
-        (folder / HEATMAP_NAME).unlink(missing_ok=True)
     write_text(path, card)
     list_files(folder, (REPOCARD_NAME, HEATMAP_NAME))
     return path
 
 
-def _snippet_input(model_class: type[CheckedPreTrainedModel]) -> str | dict[str, str]:
+def _example_of(model_class: type[CheckedPreTrainedModel]) -> str | dict[str, str]:
     """Return the text or pair that the examples of a card read, whatever the training texts."""
     if model_class.can_generate():
         return "A dog runs across a field."
@@ -177,111 +167,82 @@ def _snippet_input(model_class: type[CheckedPreTrainedModel]) -> str | dict[str,
     return "The room was small, but the breakfast was not bad at all."
 
 
-def _run_example(model: CheckedPreTrainedModel, tokenizer: TokenizersBackend) -> dict[str, str]:
-    """Return the answer of a model to its snippet, as Python prints it, and the heatmap if any."""
-    if not model.is_head:
-        return {}
-
-    text = _snippet_input(type(model))
-    has_attention = model.config.has_attention
-    heatmap = ""
-    if model.can_generate():
-        translate = attention_pipeline(model, tokenizer)
-        translation = translate(text, num_beams=12, max_new_tokens=50, max_length=None)
-        answer = [translation["translation_text"]]
-        if has_attention:
-            heatmap = attention_svg(translation)
-    else:
-        classify = pipeline("text-classification", model=model, tokenizer=tokenizer)
-        answer = classify(text)
-        for label in answer if isinstance(answer, list) else [answer]:
-            label["score"] = float(f"{label['score']:.4g}")
-        if has_attention:
-            explain = attention_pipeline(model, tokenizer)
-            heatmap = attention_svg(explain(text))
-    return {"output": repr(answer)[:MAX_OUTPUT_LENGTH], "heatmap": heatmap}
-
-
 def card_facts(checkpoint: str, about: JsonObject | None = None) -> dict[str, str]:
-    """Return what the card of a checkpoint says on data, language, licence, results and limits.
+    """Return what the card of a checkpoint says on data, language, licence and results.
 
     What the card does not say is empty. Without a card that can be read, there are no facts.
     `about` holds entries of the front matter that replace those of the card.
     """
     folder = Path(checkpoint)
-    card = _read_card(folder / REPOCARD_NAME if folder.is_dir() else checkpoint)
-    if card is None:
+    data = _front_matter_of(folder / REPOCARD_NAME if folder.is_dir() else checkpoint)
+    if not data:
         return {}
-    replaced = {field: entry for field, entry in (about or {}).items() if entry}
-    data = {**vars(card.data), **replaced}
+    data |= {key: entry for key, entry in (about or {}).items() if entry}
+    results = data.get("eval_results") or []
+    measured = [f"{one.metric_type} {one.metric_value}" for one in results]
+    rows = {f"{one.dataset_split or 'unnamed'} rows of {one.dataset_name}" for one in results}
+    facts = {
+        "Trained on": data.get("trained_on") or data.get("datasets"),
+        "Language": data.get("language"),
+        "Licence": [data[key] for key in LICENCE_FIELDS if data.get(key)],
+        "Measured": f"{', '.join(measured)} on {', '.join(rows)}" if results else "",
+    }
     return {
-        "Trained on": _listed(data.get("trained_on") or data.get("datasets")),
-        "Language": _listed(data.get("language")),
-        "Licence": _listed([data[field] for field in LICENCE_FIELDS if data.get(field)]),
-        "Measured": _listed(_measurements(data.get("eval_results") or [])),
-        "Limits": _limits(card.text),
+        name: ", ".join(map(str, entry)) if isinstance(entry, list) else str(entry or "")
+        for name, entry in facts.items()
     }
 
 
-def _listed(entry: object) -> str:
-    """Return an entry of a front matter as text: the parts of a list, or what stands there."""
-    return ", ".join(map(str, entry)) if isinstance(entry, list) else str(entry or "")
-
-
-def _measurements(results: Sequence[EvalResult]) -> list[str]:
-    """Return for each dataset and split what was measured on it, but for the loss."""
-    numbers: dict[str, list[str]] = {}
-    for result in results:
-        if result.metric_type in NOT_NAMED:
-            continue
-        rows = result.dataset_name
-        if result.dataset_split:
-            rows = f"{result.dataset_split} rows of {rows}"
-        numbers.setdefault(rows, []).append(f"{result.metric_type} {result.metric_value}")
-    return [f"{', '.join(measured)} on {rows}" for rows, measured in numbers.items()]
-
-
-def _limits(text: str) -> str:
-    """Return the limits that a card lists, a line for each, without the marks of Markdown."""
-    section = text.partition("\n## Limits and biases\n")[2].partition("\n## ")[0]
-    limits = []
-    for item in re.split(r"\n\s*\n|^[*-] ", section, flags=re.MULTILINE):
-        plain = re.sub(r"\[([^]]*)\]\([^)]*\)|[*`]", r"\1", item)
-        limits.append(" ".join(plain.split()))
-    return "\n".join(filter(None, limits))
-
-
-def _read_card(card: str | Path) -> ModelCard | None:
-    """Return a card; None if it is missing or broken."""
+def _front_matter_of(card: str | Path) -> dict[str, Any]:
+    """Return the front matter of a card; empty if the card is missing or broken."""
     try:
-        return ModelCard.load(card)
+        return vars(ModelCard.load(card).data)
     except (OSError, ValueError, YAMLError):
-        return None
+        return {}
 
 
 def _front_matter(
-    family: Family,
     model_class: type[CheckedPreTrainedModel],
     name: str,
     record: JsonObject,
     about: JsonObject,
+    results: Mapping[str, float],
 ) -> ModelCardData:
     """Return the data for the Hub: library, task, origins, and the results as a model index."""
+    family = FAMILIES[model_class.config_class.model_type]
     task = "feature-extraction" if model_class is family.base_model else family.hub_task
-    results = _results(task, record)
-    sources = record.get("sources", {})
-    fields = {field: about[field] for field in ABOUT_DATA if field in about}
-    datasets = _datasets(sources, fields.pop("datasets", None) or [])
-    trained_on = _trained_on(sources.get("train"), "" if datasets else about.get("data", ""))
-    if trained_on:
-        fields["trained_on"] = trained_on
+    sources, split = record.get("sources", {}), record.get("split", "")
+    source = sources.get(split, {})
+    revision = source.get("revision")
+    measured_on = _name(source.get("dataset") or source.get("file") or "local data")
+    fields = {key: about[key] for key in ABOUT_DATA if key in about}
+    listed = fields.pop("datasets", None) or []
+    # Only a dataset loaded at a known commit is certainly the Hub's of that name.
+    datasets = [_name(one["dataset"]) for one in sources.values() if one.get("revision")]
+    datasets += [listed] if isinstance(listed, str) else listed
+    if "train" in sources:
+        read = sources["train"]
+        origin = _name(read.get("file") or read.get("dataset") or "unnamed")
+        fields["trained_on"] = f"{origin}: {read['rows']:,} rows"
     return ModelCardData(
         library_name="transformers",
         pipeline_tag=task,
         tags=[*family.hub_tags],
         model_name=_name(name) if results else None,
-        eval_results=results or None,
-        datasets=datasets or None,
+        eval_results=[
+            EvalResult(
+                task_type=task,
+                dataset_type=measured_on if revision else "local",
+                dataset_name=measured_on,
+                dataset_split=_name(split) or None,
+                dataset_revision=_name(revision) if revision else None,
+                metric_type=_name(metric),
+                metric_value=float(f"{value:.4g}"),
+            )
+            for metric, value in results.items()
+        ]
+        or None,
+        datasets=list(dict.fromkeys(datasets)) or None,
         base_model=_base_model(record.get("arguments", {})),
         **fields,
     )
@@ -296,66 +257,15 @@ def _base_model(arguments: JsonObject) -> str | None:
     return start if "/" in start and may_be_on_the_hub(start) else None
 
 
-def _results(task: str, record: JsonObject) -> list[EvalResult]:
-    """Return the measurements of a record as entries of a model index."""
-    split = record.get("split", "")
-    source = record.get("sources", {}).get(split, {})
-    revision = source.get("revision") or ""
-    measured_on = _name(source.get("dataset") or source.get("file") or "local data")
-    return [
-        EvalResult(
-            task_type=task,
-            dataset_type=measured_on if revision else "local",
-            dataset_name=measured_on,
-            dataset_split=_name(split) or None,
-            dataset_revision=_name(revision) or None,
-            metric_type=_name(metric),
-            metric_value=float(f"{value:.4g}"),
-        )
-        for metric, value in _finite_metrics(record).items()
-        if metric not in NO_RESULTS
-    ]
-
-
-def _shown_results(record: JsonObject) -> Iterator[tuple[str, str]]:
-    """Yield the measurements of a record as a person reads them: shares in percent."""
-    are_fitted = record.get("scale_of_words") is not None
-    is_scaled = (record.get("temperature") or 1) != 1
-    for metric, value in _finite_metrics(record).items():
-        if metric in NO_RESULTS:
-            continue
-        name = SHARES.get(metric, metric)
-        if metric == "calibration_error" and are_fitted:
-            name += " (on the rows that set the scales)"
-        elif metric == "calibration_error" and is_scaled:
-            name += " (on the rows that set the temperature)"
-        yield name, f"{value:.1%}" if metric in SHARES else f"{value:.4g}"
-
-
-def _datasets(sources: JsonObject, listed: str | Sequence[str]) -> list[str]:
-    """Return the datasets of the rows on the Hub, and those that the owner lists, each once."""
-    # Only a dataset loaded at a known commit is certainly the Hub's of that name.
-    datasets = [_name(source["dataset"]) for source in sources.values() if source.get("revision")]
-    datasets += [listed] if isinstance(listed, str) else listed
-    return list(dict.fromkeys(datasets))
-
-
-def _trained_on(source: JsonObject | None, data: str) -> str:
-    """Return a source of rows in words, or else the first paragraph about the data."""
-    if source is None:
-        return _name(data.strip().partition("\n\n")[0])
-    origin = _name(source.get("file") or source.get("dataset") or "unnamed")
-    if source.get("revision"):
-        origin += f", revision {_name(source['revision'])}"
-    return f"{origin}: {source['rows']:,} rows"
-
-
-def _finite_metrics(record: JsonObject) -> dict[str, float]:
-    """Return the metrics of a record that are numbers; a file holds null for those that are not."""
-    metrics = record.get("metrics", {}).items()
-    return {
-        name: float(value) for name, value in metrics if value is not None and math.isfinite(value)
+def _results(record: JsonObject) -> dict[str, float]:
+    """Return the metrics of a record that are numbers, shares first."""
+    metrics = record.get("metrics", {})
+    numbers = {
+        name: float(metrics[name])
+        for name in dict.fromkeys([*SHARES, *metrics])
+        if metrics.get(name) is not None and name not in NO_RESULTS
     }
+    return {name: value for name, value in numbers.items() if math.isfinite(value)}
 
 
 def _name(text: str) -> str:

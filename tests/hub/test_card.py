@@ -115,11 +115,21 @@ def test_card_of_a_resumed_run_says_nothing_of_its_time() -> None:
     assert "## Training\n\nThese settings" in text
 
 
-def test_card_shows_shares_in_percent_and_nothing_that_says_nothing() -> None:
-    measured = {"accuracy": 0.71234, "macro_f1": 0.5, "mse": 0.25, "penalty": 0.3}
-    section = card_of({**RECORD, "metrics": measured}).text.partition("## Results")[2]
+def test_card_says_first_what_is_predicted_and_how_often_it_is_right() -> None:
+    """In percent, and without numbers that say nothing."""
+    measured = {"loss": 0.4, "mse": 0.25, "accuracy": 0.71234, "macro_f1": 0.5, "penalty": 0.3}
+    names = {0: "poor", 1: "good"}
+    text = card_of(
+        {**RECORD, "metrics": {**measured, "calibration_error": 0.1}}, id2label=names
+    ).text
+    opening = (
+        "It predicts one of poor, good. It learned from 12,345 rows and was right for 71 of 100"
+    )
+    assert f"{opening} validation rows.\n" in text
+    section = text.partition("## Results")[2].partition("## ")[0]
     assert "| accuracy | 71.2% |\n| macro F1 | 50.0% |\n| mse | 0.25 |\n" in section
-    assert "penalty" not in section.partition("## ")[0]
+    for silent in ("penalty", "loss", "calibration"):
+        assert silent not in section
 
 
 def test_card_of_a_regression_has_no_labels() -> None:
@@ -128,24 +138,17 @@ def test_card_of_a_regression_has_no_labels() -> None:
     assert "calibrated" not in regression
 
 
-def test_card_says_whether_the_probabilities_were_scaled_and_on_which_rows() -> None:
-    asked = {**RECORD, "arguments": {"calibrate": True}, "metrics": {"calibration_error": 0.01}}
-    card = card_of({**asked, "temperature": 1.5}).text
-    assert "probabilities were scaled on the validation rows (temperature" in card
-    assert "answer_set" not in card
-    assert "| calibration error (on the rows that set the temperature) | 1.0% |" in card
+def test_card_says_what_was_scaled_on_the_validation_rows() -> None:
+    """And nothing of it where no measurement came with the model."""
+    scaled = "probabilities were scaled on the validation rows (temperature"
+    assert scaled in card_of({**RECORD, "temperature": 1.5}).text
     for temperature in (1.0, None):
-        card = card_of({**asked, "temperature": temperature}).text
+        card = card_of({**RECORD, "temperature": temperature}).text
         assert "* The probabilities are not calibrated." in card
-        assert "| calibration error | 1.0% |" in card
-
-
-def test_card_says_how_much_the_hops_and_the_words_count() -> None:
+    assert "calibrated" not in card_of().text
     scales = {"temperature": 1.0, "scale_of_hops": 0.31, "scale_of_words": 0.6}
-    record = {**RECORD, **scales, "metrics": {"calibration_error": 0.01}}
-    card = card_of(record, linear_part="words_and_pairs").text
+    card = card_of({**RECORD, **scales}, linear_part="words_and_pairs").text
     assert "scaled on the validation rows (factors 0.31 and 0.60)" in card
-    assert "| calibration error (on the rows that set the scales) | 1.0% |" in card
     assert "| linear part beside the hops | words and pairs of words |" in card
 
 
@@ -170,7 +173,7 @@ def test_card_shows_what_only_the_owner_knows() -> None:
     card = ModelCard(model_card(config, RECORD, name="x", num_parameters=9, about=about))
     assert (card.data.license, card.data.language) == ("mit", "en")
     assert card.data.datasets == ["someone/rooms", "someone/corpus"]
-    assert "\nIt rates rooms.\nIt is the model of" in card.text
+    assert "\nIt rates rooms.\nIt predicts one of 1, 2." in card.text
     assert "## Task\n\nFrom a *text* to a rating.\n\n## How to use it" in card.text
     assert "## Limits and biases\n\n* Rooms of 2004 only.\n* All words outside" in card.text
     assert "| 0 | 1 (one \\*star\\*) |\n| 1 | 2 |\n\n## Sizes" in card.text
@@ -191,7 +194,6 @@ def test_card_names_a_field_that_there_is_not() -> None:
         (RECORD, {"datasets": ["a/b"]}, "rooms.jsonl: 12,345 rows"),
         ({"sources": {"train": {"dataset": "a_*b*", "rows": 9}}}, {}, "a_*b*: 9 rows"),
         ({}, {"datasets": ["a/b", "c/d"], "data": "Of mine."}, "a/b, c/d"),
-        ({}, {"data": "Diaries\nof 1900.\n\n* test: few"}, "Diaries of 1900."),
         ({"sources": {"test": {"file": "rooms.jsonl", "rows": 5}}}, {}, ""),
     ],
 )
@@ -216,16 +218,10 @@ def test_card_facts_name_what_was_measured_and_no_loss(tmp_path: Path) -> None:
     assert facts_of(tmp_path, card)["Measured"] == "accuracy 0.75 on test rows of a.jsonl"
 
 
-def test_card_facts_give_terms_and_limits_as_plain_lines(tmp_path: Path) -> None:
-    limits = "* Rooms of *2004*,\n  see [there](a.md).\n\nFew rows."
-    about = {"limits": limits, "license": "other", "license_name": "x-terms"}
+def test_card_facts_give_the_terms(tmp_path: Path) -> None:
+    about = {"license": "other", "license_name": "x-terms"}
     card = model_card(tiny_config(), name="rooms", num_parameters=1, about=about)
-    facts = facts_of(tmp_path, card)
-    assert facts["Licence"] == "other, x-terms"
-    lines = facts["Limits"].splitlines()
-    assert lines[:3] == ["Rooms of 2004, see there.", "Few rows.", lines[2]]
-    assert lines[2].startswith("All words outside the vocabulary")
-    assert "Apache" not in facts["Limits"]
+    assert facts_of(tmp_path, card)["Licence"] == "other, x-terms"
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
@@ -267,9 +263,7 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", ["base", "classifier", "nli", "retrieval"])
-def test_card_examples_run_and_give_the_output_that_it_shows(
-    name: str, kinds: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_card_examples_run(name: str, kinds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader copies them; each way of loading is run, followed by the use."""
     monkeypatch.chdir(kinds / name)
     card = ModelCard.load(write_model_card(kinds / name, repo_id="."))
@@ -284,25 +278,18 @@ def test_card_examples_run_and_give_the_output_that_it_shows(
             assert not Path("heatmap.svg").exists()
             continue
         assert "<html" in Path("attention.html").read_text(encoding="utf-8")
-        call, answer = re.findall(r"^(classify\(.*\))\n# (.*)$", card.text, re.MULTILINE)[0]
-        assert answer == re.sub(
-            r"0\.\d{5,}", lambda score: f"{float(score[0]):.4g}", repr(eval(call, names))
-        )
         is_pair = name != "classifier"
         picture = ElementTree.parse("heatmap.svg").getroot()
         drawn = "".join(picture.itertext())
         assert drawn.count("all hops") == 1 + is_pair
         has_why = "\nwhy\n" in drawn
         assert has_why == ("The last row, `why`, shows" in card.text) == (name != "retrieval")
-        assert "](heatmap.svg)\n\nThe picture shows the attention" in card.text
+        assert "](heatmap.svg)\n\nThe picture shows the example" in card.text
 
 
-def test_card_of_a_translation_shows_it_with_its_alignment(tmp_path: Path) -> None:
-    model, tokenizer = save_translator(tmp_path, ["a dog runs across a field"])
+def test_card_of_a_translation_shows_its_alignment(tmp_path: Path) -> None:
+    save_translator(tmp_path, ["a dog runs across a field"])
     text = write_model_card(tmp_path).read_text(encoding="utf-8")
-    batch = tokenizer(["A dog runs across a field."], return_tensors="pt")
-    words = model.eval().generate(**batch, num_beams=12, max_new_tokens=50)
-    assert f"# {tokenizer.batch_decode(words, skip_special_tokens=True)!r}\n" in text
     assert ">runs</text>" in (tmp_path / "heatmap.svg").read_text(encoding="utf-8")
     assert "The picture shows the alignment" in text
 

@@ -451,7 +451,7 @@ def test_page_tells_a_missing_card_from_a_silent_one(tmp_path: Path) -> None:
     )
     about, _ = live_page(checkpoint, about={"license": "mit", "language": None})
     assert "The model has no card" not in about
-    unsaid = dict.fromkeys(("Trained on", "Measured", "Limits"), silent)
+    unsaid = dict.fromkeys(("Trained on", "Measured"), silent)
     for name, said in {**unsaid, "Language": "de, fr", "Licence": "mit"}.items():
         assert f"<dt>{name}</dt><dd><bdi>{said}</bdi></dd>" in about
 
