@@ -28,12 +28,6 @@ _OLD_WEIGHTS = (
     *("model.safetensors", "model-?????-of-?????.safetensors", "model.safetensors.index.json"),
     *("pytorch_model.bin", "pytorch_model-*.bin", "pytorch_model.bin.index.json", "onnx/*"),
 )
-_WAYS_OUT = {
-    401: "log in with `hf auth login`, or set HF_TOKEN to a valid token",
-    403: "use a token that may write there, or a repository of your own",
-    404: "check the names of the repository and the revision",
-}
-
 _ONNX_SECTION = """
 
 ## ONNX
@@ -100,30 +94,37 @@ def push(
     OSError for a missing file and for what the Hub refuses.
     """
     validate_repo_id(repo_id)
-    folder, about = Path(checkpoint), about or {}
-    repo_type = "model" if page is None else "space"
     if output is not None and Path(output).exists():
         raise refusal(f"{output} exists", "name a new folder", FileExistsError)
+    folder, about = Path(checkpoint), about or {}
     model, names = check_publishable(folder, about)
     public = {CHECKSUMS_NAME, *(Path(name).parts[0] for name in names)}
     others = sorted(path for path in folder.iterdir() if path.name not in public)
+    api, repo_type, commit = HfApi(token=token), "space" if page else "model", None
     is_sent = not dry_run and output is None
     if is_sent:
         repo_id = create_repository(repo_id, private=private, token=token, repo_type=repo_type)
     with tempfile.TemporaryDirectory() as scratch:
-        staged = Path(scratch if output is None else output)
+        staged = Path(output or scratch)
         staged.mkdir(parents=True, exist_ok=True)
         card = ModelCard.load(folder / REPOCARD_NAME)
         vars(card.data).update({name: value for name, value in about.items() if value})
-        if page is None:
-            _stage_checkpoint(staged, folder, names, card, onnx, repo_id)
-        else:
+        if page:
             _stage_page(staged, page, card, repo_id)
-        commit = None
+        else:
+            _stage_checkpoint(staged, folder, names, card, onnx, repo_id)
         if is_sent:
-            commit = _upload(
-                HfApi(token=token), staged, repo_id, repo_type, revision, commit_message
-            )
+            with reraise_naming(repo_id):
+                if revision is not None:
+                    api.create_branch(repo_id, branch=revision, exist_ok=True, repo_type=repo_type)
+                commit = api.upload_folder(
+                    repo_id=repo_id,
+                    folder_path=staged,
+                    repo_type=repo_type,
+                    revision=revision,
+                    commit_message=commit_message,
+                    delete_patterns=None if page else [*_OLD_WEIGHTS],
+                ).oid
         paths = sorted(path for path in staged.rglob("*") if path.is_file())
         files = {path.relative_to(staged).as_posix(): path.stat().st_size for path in paths}
     url = f"{constants.ENDPOINT}/{'spaces/' if page else ''}{repo_id}"
@@ -141,33 +142,33 @@ def _stage_checkpoint(
     repo_id: str,
 ) -> None:
     """Copy the files of a checkpoint and of its export to a folder, and list what is new."""
+    new = [REPOCARD_NAME]
     for name in (CHECKSUMS_NAME, *names):
         (staged / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(folder / name, staged / name)
-    new = [REPOCARD_NAME]
     if onnx is not None:
-        new += [f"onnx/{name}" for name in _exported_files(Path(onnx), folder)]
-        for name in new[1:]:
-            (staged / name).parent.mkdir(exist_ok=True)
-            shutil.copyfile(Path(onnx, Path(name).name), staged / name)
+        new += _stage_export(staged, Path(onnx), folder)
         card.content += _ONNX_SECTION
     text = str(card).replace(PLACEHOLDER, repo_id)
     (staged / REPOCARD_NAME).write_text(text, encoding="utf-8")
     list_files(staged, new)
 
 
-def _exported_files(exported: Path, folder: Path) -> list[str]:
-    """Return the files of an ONNX export; raise ValueError if other weights were exported."""
-    record_path = exported / "export.json"
-    if not record_path.is_file():
-        raise ValueError(f"{exported} is no folder of an export: it has no export.json")
-    record = json.loads(record_path.read_text(encoding="utf-8"))
+def _stage_export(staged: Path, exported: Path, folder: Path) -> list[str]:
+    """Copy an ONNX export to the folder `onnx` of a folder; return the names of its files there.
+
+    Raises ValueError if other weights were exported, or a file is not as it was exported.
+    """
+    record = json.loads((exported / "export.json").read_bytes())
     if record["checkpoint"].get("sha256") not in SavedFiles.read(folder).digests.values():
         raise refusal(f"{exported} is not an export of the weights in {folder}", "export again")
-    for name, digest in record["sha256"].items():
-        if not (exported / name).is_file() or sha256_of(exported / name) != digest:
+    names = [*record["sha256"], "export.json"]
+    (staged / "onnx").mkdir(exist_ok=True)
+    for name in names:
+        copy = shutil.copyfile(exported / name, staged / "onnx" / name)
+        if sha256_of(copy) != record["sha256"].get(name, sha256_of(copy)):
             raise refusal(f"{name} in {exported} is not as it was exported", "export again")
-    return [record_path.name, *record["sha256"]]
+    return [f"onnx/{name}" for name in names]
 
 
 def _stage_page(staged: Path, page: str, card: ModelCard, repo_id: str) -> None:
@@ -177,24 +178,6 @@ def _stage_page(staged: Path, page: str, card: ModelCard, repo_id: str) -> None:
     text = f"---\n{front}\n---\n\nA model in one HTML file: the browser reads the texts.\n"
     (staged / REPOCARD_NAME).write_text(text, encoding="utf-8")
     (staged / "index.html").write_text(page, encoding="utf-8")
-
-
-def _upload(
-    api: HfApi, staged: Path, repo_id: str, repo_type: str, revision: str | None, message: str
-) -> str:
-    """Send a folder and delete old weights; return the SHA of the commit."""
-    with reraise_naming(repo_id):
-        if revision is not None:
-            api.create_branch(repo_id, branch=revision, exist_ok=True, repo_type=repo_type)
-        sent = api.upload_folder(
-            repo_id=repo_id,
-            folder_path=staged,
-            repo_type=repo_type,
-            revision=revision,
-            commit_message=message,
-            delete_patterns=[*_OLD_WEIGHTS] if repo_type == "model" else None,
-        )
-    return sent.oid
 
 
 def _loading_code(auto_class: str, repo_id: str, commit: str | None) -> str:
@@ -233,10 +216,9 @@ def reraise_naming(repo_id: str) -> Iterator[None]:
         yield
     except (errors.HTTPError, OSError, RuntimeError) as error:  # type: ignore[attr-defined]
         cause = error.__cause__ or error  # of a file that could not be sent
-        status = getattr(getattr(cause, "response", None), "status_code", 0)
-        way_out = _WAYS_OUT.get(status, "push again when the Hub can be reached")
-        if isinstance(cause, errors.OfflineModeIsEnabled):
-            way_out = "unset HF_HUB_OFFLINE, or give --dry_run, which needs no network"
         reason = TOKEN.sub("[token]", " ".join(str(cause).split())).rstrip(".")
+        way_out = "check its name and your right to write there, log in with `hf auth login`"
         # The traceback of the original would show the request with its token.
-        raise refusal(f"cannot push to {repo_id}: {reason}", way_out, OSError) from None
+        raise refusal(
+            f"cannot push to {repo_id}: {reason}", f"{way_out}, and push again", OSError
+        ) from None

@@ -208,20 +208,22 @@ def test_transformers_own_pushes_send_all_that_a_checkpoint_needs(hub: Hub, tmp_
 
 
 @pytest.mark.parametrize(
-    ("asked", "status", "way_out"),
+    ("asked", "status", "named"),
     [
-        ("create", 403, r"403 Forbidden.*a token that may write there"),
-        ("upload", 500, r"500.*push again when"),
-        ("commit", DROP, r"disconnected.*push again when the Hub can be reached"),
-        ("offline", 0, r"unset HF_HUB_OFFLINE, or give --dry_run"),
+        ("create", 403, "403 Forbidden"),
+        ("upload", 500, "500"),
+        ("commit", DROP, "disconnected"),
+        ("offline", 0, "HF_HUB_OFFLINE"),
     ],
 )
 def test_push_errors_have_a_way_out_and_no_token(
-    folder: Path, hub: Hub, monkeypatch: Any, asked: str, status: int, way_out: str
+    folder: Path, hub: Hub, monkeypatch: Any, asked: str, status: int, named: str
 ) -> None:
     hub.faults[asked] = status
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", asked == "offline")
-    with pytest.raises(OSError, match=rf"^cannot push to {NAME}: .*{way_out}") as failed:
+    with pytest.raises(
+        OSError, match=rf"^cannot push to {NAME}: .*{named}.*hf auth login"
+    ) as failed:
         push(folder, NAME)
     assert TOKEN not in str(failed.value)
     assert failed.value.__cause__ is None, "a traceback would show the request with its token"

@@ -89,6 +89,23 @@ def test_load_checkpoint_names_a_file_of_other_types(
         raise KeyError
 
 
+@pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "model.safetensors"])
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:0", "a pointer of Git LFS"),
+        ("\n<!DOCTYPE html><html>", r"a page of the web \(HTML\)"),
+    ],
+)
+def test_load_checkpoint_names_what_lies_in_the_place_of_a_file(
+    file: str, content: str, named: str, tmp_path: Path
+) -> None:
+    folder = save_checkpoint(tmp_path)
+    (tmp_path / file).write_text(content)
+    with pytest.raises(ValueError, match=rf"{re.escape(file)}: it is {named}"):
+        load_checkpoint(folder)
+
+
 def test_load_checkpoint_refuses_a_tokenizer_with_more_words_than_vectors(tmp_path: Path) -> None:
     """The tokenizer is another model's, so that the words it shares have the vectors of others."""
     folder = save_checkpoint(tmp_path)
