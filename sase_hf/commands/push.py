@@ -5,11 +5,11 @@
 
 Before anything is sent, the model is loaded and checked: finite weights, named labels, the code of
 this package, a card with a licence and a language, no tokens. Only the files that SHA256SUMS lists
-go up, and the card; the output names the others. The last lines printed load the pushed model.
+go up, and the card, which says how to load the model; the output names the others.
 --space publishes a page that holds the model, as `export.py` writes it, instead of the checkpoint.
 --onnx adds what `export.py` writes for ONNX Runtime. --output writes the files to a new folder
 instead of sending them. Log in first with `hf auth login`.
---revision names a branch, --commit_message the commit; --private makes a new repository private.
+--revision names a branch; --private makes a new repository private.
 """
 
 import tempfile
@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from ..hub import Push, push
-from ..hub.push import COMMIT_MESSAGE
 from ..serving.html_export import live_page
 from ..serving.onnx_export import export
 from ..utils.cli import errors_in_one_line, make_parser
@@ -33,19 +32,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("repo_id", metavar="OWNER/NAME", help="the repository, created if it does not exist")
     add("--private", action="store_true", help="make the repository private")
     add("--revision", metavar="BRANCH", help="the branch, created if need be (default: main)")
-    add("--commit_message", default=COMMIT_MESSAGE, help="(default: %(default)s)")
+    add("--license", help="such as apache-2.0 (default: that of the card)")
+    add("--language", help="such as en (default: that of the card)")
+    add("--dry_run", "--dry-run", action="store_true", help="check and list all, send nothing")
+    add("--output", type=Path, metavar="FOLDER", help="write the files to it, and send nothing")
     either = parser.add_mutually_exclusive_group()
     space = "publish one HTML file that holds the model, as a static Space of nothing else"
     either.add_argument("--space", action="store_true", help=space)
-    either.add_argument(
-        "--onnx", action="store_true", help="add an export for ONNX Runtime, as onnx/"
-    )
-    for name, example in (("license", "apache-2.0"), ("language", "en")):
-        note = f"such as {example}: an entry of the published card (default: that of the card)"
-        add(f"--{name}", help=note)
-    check = "check and list everything, send nothing"
-    add("--dry_run", "--dry-run", action="store_true", help=check)
-    add("--output", type=Path, metavar="FOLDER", help="write the files to it, and send nothing")
+    export_help = "add an export for ONNX Runtime, as onnx/"
+    either.add_argument("--onnx", action="store_true", help=export_help)
     flags = vars(parser.parse_args(argv))
     with errors_in_one_line(__file__), tempfile.TemporaryDirectory() as scratch:
         done = publish(scratch, **flags)
@@ -59,9 +54,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"{'checked':<12}fit for {done.repo_id}; {place}")
     else:
         print(f"{'page':<12}{done.url}")
-        print(f"{'commit':<12}{done.commit} of {done.repo_id}")
-        if done.loading_code:
-            print(done.loading_code)
+        print(f"{'commit':<12}{done.commit}")
 
 
 def publish(scratch: str, *, space: bool, onnx: bool, **flags: Any) -> Push:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import EvalResult, ModelCard, ModelCardData, get_local_safetensors_metadata
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from huggingface_hub.constants import REPOCARD_NAME
 from jinja2 import Environment, FileSystemLoader
 from transformers import PreTrainedConfig, TokenizersBackend
@@ -147,7 +147,7 @@ def write_model_card(
         load_config(str(folder)),
         record,
         name=folder.resolve().name,
-        num_parameters=sum(get_local_safetensors_metadata(folder).parameter_count.values()),
+        num_parameters=model.num_parameters(),
         repo_id=repo_id or PLACEHOLDER,
         about={**{key: old[key] for key in ABOUT_DATA if old.get(key)}, **(about or {})},
         checksums="\n".join(weights),
@@ -180,12 +180,12 @@ def card_facts(checkpoint: str, about: JsonObject | None = None) -> dict[str, st
     data |= {key: entry for key, entry in (about or {}).items() if entry}
     results = data.get("eval_results") or []
     measured = [f"{one.metric_type} {one.metric_value}" for one in results]
-    rows = {f"{one.dataset_split or 'unnamed'} rows of {one.dataset_name}" for one in results}
+    measured += {f"on {one.dataset_split} rows of {one.dataset_name}" for one in results}
     facts = {
         "Trained on": data.get("trained_on") or data.get("datasets"),
         "Language": data.get("language"),
         "Licence": [data[key] for key in LICENCE_FIELDS if data.get(key)],
-        "Measured": f"{', '.join(measured)} on {', '.join(rows)}" if results else "",
+        "Measured": measured,
     }
     return {
         name: ", ".join(map(str, entry)) if isinstance(entry, list) else str(entry or "")

@@ -17,15 +17,12 @@ from ..utils.errors import refusal
 from ..utils.loading import load_checkpoint
 from ..utils.privacy import TOKEN
 
-# Fields that the front matter of a public card must have, each with an example.
-_REQUIRED_FIELDS = {"license": "apache-2.0", "language": "en"}
+_REQUIRED = ("license", "language")  # in the front matter of a public card
 _UNNAMED = re.compile(r"LABEL_\d+")  # as transformers calls them
 
 
-def check_publishable(
-    folder: Path, about: Mapping[str, str | None]
-) -> tuple[CheckedPreTrainedModel, list[str]]:
-    """Return the model of a checkpoint and the names of its files, which are fit to be public.
+def check_publishable(folder: Path, about: Mapping[str, str | None]) -> list[str]:
+    """Return the names of the files of a checkpoint, all fit to be public.
 
     `about` holds fields that replace those of the card; a field may be "", for neither.
 
@@ -64,7 +61,7 @@ def check_publishable(
             "name them with --label_names when training, or in model.config.id2label",
         )
     _check_card(folder / REPOCARD_NAME, saved.digests, about)
-    return model, names
+    return names
 
 
 def _other_code(
@@ -94,15 +91,11 @@ def _check_card(path: Path, digests: Mapping[str, str], about: Mapping[str, str 
         data = ModelCard.load(path).data.to_dict()
     except (ValueError, YAMLError) as reason:
         raise ValueError(f"cannot read the front matter of {path}: {reason}") from None
-    missing = [
-        f"{name}: {example}"
-        for name, example in _REQUIRED_FIELDS.items()
-        if (data.get(name) or about.get(name)) is None
-    ]
+    missing = [name for name in _REQUIRED if (data.get(name) or about.get(name)) is None]
     if missing:
         raise refusal(
-            f"the front matter of {path} lacks lines such as: {', '.join(missing)}",
-            "add them, or give --license and --language",
+            f"the front matter of {path} lacks {' and '.join(missing)}",
+            "give --license and --language, such as apache-2.0 and en",
         )
     text = path.read_text(encoding="utf-8")
     weights = [digest for name, digest in digests.items() if name.endswith(".safetensors")]

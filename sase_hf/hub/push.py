@@ -18,7 +18,6 @@ from ..utils.files import FilePath
 from ..utils.privacy import TOKEN
 from .checks import check_publishable
 
-COMMIT_MESSAGE = "Upload model"
 PLACEHOLDER = "ORGANISATION/NAME"  # in a card, until `push` knows the name of the repository
 LICENCE_FIELDS = ("license", "license_name", "license_link")  # of its front matter
 
@@ -47,7 +46,6 @@ class Push:
         commit: The SHA of the commit; None if nothing was sent.
         files: The sizes of the files in bytes, by name.
         left_out: The other files and folders of the checkpoint; a folder ends in a slash.
-        loading_code: Python that loads exactly this; empty for a Space.
     """
 
     repo_id: str
@@ -55,7 +53,6 @@ class Push:
     commit: str | None
     files: dict[str, int] = field(repr=False)
     left_out: list[str] = field(repr=False)
-    loading_code: str = field(repr=False)
 
 
 def push(
@@ -64,7 +61,6 @@ def push(
     *,
     private: bool = False,
     revision: str | None = None,
-    commit_message: str = COMMIT_MESSAGE,
     dry_run: bool = False,
     output: FilePath | None = None,
     onnx: FilePath | None = None,
@@ -81,7 +77,6 @@ def push(
         repo_id: The repository, `OWNER/NAME`; created if it does not exist.
         private: Make the repository private; an existing one must be private already.
         revision: The branch, created if it does not exist; by default the main one.
-        commit_message: The message of the commit.
         dry_run: Check all that needs no network, and send nothing.
         output: A new folder for what would go up; then nothing is sent either.
         onnx: The folder of an ONNX export of this checkpoint; goes up as `onnx/`.
@@ -97,7 +92,7 @@ def push(
     if output is not None and Path(output).exists():
         raise refusal(f"{output} exists", "name a new folder", FileExistsError)
     folder, about = Path(checkpoint), about or {}
-    model, names = check_publishable(folder, about)
+    names = check_publishable(folder, about)
     public = {CHECKSUMS_NAME, *(Path(name).parts[0] for name in names)}
     others = sorted(path for path in folder.iterdir() if path.name not in public)
     api, repo_type, commit = HfApi(token=token), "space" if page else "model", None
@@ -122,15 +117,14 @@ def push(
                     folder_path=staged,
                     repo_type=repo_type,
                     revision=revision,
-                    commit_message=commit_message,
+                    commit_message="Upload model",
                     delete_patterns=None if page else [*_OLD_WEIGHTS],
                 ).oid
         paths = sorted(path for path in staged.rglob("*") if path.is_file())
         files = {path.relative_to(staged).as_posix(): path.stat().st_size for path in paths}
     url = f"{constants.ENDPOINT}/{'spaces/' if page else ''}{repo_id}"
-    code = "" if page else _loading_code(str(model._auto_class), repo_id, commit)
     left_out = [f"{path.name}/" if path.is_dir() else path.name for path in others]
-    return Push(repo_id, url, commit, files, left_out, code)
+    return Push(repo_id, url, commit, files, left_out)
 
 
 def _stage_checkpoint(
@@ -178,16 +172,6 @@ def _stage_page(staged: Path, page: str, card: ModelCard, repo_id: str) -> None:
     text = f"---\n{front}\n---\n\nA model in one HTML file: the browser reads the texts.\n"
     (staged / REPOCARD_NAME).write_text(text, encoding="utf-8")
     (staged / "index.html").write_text(page, encoding="utf-8")
-
-
-def _loading_code(auto_class: str, repo_id: str, commit: str | None) -> str:
-    """Return Python that loads a model from the Hub, exactly the pushed one."""
-    revision = f', revision="{commit}"' if commit else ""
-    return (
-        f"import sase_hf\nfrom transformers import {auto_class}, AutoTokenizer\n"
-        f'tokenizer = AutoTokenizer.from_pretrained("{repo_id}"{revision})\n'
-        f'model = {auto_class}.from_pretrained("{repo_id}"{revision})'
-    )
 
 
 def create_repository(

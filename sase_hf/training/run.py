@@ -237,7 +237,6 @@ class _Run:
                 self.repo_id,
                 private=bool(args.hub_private_repo),
                 revision=args.hub_revision,
-                commit_message="End of training",
                 about={"license": "", "language": ""},  # a training run knows neither
                 token=args.hub_token,
             )

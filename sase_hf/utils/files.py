@@ -24,21 +24,9 @@ _CHECKPOINT_FILE = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 
-START = 512  # bytes of a file that show what it is
+_START = 512  # bytes of a file that show what it is
 _POINTER = b"version https://git-lfs.github.com/spec/"
 _WEB_PAGE = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype\s+html|html|head)\b", re.IGNORECASE)
-
-
-def foreign_content(start: bytes) -> str | None:
-    """Return what the first bytes of a file show to be there in place of its content.
-
-    None if they show neither a pointer of Git LFS nor a page of the web.
-    """
-    if start.startswith(_POINTER):
-        return "it is a pointer of Git LFS, not the file itself; run `git lfs pull` in its folder"
-    if _WEB_PAGE.match(start):
-        return "it is a page of the web (HTML), not the file itself; download it again"
-    return None
 
 
 def check_content(path: FilePath) -> None:
@@ -46,9 +34,11 @@ def check_content(path: FilePath) -> None:
     if not os.path.isfile(path):
         return  # a pipe cannot be read twice, and what is missing is named where it is read
     with open(path, "rb") as file:
-        fault = foreign_content(file.read(START))
-    if fault is not None:
-        raise ValueError(f"{path}: {fault}")
+        start = file.read(_START)
+    if start.startswith(_POINTER):
+        raise refusal(f"{path}: it is a pointer of Git LFS", "run `git lfs pull` in its folder")
+    if _WEB_PAGE.match(start):
+        raise refusal(f"{path}: it is a page of the web (HTML)", "download the file itself")
 
 
 def check_readable(path: FilePath) -> None:

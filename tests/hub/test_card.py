@@ -215,7 +215,7 @@ def test_card_facts_name_what_was_measured_and_no_loss(tmp_path: Path) -> None:
     sources = {"test": {"file": "a.jsonl", "rows": 5}}
     record = {"split": "test", "metrics": metrics, "sources": sources}
     card = model_card(tiny_config(), record, name="rooms", num_parameters=1)
-    assert facts_of(tmp_path, card)["Measured"] == "accuracy 0.75 on test rows of a.jsonl"
+    assert facts_of(tmp_path, card)["Measured"] == "accuracy 0.75, on test rows of a.jsonl"
 
 
 def test_card_facts_give_the_terms(tmp_path: Path) -> None:
