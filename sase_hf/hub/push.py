@@ -156,13 +156,13 @@ def _stage_export(staged: Path, exported: Path, folder: Path) -> list[str]:
     record = json.loads((exported / "export.json").read_bytes())
     if record["checkpoint"].get("sha256") not in SavedFiles.read(folder).digests.values():
         raise refusal(f"{exported} is not an export of the weights in {folder}", "export again")
-    names = [*record["sha256"], "export.json"]
-    (staged / "onnx").mkdir(exist_ok=True)
-    for name in names:
-        copy = shutil.copyfile(exported / name, staged / "onnx" / name)
-        if sha256_of(copy) != record["sha256"].get(name, sha256_of(copy)):
+    copies = staged / "onnx"
+    copies.mkdir(exist_ok=True)
+    for name, digest in record["sha256"].items():
+        if sha256_of(shutil.copyfile(exported / name, copies / name)) != digest:
             raise refusal(f"{name} in {exported} is not as it was exported", "export again")
-    return [f"onnx/{name}" for name in names]
+    shutil.copyfile(exported / "export.json", copies / "export.json")
+    return [f"onnx/{name}" for name in (*record["sha256"], "export.json")]
 
 
 def _stage_page(staged: Path, page: str, card: ModelCard, repo_id: str) -> None:

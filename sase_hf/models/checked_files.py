@@ -47,7 +47,7 @@ class SavedFiles:
     def read(cls, folder: Path) -> "SavedFiles":
         """Read the list of a folder; an empty one if there is none."""
         path = folder / CHECKSUMS_NAME
-        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
         digests, labels = {}, "{}"
         for line in text.splitlines():
             if line.startswith(_LABELS):
@@ -90,7 +90,7 @@ class SavedFiles:
             places = {name: place for place, name in saved.get("id2label", {}).items()}
             if any(places.get(name, place) != place for place, name in names.items()):
                 return None
-        except (AttributeError, TypeError, ValueError):
+        except (AttributeError, RecursionError, TypeError, ValueError):
             return None
         text = json.dumps({**config, **saved}, indent=2, sort_keys=True) + "\n"  # as transformers
         return hashlib.sha256(text.encode()).hexdigest()
