@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import regex
 
 from ..models.answers import answers_of_kind
-from ..models.pipeline_self_attentive import MIN_RATIO, Span
+from ..models.pipeline_self_attentive import MIN_RATIO
 from ..utils.text import shown_characters
 
 Result = Mapping[str, Any]
@@ -46,8 +46,8 @@ class AttendedText:
     views: list[Sequence[float]]
     added: list[float] | None  # by each word to the logit of the target; None if it is not known
     linear: list[float] | None  # by each word itself, in the linear part; None without one
-    spans: Sequence[Span] | None  # strongest first; None if they are not known
-    sentences: Sequence[Span]  # of a long text, the strongest first
+    spans: Sequence[Any] | None  # strongest first; None if they are not known
+    sentences: Sequence[Any]  # of a long text, the strongest first
     cosine: float | None  # mean over pairs of hops; None if it is not known
     truncated: int  # number of tokens that the model did not read
 

@@ -199,11 +199,11 @@ def _explained(model: Any, corpus: WordCorpus, label: int) -> tuple[Array, Array
     for tensors, words_of_tokens in _batches(corpus, model.device):
         size = len(words_of_tokens)
         labels = torch.full((size,), label, device=model.device)
-        why = explain(model, **tensors, labels=labels, hop_labels=labels[:1])
+        why = explain(model, **tensors, labels=labels)
         np.add.at(added, words_of_tokens, why.words.double().cpu().numpy())
         # Each text of a pair has its own.
-        hops = why.hops.reshape(size, -1, model.config.num_hops).sum(1)
-        linear = why.linear_of_labels.reshape(size, -1).sum(1, keepdim=True)
+        hops = why.contributions.sum(-1).reshape(size, -1, model.config.num_hops).sum(1)
+        linear = why.linear.sum(1, keepdim=True)
         parts = torch.cat([hops, linear], 1).double().cpu()
         of_parts += torch.stack([parts.sum(0), parts.abs().sum(0)]).numpy()
     return added[:-1], of_parts / max(len(corpus.texts), 1)
