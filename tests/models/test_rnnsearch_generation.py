@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import tiny
 import torch
-from datasets import Dataset
 from isolated import run_isolated
 from tiny_translation import KINDS, tiny_translator
 from transformers import DynamicCache, GenerationConfig, pipeline
@@ -307,30 +306,15 @@ def test_pipeline_takes_a_generation_config_as_its_keywords(folder: Path) -> Non
     for limit in ({"max_new_tokens": 4}, {"max_length": 5}):
         with_limit = GenerationConfig(**options, **limit)
         assert len(translate(TEXTS[1], generation_config=with_limit)["tokens"]) == 4
-    if GenerationConfig().max_length is None:  # else 20 may be what nobody has asked for
-        with_limit = GenerationConfig(**options, max_length=20)
-        assert len(translate(TEXTS[1], generation_config=with_limit)["tokens"]) == 19
-
-
-def test_pipeline_reads_texts_in_any_container(folder: Path) -> None:
-    translate: Any = pipeline("aligned-translation", model=str(folder / "search"))
-    options = {"max_new_tokens": 3}
-    expected = [translate(text, **options) for text in TEXTS]
-    assert translate(tuple(TEXTS), **options) == expected
-    assert translate(Dataset.from_dict({"en": TEXTS})["en"], **options) == expected
-    for lazy in (iter(TEXTS), (text for text in TEXTS)):
-        assert list(translate(lazy, **options)) == expected
-    assert translate([], **options) == translate((), **options) == []
 
 
 def test_pipeline_refuses_other_inputs_and_several_translations(folder: Path) -> None:
     translate: Any = pipeline("aligned-translation", model=str(folder / "search"))
-    with pytest.raises(ValueError, match="must be a text; got 3"):
+    with pytest.raises(ValueError, match=r"must be a text, .*; got 3"):
         translate(3)
     for option in ({"num_return_sequences": 2, "num_beams": 2}, {"return_dict_in_generate": True}):
-        for given in (option, {"generation_config": GenerationConfig(**option)}):
-            with pytest.raises(ValueError, match="returns one translation of a text"):
-                translate("a", **given)
+        with pytest.raises(ValueError, match="returns one translation of a text"):
+            translate("a", **option)
     with pytest.raises(ValueError, match="this model keeps a cache of its own"):
         translate("a", cache_implementation="static")
 
