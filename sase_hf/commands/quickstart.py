@@ -87,9 +87,8 @@ def write_corpus(folder: Path, files: Sequence[Path]) -> None:
 
 
 def example(results: Sequence[Result]) -> Iterator[str]:
-    """Yield the longest of the texts, its strongest words and the prediction."""
+    """Yield the longest of the texts, the answer and why."""
     result = max(results, key=lambda result: len("".join(result["text"])))
     texts = result["text"] if isinstance(result["text"], list) else [result["text"]]
     yield from map('"{}"'.format, texts)
     yield indent(attention_text(result, color=False), "  ")
-    yield f"  predicted: {result['label']} ({result['score']:.0%}); true: {result['true_label']}"

@@ -197,7 +197,7 @@ def _difference(model: Classifier, exact: Classifier, num_words: int) -> float:
     """
     with torch.inference_mode():
         return max(
-            relative_difference(model(*batch).logits.numpy(), exact(*batch).logits.numpy())
+            relative_difference(model(*batch).logits, exact(*batch).logits)
             for batch in random_batches(num_words)
         )
 

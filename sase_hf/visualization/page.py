@@ -402,5 +402,4 @@ class Attention:
 
     def __repr__(self) -> str:
         results = [self.results] if isinstance(self.results, Mapping) else self.results
-        lines = [f"{result['label']}: {attention_text(result, color=False)}" for result in results]
-        return "\n".join(lines)
+        return "\n".join(attention_text(result, color=False) for result in results)

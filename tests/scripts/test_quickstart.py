@@ -67,8 +67,7 @@ def assert_told_and_written(output: str, folder: Path, task: str, most_frequent:
     assert baselines, output
     assert baselines[1] == most_frequent
     assert 0 < float(baselines[2]) < 100
-    assert re.search(r'"[A-Z].*\."\n  (\S+ \d+%,|\(reads all words)', output)
-    assert re.search(r"  predicted: .+ \(\d+%\); true: ", output)
+    assert re.search(r'"[A-Z].*\."\n  .+ [\d.]+%, true label .+\n  why ', output)
     files = dict(re.findall(r"^(checkpoint|heatmap)  +(.+)$", output, flags=re.MULTILINE))
     assert files == {
         "checkpoint": "runs/quickstart/model",

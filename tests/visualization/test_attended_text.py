@@ -109,7 +109,7 @@ def test_strengths_are_logarithms_of_the_ratio_to_an_even_share(
 
 
 def test_renderers_share_one_scale() -> None:
-    """A word in the page has the colour that it has in the SVG and in the terminal."""
+    """A word in the page has the colour that it has in the SVG."""
     shown = result("it was the very best of all the many rooms")
     [text] = parse_result(shown)
     expected = text.strengths(0)
@@ -118,9 +118,6 @@ def test_renderers_share_one_scale() -> None:
     assert [own[0] for _, own in words if 0 in own] == [one for one in expected if one]
     drawn = re.findall(r'"weight" fill-opacity="([\d.]+)" .* y="1"', attention_svg(shown))
     assert [float(one) for one in drawn[:-1]] == [one for one in expected if one]
-    colours = re.findall(r"48;2;\d+;\d+;(\d+)m\w", attention_text(shown, color=True))
-    coloured = [int(blue) for blue in colours if blue != "251"]
-    assert coloured == [round(251 + one * (74 - 251)) for one in expected if one]
 
 
 @pytest.mark.parametrize(

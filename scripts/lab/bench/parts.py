@@ -191,7 +191,7 @@ def pages(flags: Namespace) -> Iterator[Result]:
         onnx = export(model, exported)["files"]["model.onnx"]
         read: Any = pipeline  # its overloads know only stock tasks
         ways = {name: read(name, model) for name in ("text-classification", "self-attention")}
-        ways["ONNX Runtime"] = Predictor(exported, num_threads=flags.threads)
+        ways["ONNX Runtime"] = Predictor(exported)
         with opened_page(model) as (size, tab):
             first = tab.evaluate("performance.now()") / 1000
             for words in (20, 100, 300):
