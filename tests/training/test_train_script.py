@@ -65,7 +65,7 @@ def test_train_file_alone_trains_evaluates_reports_and_says_what_to_do_next(
     caplog: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The command that it prints predicts new rows, and writes into no folder of a model."""
+    """The commands that it prints work as they stand: a page to send, and new rows."""
     monkeypatch.chdir(tmp_path)
     Path("new.csv").write_text("id,text\n1,the meal was good\n")
     main(flags(train_file=reviews, test_file="new.csv", record="record.json", **TINY))
@@ -94,14 +94,15 @@ def test_train_file_alone_trains_evaluates_reports_and_says_what_to_do_next(
     shown = dict(line.split(maxsplit=1) for line in lines if len(line.split()) == 2)
     for name in ("model", "report", "predictions", "record"):
         assert Path(shown[name]).exists()
-    visualize, predict, _, of_file = lines[-4:]
-    main([*words_of(of_file, "train"), "new.csv", *flags(**QUIET)])
-    assert Path("runs/reviews-new/predictions.csv").is_file()
-    script_main("visualize")(words_of(visualize, "visualize"))
-    assert Path("page.html").is_file(), "the command works as it stands"
-    printf, _, command = predict.partition("|")
-    assert shlex.split(printf) == ["printf", r"The room was small.\n"]
-    assert words_of(command, "predict") == ["runs/reviews"]
+    report, export, predict = (line.strip() for line in lines[-3:])
+    assert report == f"open {(run / 'report.html').resolve().as_uri()}"
+    script_main("export")(words_of(export, "export"))
+    assert Path("runs/reviews.html").is_file()
+    command, _, output_file = predict.partition(" > ")
+    words = [word.replace("NEW.csv", "new.csv") for word in words_of(command, "predict")]
+    script_main("predict")(words)
+    assert output_file == "predictions.csv"
+    assert capsys.readouterr().out.splitlines()[-1].startswith("1,the meal was good,")
 
 
 def words_of(line: str, command: str) -> list[str]:
