@@ -95,4 +95,4 @@ def example(results: Sequence[Result]) -> Iterator[str]:
     result = max(results, key=lambda result: len("".join(result["text"])))
     texts = result["text"] if isinstance(result["text"], list) else [result["text"]]
     yield from map('"{}"'.format, texts)
-    yield indent(attention_text(result, color=False), "  ")
+    yield indent(attention_text(result), "  ")

@@ -402,4 +402,4 @@ class Attention:
 
     def __repr__(self) -> str:
         results = [self.results] if isinstance(self.results, Mapping) else self.results
-        return "\n".join(attention_text(result, color=False) for result in results)
+        return "\n".join(attention_text(result) for result in results)

@@ -1,7 +1,5 @@
 """Results in the terminal: the answer, how sure it is, which words decided, then the attention."""
 
-import os
-import sys
 from collections.abc import Mapping, Sequence
 
 from ..models.answers import answers_of_kind
@@ -19,29 +17,22 @@ from .rendering import percent, signed
 
 LEAST_SHARE = 0.05  # of that of the most read word, which another must have to be named
 LED_BY_HOPS = 1 / 3  # of the logit, which the hops must add for their attention to be shown
-FOR, AGAINST, RESET = "\x1b[1;34m", "\x1b[1;31m", "\x1b[0m"  # blue and red, as in the pages
 
 
-def attention_text(result: Result, top: int = 5, *, color: bool | None = None) -> str:
+def attention_text(result: Result, top: int = 5) -> str:
     """Return the answer of a result, its score, and why, as lines for a terminal.
 
     "why" has for each text what all its words added to the logit of the target, and the `top` words
-    that added most to it or took most from it, in the hops and by themselves; in colour, the former
-    are blue and the latter red. Behind it stand the words with the largest shares of the attention,
-    or, where the hops added less than a third of the logit, how much they did. `color` is by
-    default used if standard output is a terminal and `NO_COLOR` is not set.
+    that added most to it or took most from it, in the hops and by themselves. Behind it stand the
+    words with the largest shares of the attention, or, where the hops added less than a third of
+    the logit, how much they did.
     """
     texts = parse_result(result)
-    in_color = color
-    if in_color is None:
-        in_color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    target = label_text(result.get("target", result["label"]))
+    target = visible(label_text(result.get("target", result["label"])))
     lines = [_answer(result)]
     for text in texts:
         if text.added and any(text.added):
-            lines.append(
-                f"why {visible(target)} {signed(sum(text.added))}: {_why(text, top, in_color)}"
-            )
+            lines.append(f"why {target} {signed(sum(text.added))}: {_why(text, top)}")
         if text.truncated:
             lines.append(f"(tokens cut off at the end and not read: {text.truncated:,})")
     totals = totals_of(result, texts)
@@ -80,17 +71,11 @@ def _answer(result: Result) -> str:
     return visible(line)
 
 
-def _why(text: AttendedText, top: int, in_color: bool) -> str:
+def _why(text: AttendedText, top: int) -> str:
     """Return the words that added most to the target or took most from it, with their numbers."""
     for_target, against = text.for_and_against(text.added or (), top)
     strongest = sorted([*for_target, *against], key=lambda word_added: -abs(word_added[1]))
-    reasons = []
-    for word, added in strongest[:top]:
-        reason = f"{signed(added)} {visible(word)}"
-        if in_color:
-            reason = f"{FOR if added > 0 else AGAINST}{reason}{RESET}"
-        reasons.append(reason)
-    return ", ".join(reasons)
+    return ", ".join(f"{signed(added)} {visible(word)}" for word, added in strongest[:top])
 
 
 def _most_read(text: AttendedText, top: int) -> str:

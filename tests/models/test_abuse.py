@@ -73,7 +73,5 @@ def test_hostile_texts_labels_and_titles_are_shown_as_text() -> None:
         assert page.texts["p.words"] == [visible(result["text"]) for result in shown]
         assert page.texts["title"] == page.texts["h1"] == [visible(title)]
         for result in shown[5:10]:
-            plain = attention_text(result, color=False)
+            plain = attention_text(result)
             assert visible(plain) == plain
-            colored = attention_text(result, color=True)
-            assert colored.count("\x1b") == 2 * colored.count("\x1b[0")

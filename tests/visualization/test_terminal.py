@@ -1,7 +1,5 @@
 """Results in the terminal: the answer first, then why, then the attention."""
 
-import sys
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -51,17 +49,3 @@ def test_attention_text_says_how_little_the_hops_added() -> None:
     assert attention_text(by_words).splitlines() == [*expected, "(hops added +0.12 of +0.75)"]
     shown["contributions"][0][0] -= 0.5
     assert attention_text(shown).endswith("\nthe rest −0.50: what no word of the text added")
-
-
-def test_attention_text_colours_the_reasons_on_terminals_that_want_it(monkeypatch: Any) -> None:
-    shown = explained("dull but fine", WORDS)
-    coloured = attention_text(shown, color=True).splitlines()[1]
-    assert coloured.endswith(": \x1b[1;34m+1.25 fine\x1b[0m, \x1b[1;31m−0.50 dull\x1b[0m")
-    for is_terminal, no_color, expected in (
-        (True, "", True),
-        (True, "1", False),
-        (False, "", False),
-    ):
-        monkeypatch.setattr(sys, "stdout", SimpleNamespace(isatty=lambda found=is_terminal: found))
-        monkeypatch.setenv("NO_COLOR", no_color)
-        assert ("\x1b[" in attention_text(shown)) == expected
