@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import compress
 from typing import Any
 
@@ -222,29 +222,23 @@ def with_whole_characters(text: str, offsets: list[list[int]]) -> list[list[int]
     return whole
 
 
-def words_of_tokens(
-    text: str, offsets: list[list[int]], word_ids: list[int | None]
-) -> list[int | None]:
+def words_of_tokens(text: str, offsets: Sequence[Sequence[int]]) -> list[int | None]:
     """Return for each token the number of its word, from 0; None for one without characters.
 
-    Tokens that the tokenizer calls one word (`word_ids`) are one where letters, marks or digits
-    meet. Some tokenizers cut words at spaces only; punctuation stays apart from a word all the
-    same, and so do the characters of scripts without spaces, where a word would be a sentence.
+    Tokens are one word where letters, marks or digits meet, whatever the tokenizer cuts. In scripts
+    without spaces, where a word would be a sentence, each stays apart.
     """
     words: list[int | None] = []
     number = -1
     end_of_last = 0
-    id_of_last = None
-    for (start, end), word_id in zip(offsets, word_ids, strict=True):
+    for start, end in offsets:
         if start == end:
             words.append(None)
             continue
-        is_same_word = word_id is not None and word_id == id_of_last
-        if not (is_same_word and _is_inside_word(text, start, end_of_last)):
+        if number < 0 or not _is_inside_word(text, start, end_of_last):
             number += 1
         words.append(number)
         end_of_last = end
-        id_of_last = word_id
     return words
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import regex
 
 from ..models.answers import answers_of_kind
-from ..models.pipeline_self_attentive import MIN_RATIO
+from ..models.pipeline_self_attentive import MIN_RATIO, words_of_tokens
 from ..utils.text import shown_characters
 
 Result = Mapping[str, Any]
@@ -22,14 +22,12 @@ Result = Mapping[str, Any]
 FULL_STRENGTH = 8  # times an even share
 EVEN_ENTROPY = 0.95  # of log T
 READS_EVENLY = "reads all words about equally"
-MIN_ADDED = 0.1  # of the largest contribution in a text; smaller ones are not named
+MIN_ADDED = 0.05  # of the largest contribution in a text; smaller ones are not named
+SHOWN_AS_ZERO = 0.005  # smaller contributions are not named either
+LED_BY_HOPS = 1 / 3  # of the logit, which the hops must add before their attention is shown at once
 
 FIELDS = ("label", "score", "text", "tokens", "offsets", "overall", "attention")
-FIELDS_OF_TEXT = (  # of a pair each has two values
-    *("text", "tokens", "offsets", "overall", "attention"),
-    *("word_ids", "spans", "sentences", "cosine", "truncated", "word_contributions"),
-    "linear_contributions",
-)
+OPTIONAL_FIELDS = ("word_contributions", "linear_contributions", "truncated")
 
 
 @dataclass(frozen=True)
@@ -43,12 +41,9 @@ class AttendedText:
     text: str
     shown: Sequence[str]  # each character as `visible` shows it
     words: list[tuple[int, int]]  # start and end in the text
-    views: list[Sequence[float]]
+    views: list[list[float]]
     added: list[float] | None  # by each word to the logit of the target; None if it is not known
     linear: list[float] | None  # by each word itself, in the linear part; None without one
-    spans: Sequence[Any] | None  # strongest first; None if they are not known
-    sentences: Sequence[Any]  # of a long text, the strongest first
-    cosine: float | None  # mean over pairs of hops; None if it is not known
     truncated: int  # number of tokens that the model did not read
 
     def part(self, start: int, end: int) -> str:
@@ -75,28 +70,30 @@ class AttendedText:
 
     def top_words(self, view: int, count: int) -> list[tuple[str, float]]:
         """Return the words with the largest weights in a view, each with its weight."""
-        weights = self.views[view]
-        places = sorted(range(len(weights)), key=lambda place: -weights[place])[:count]
-        return [(self.part(*self.words[place]), weights[place]) for place in places]
+        return self._largest(self.views[view], count, -math.inf)
 
     def for_and_against(
         self, added_by_words: Sequence[float], count: int
     ) -> list[list[tuple[str, float]]]:
         """Return up to `count` words for the target and as many against, with what they added.
 
-        What each word added is `added` or `linear`.
+        What each word added is `added` or `linear`. Those that added next to nothing are left out.
         """
-        words_for = []
-        words_against = []
-        least = MIN_ADDED * max(map(abs, added_by_words), default=0)
-        for (start, end), added in zip(self.words, added_by_words, strict=True):
-            if added > least:
-                words_for.append((self.part(start, end), added))
-            elif added < -least:
-                words_against.append((self.part(start, end), added))
-        words_for.sort(key=lambda word_added: -word_added[1])
-        words_against.sort(key=lambda word_added: word_added[1])
-        return [words_for[:count], words_against[:count]]
+        least = max(MIN_ADDED * max(map(abs, added_by_words), default=0), SHOWN_AS_ZERO)
+        taken = [-added for added in added_by_words]
+        against = self._largest(taken, count, least)
+        return [
+            self._largest(added_by_words, count, least),
+            [(word, -number) for word, number in against],
+        ]
+
+    def _largest(
+        self, numbers: Sequence[float], count: int, least: float
+    ) -> list[tuple[str, float]]:
+        """Return the words with the largest numbers, from `least` on."""
+        places = [place for place, number in enumerate(numbers) if number >= least]
+        places.sort(key=lambda place: -numbers[place])
+        return [(self.part(*self.words[place]), numbers[place]) for place in places[:count]]
 
 
 def strengths(weights: Sequence[float]) -> list[float]:
@@ -119,44 +116,34 @@ def scale_ends(texts: Sequence[AttendedText]) -> tuple[str, str, float]:
     Third: the contribution drawn in full colour, the median of the texts' largest ones, so that an
     outlier does not fade the rest; 0 without contributions.
     """
-    strongest = f"{FULL_STRENGTH} times that or more"
-    if any(2 <= len(text.words) < FULL_STRENGTH for text in texts):
-        strongest += ", or all"
     largest = [max(map(abs, text.added)) for text in texts if text.added]
-    above_zero = [size for size in largest if size]
-    full = median_high(above_zero) if above_zero else 0.0
-    return "an even share or less", strongest, full
+    full = median_high([size for size in largest if size] or [0.0])
+    return "an even share or less", f"{FULL_STRENGTH} times that or more", full
 
 
 def parse_results(results: Result | Sequence[Result]) -> list[tuple[Result, list[AttendedText]]]:
     """Return one result or several, each with its texts."""
     if isinstance(results, Mapping):
         results = [results]
-    parsed = []
-    for number, result in enumerate(results):
-        parsed.append((result, parse_result(result, f"result {number} (from 0)")))
-    return parsed
+    return [(result, parse_result(result)) for result in results]
 
 
-def parse_result(result: Result, name: str = "the result") -> list[AttendedText]:
+def parse_result(result: Result) -> list[AttendedText]:
     """Return the one or two texts of a result; ValueError for that of another pipeline."""
     missing = [field for field in FIELDS if field not in result]
     if missing:
         raise ValueError(
-            f"{name} is {reprlib.repr(result)}, without {', '.join(missing)}; it must be a dict "
+            f"a result is {reprlib.repr(result)}, without {', '.join(missing)}; it must be a dict "
             "from pipeline('self-attention', ...)"
         )
-    if isinstance(result["text"], str):
-        texts = [_attended_text(result)]
-    else:
-        fields = [field for field in FIELDS_OF_TEXT if field in result]
-        sides = [{field: result[field][side] for field in fields} for side in (0, 1)]
-        texts = [_attended_text(side) for side in sides]
+    fields = [*FIELDS[2:], *(field for field in OPTIONAL_FIELDS if field in result)]
+    of_fields = zip(*(of_texts(result, field) for field in fields), strict=True)
+    texts = [_attended_text(dict(zip(fields, values, strict=True))) for values in of_fields]
     numbers = [result["score"]]
     for text in texts:
         numbers += chain(*text.views, text.added or (), text.linear or ())
     if not all(map(math.isfinite, numbers)):
-        raise ValueError(f"{name} has a score or a weight that is not finite; load another model")
+        raise ValueError("a result has a score or a weight that is not finite; load another model")
     return texts
 
 
@@ -175,14 +162,24 @@ class Totals(NamedTuple):
     by_words: float  # what "why" shares out among the words of the texts
 
     @property
+    def by_hops(self) -> float:
+        """What all hops added."""
+        return sum(self.by_hop)
+
+    @property
     def together(self) -> float:
         """The logit of the target, minus that of an empty text."""
-        return sum(self.by_hop) + self.by_words_themselves
+        return self.by_hops + self.by_words_themselves
 
     @property
     def rest(self) -> float:
         """What the pipeline calls `rest`, and what tokens without characters added."""
         return self.together - self.by_words
+
+    @property
+    def are_hops_behind(self) -> bool:
+        """Whether the hops added so little of the logit that their attention explains little."""
+        return abs(self.by_hops) < LED_BY_HOPS * abs(self.together)
 
 
 def totals_of(result: Result, texts: Sequence[AttendedText]) -> Totals | None:
@@ -197,60 +194,54 @@ def totals_of(result: Result, texts: Sequence[AttendedText]) -> Totals | None:
     )
 
 
-def _attended_text(result: Result) -> AttendedText:
-    tokens_of_words, words = whole_words(result["text"], result["offsets"], result.get("word_ids"))
+def _attended_text(reading: Result) -> AttendedText:
+    tokens_of_words, words = whole_words(reading["text"], reading["offsets"])
 
     def by_word(values: Sequence[float]) -> list[float]:
         return [sum(values[token] for token in tokens) for tokens in tokens_of_words]
 
-    added = result.get("word_contributions")
-    linear = result.get("linear_contributions")
+    added = reading.get("word_contributions")
+    linear = reading.get("linear_contributions")
     return AttendedText(
-        text=result["text"],
-        shown=shown_characters(result["text"]),
+        text=reading["text"],
+        shown=shown_characters(reading["text"]),
         words=words,
-        views=[by_word(weights) for weights in (result["overall"], *result["attention"])],
+        views=[by_word(weights) for weights in (reading["overall"], *reading["attention"])],
         added=None if added is None else by_word(added),
         linear=None if linear is None else by_word(linear),
-        spans=result.get("spans"),
-        sentences=result.get("sentences", ()),
-        cosine=result.get("cosine"),
-        truncated=result.get("truncated", 0),
+        truncated=reading.get("truncated", 0),
     )
 
 
 def whole_words(
-    text: str,
-    offsets: Sequence[Sequence[int]],
-    word_ids: Sequence[int | None] | None = None,
+    text: str, offsets: Sequence[Sequence[int]]
 ) -> tuple[list[list[int]], list[tuple[int, int]]]:
     """Return the tokens of every word of a text, and the start and end of every word.
 
-    A word is one token, or several: the pieces of a word, those with the same characters, which
-    byte-level tokenizers make, and the parts of what a reader sees as one character, such as an
-    emoji. A token without characters belongs to no word.
+    Tokens are one word where letters or digits meet, as in "won't", whatever the tokenizer cuts,
+    and where they are parts of what a reader sees as one character, such as an emoji. Where a
+    script has no blanks, each token of a character is a word. A token without characters belongs to
+    no word.
     """
     starts: Container[int] = range(len(text))  # ASCII has no characters of several parts
     if not text.isascii():
         starts = {match.start() for match in regex.finditer(r"\X", text)}
     tokens: list[list[int]] = []
     words: list[tuple[int, int]] = []
-    done = 0
     word_of_last = None
-    for token, (start, end) in enumerate(offsets):
-        word = word_ids[token] if word_ids else None
-        is_piece = word is not None and word == word_of_last
-        is_inside = is_piece or (start <= done and start not in starts)
-        word_of_last = word
-        if words and start < end and (end <= done or is_inside):
-            start_of_word, _ = words[-1]
-            done = max(done, end)
+    meeting = words_of_tokens(text, offsets)
+    for token, word in enumerate(meeting):
+        if word is None:
+            continue
+        start, end = offsets[token]
+        start_of_last, done = words[-1] if words else (0, 0)
+        if words and (word == word_of_last or (start <= done and start not in starts)):
             tokens[-1].append(token)
-            words[-1] = (start_of_word, done)
-        elif max(start, done) < end:
+            words[-1] = (start_of_last, max(done, end))
+        else:
             tokens.append([token])
-            words.append((max(start, done), end))
-            done = end
+            words.append((start, end))
+        word_of_last = word
     return tokens, words
 
 

@@ -16,7 +16,6 @@ from .attended_text import (
 from .rendering import percent, signed
 
 LEAST_SHARE = 0.05  # of that of the most read word, which another must have to be named
-LED_BY_HOPS = 1 / 3  # of the logit, which the hops must add for their attention to be shown
 
 
 def attention_text(result: Result, top: int = 5) -> str:
@@ -36,8 +35,8 @@ def attention_text(result: Result, top: int = 5) -> str:
         if text.truncated:
             lines.append(f"(tokens cut off at the end and not read: {text.truncated:,})")
     totals = totals_of(result, texts)
-    if totals is not None and abs(sum(totals.by_hop)) < LED_BY_HOPS * abs(totals.together):
-        lines.append(f"(hops added {signed(sum(totals.by_hop))} of {signed(totals.together)})")
+    if totals is not None and totals.are_hops_behind:
+        lines.append(f"(hops added {signed(totals.by_hops)} of {signed(totals.together)})")
     else:
         lines += [f"reads {_most_read(text, top)}" for text in texts if text.words]
     if totals is not None and signed(totals.rest) != signed(0.0):

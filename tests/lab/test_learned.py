@@ -9,6 +9,7 @@ import pytest
 from checkpoints import PAIRS, save_checkpoint, script_main
 from explanations import learned
 from explanations.learned import (
+    WordCorpus,
     accuracy_without,
     linear_words,
     load_labelled_texts,
@@ -20,7 +21,6 @@ from rows import write_jsonl
 
 from sase_hf.visualization import learned_words
 from sase_hf.visualization.learned_words import LearnedLabel, LearnedWord, LearnedWords
-from sase_hf.visualization.word_corpus import WordCorpus
 
 ROWS: list[dict[str, Any]] = [
     {"text": "The soup was cold, and nobody came.", "label": "bad"},
@@ -33,7 +33,8 @@ ROWS: list[dict[str, Any]] = [
 
 @pytest.fixture(autouse=True)
 def with_rare_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learned_words, "LEAST_COUNT", 1)
+    for limit, least in (("LEAST_COUNT", 1), ("MIN_ADDED", 0), ("SHOWN_AS_ZERO", 1e-9)):
+        monkeypatch.setattr(learned_words, limit, least)
 
 
 def load(folder: Path, rows: list[dict[str, Any]] = ROWS, **fields: Any) -> Any:
@@ -86,7 +87,7 @@ def test_overlaps_are_shares_of_the_words_in_either_list() -> None:
     def of_words(*lists: str) -> LearnedWords:
         labels = []
         for label, words in zip("ab", lists, strict=True):
-            listed = [LearnedWord(word, 1.0, 3, ("", "", "")) for word in words]
+            listed = [LearnedWord(word, 1.0, 3) for word in words]
             labels.append(LearnedLabel(label, 1, listed, []))
         return LearnedWords("", 1, 0, labels, 2, [])
 

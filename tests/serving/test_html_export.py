@@ -329,12 +329,12 @@ def test_page_names_words_as_attention_html(tmp_path: Path, page: Any, spread: f
         page.wait_for_function(same, arg=shown)
         expected = article((result, sides), "name")
         for view, lines in enumerate(expected["views"]):
-            for side, (_, words) in enumerate(lines):
+            for side, words in enumerate(lines):
                 top = page.text_content(f"[data-view='{view}'][data-side='{side}']")
                 named = READS_EVENLY if words is None else " ".join(map(" ".join, words))
                 assert top.split() == named.split()
         for line, prefix in (("why", ""), ("themselves", "linear_")):
-            for side, (_, words) in enumerate(expected[line]):
+            for side, words in enumerate(expected[line]):
                 for kind, some in zip(("pro", "con"), words, strict=True):
                     top = page.text_content(f"[data-view='{prefix}{kind}'][data-side='{side}']")
                     assert (

@@ -42,13 +42,14 @@ def test_report_lists_bad_and_good_predictions_under_their_names(
     assert all(places.values())
 
 
-PARTS = ("Right for ", "Results on 3 validation rows", ">What the model learned<", "recall")
+PARTS = (
+    *("Right for ", ">Three texts, and why<", ">What the model learned<"),
+    *(">True label, by predicted<", ">While it learned<", "Results on 3 validation rows", "recall"),
+)
 
 
 @pytest.mark.parametrize("is_pair", [False, True])
-def test_report_says_behind_the_metrics_what_the_model_learned(
-    is_pair: bool, tmp_path: Path
-) -> None:
+def test_report_is_in_the_order_of_use(is_pair: bool, tmp_path: Path) -> None:
     """From the validation rows, whatever marks they have."""
     rows: list[dict[str, Any]] = [
         {"text": "warm soup", "label": "good"},
@@ -63,8 +64,8 @@ def test_report_says_behind_the_metrics_what_the_model_learned(
     page = report_of(model, rows, [[0, 1]] * 3, tmp_path)
     places = [page.index(part) for part in PARTS]
     assert places == sorted(places)
-    assert "Read in 3 rows." in page
-    assert re.search(rf"<bdi>soup{r' .1st.' if is_pair else ''}</bdi>.*×3<", page)
+    assert re.search(rf"<bdi>\w+{r' .1st.' if is_pair else ''}</bdi>.*×3<", page)
+    assert page.index("epoch 2, was kept") > page.index(">While it learned<")
 
 
 def test_report_gives_its_script_the_marks_of_people(tmp_path: Path) -> None:
@@ -107,6 +108,14 @@ def report_of(
             output_dir=str(folder),
         ),
         compared_metric="accuracy",
+        state=SimpleNamespace(
+            best_global_step=4,
+            log_history=[
+                {"loss": 1.0, "epoch": 1.0, "step": 2},
+                {"eval_accuracy": 0.25, "epoch": 1.0, "step": 2},
+                {"eval_accuracy": 0.5, "epoch": 2.0, "step": 4},
+            ],
+        ),
         family=SimpleNamespace(loss=None),
     )
     setup: Any = SimpleNamespace(

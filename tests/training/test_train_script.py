@@ -306,18 +306,21 @@ def test_report_shows_what_was_measured(
 ) -> None:
     """Of texts that were cut, the whole might be right where the part was wrong."""
     shown: dict[str, Any] = {}
-    monkeypatch.setattr(
-        sys.modules[write_report.__module__],
-        "tables_html",
-        lambda _, examples, *__, **___: shown.update(examples) or "",
-    )
+    module = sys.modules[write_report.__module__]
+    section = module.texts_section
+
+    def kept(results: Any, heading: str, **options: Any) -> Any:
+        shown[heading] = results
+        return section(results, heading, **options)
+
+    monkeypatch.setattr(module, "texts_section", kept)
     options = {**TINY, "num_train_epochs": 1, "train_file": reviews, "max_tokens": 3}
     main(flags(**options, output_dir=tmp_path / "run"))
-    for kind, results in shown.items():
+    for heading, results in shown.items():
         for result in results:
             assert len(result["tokens"]) <= 3
             is_right = result["label"] == result["true_label"]
-            assert is_right == kind.startswith("Predictions that are right")
+            assert heading.startswith("Three") or is_right == heading.endswith("right")
     assert sum(map(len, shown.values())) > 1
 
 

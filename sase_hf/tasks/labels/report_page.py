@@ -1,13 +1,14 @@
 """The report about the validation rows: its page, and its tables for the terminal."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from datasets import Dataset
+from torch import Tensor
 from transformers import EvalPrediction, Pipeline, pipeline
 from transformers.trainer_utils import PredictionOutput
 
@@ -20,15 +21,23 @@ from ...utils.files import write_text
 from ...utils.text import Table, one_line
 from ...visualization.attended_text import label_text
 from ...visualization.learned_words import LearnedWords, read_learned_words
-from ...visualization.page import tables_html
+from ...visualization.page import (
+    Section,
+    learned_section,
+    page_html,
+    table_section,
+    texts_section,
+)
 from .calibration import LEAST, MOST, UNCHANGED
 from .doubtful import write_doubtful
 from .report import (
+    SHARES,
     Report,
     headline,
     measure_report,
     remarks,
     report_tables,
+    shown_metric,
 )
 
 logger = logging.getLogger(__name__)
@@ -36,7 +45,8 @@ logger = logging.getLogger(__name__)
 REPORT_NAME = "report.html"
 NUM_EXAMPLES = 10
 MAX_LABELS = 20  # rows of scores in the terminal; the page shows all
-MAX_EXPLAINED_TOKENS = 200_000  # for what the model learned, in all passes: some seconds
+MAX_OPEN_CHARACTERS = 300  # of a text that the page shows first, if there are such
+MAX_EXPLAINED_CHARACTERS = 500_000  # for what the model learned, in all passes: some seconds
 MAX_PAGE_MATRIX = 40  # labels up to which the page shows the whole confusion matrix
 
 # What a temperature at a bound of its search, or left as it was, is called in the report.
@@ -65,34 +75,12 @@ def write_report(
     output = trainer.predict(setup.tokens["validation"], metric_key_prefix="eval")
     logits: Predictions = output.predictions
     metrics = output.metrics or {}
+    parts = _logits_of_parts(trainer, setup, logits)
     if not trainer.is_world_process_zero():
         return metrics, []
-    report = _measured(trainer, setup, output, known)
-    notes = list(remarks(report, way_out, rare_way_out, trainer.compared_metric))
-    in_short = headline(report)
-    folder = Path(str(trainer.args.output_dir))
-    doubtful = None
-    if trainer.args.do_train and "train" in setup.tokens:
-        doubtful = write_doubtful(folder, setup)
-    lines = notes if in_short is None else [in_short, *notes]
-    _write_page(folder, setup, report, logits, lines, doubtful)
-    if in_short is not None:
-        logger.info(one_line(f"report: {in_short}"))
-    for note in notes:
-        logger.warning(one_line(note))
-    return metrics, list(report_tables(report, max_labels=MAX_LABELS))
-
-
-def _measured(
-    trainer: SelfAttentiveTrainer,
-    setup: TrainingSetup,
-    output: PredictionOutput,
-    known: Mapping[str, float],
-) -> Report:
     compute_metrics: Callable[[EvalPrediction], dict[str, float]] | None = trainer.compute_metrics
     assert compute_metrics is not None  # `LabelTask` gives its trainers one
-    logits: Predictions = output.predictions
-    return measure_report(
+    report = measure_report(
         logits,
         setup.tokens["validation"],
         setup.tokens.get("train"),
@@ -100,7 +88,36 @@ def _measured(
         vocab_size=len(setup.tokenizer),
         compute_metrics=compute_metrics,
         facts=dict(_facts(trainer, output, known)),
+        parts=parts,
     )
+    notes = list(remarks(report, way_out, rare_way_out, trainer.compared_metric))
+    in_short = headline(report)
+    folder = Path(str(trainer.args.output_dir))
+    sections = list(_sections(trainer, setup, report, logits, folder))
+    lines = notes if in_short is None else [in_short, *notes]
+    page = page_html(f"What {folder.name} learned", sections, lines, setup.rows.answers)
+    write_text(folder / REPORT_NAME, page)
+    if in_short is not None:
+        logger.info(one_line(f"report: {in_short}"))
+    for note in notes:
+        logger.warning(one_line(note))
+    return metrics, report_tables(report, max_labels=MAX_LABELS)
+
+
+def _logits_of_parts(
+    trainer: SelfAttentiveTrainer, setup: TrainingSetup, logits: Predictions
+) -> dict[str, np.ndarray]:
+    """Return what the hops and the words of a linear part would say alone, of its logits (B, C)."""
+    linear_part = getattr(setup.model, "linear_part", None)
+    if linear_part is None or not setup.rows.answers.has_labels:
+        return {}
+    setup.model.linear_part = None
+    of_hops = trainer.predict(setup.tokens["validation"], metric_key_prefix="eval").predictions
+    setup.model.linear_part = linear_part
+    bias = setup.model.get_submodule("classifier.output").bias
+    assert isinstance(bias, Tensor)
+    of_words = logits - of_hops + bias.detach().float().cpu().numpy()
+    return {"its hops alone": of_hops, "its words alone": of_words}
 
 
 def _facts(
@@ -126,45 +143,88 @@ def _facts(
         yield "labels in an answer set, mean", f"{known['answer_set_size']:.2f}"
 
 
-def _write_page(
-    folder: Path,
+def _sections(
+    trainer: SelfAttentiveTrainer,
     setup: TrainingSetup,
     report: Report,
     logits: Predictions,
-    lines: list[str],
-    doubtful: Table | None,
-) -> None:
-    """Write the page: lines, metrics, what was learned, right and wrong predictions, tables."""
-    tables = list(report_tables(report, MAX_PAGE_MATRIX))
+    folder: Path,
+) -> Iterator[Section]:
+    """Yield the page in the order of use: three texts, what to look at, then the rest, folded."""
     validation = setup.rows.splits["validation"]
-    unmarked = _without_marks(validation)
-    reader = None
-    learned = None
-    if getattr(setup.model.config, "has_attention", False):
-        reader = _reader(setup)
-        learned = _learned(reader, setup, unmarked)
-    examples: dict[str, Any] = {}
-    groups = zip(setup.rows.answers.verdicts, (report.wrong, report.right), strict=True)
-    for verdict, row_numbers in groups:
-        heading = f"Predictions that are {verdict}"
-        if verdict == "right":
-            heading += ", the least sure first"
-        shown = row_numbers[:NUM_EXAMPLES]
-        rows = unmarked.select(shown).to_list()
-        if reader is not None:
-            results = _read(reader, setup, rows)
-            marked = validation.select(shown).to_list()
-            for result, row in zip(results, marked, strict=True):
-                result["marks"] = _marks_of(row)
-            examples[heading] = results
-        else:
-            tables.append(_listed(heading, setup, logits[shown], rows))
-    if doubtful is not None:
-        tables.append(doubtful)
-    title = f"{folder.name}: what it learned, right and wrong predictions"
-    answers = setup.rows.answers
-    page = tables_html(tables, examples, title, learned, lines=lines, answers=answers)
-    write_text(folder / REPORT_NAME, page)
+    has_attention = getattr(setup.model.config, "has_attention", False)
+    reader = _reader(setup) if has_attention else None
+    first = _first_rows(report, validation) if reader else []
+
+    def texts(heading: str, rows: Sequence[int], *, is_folded: bool = True) -> Section:
+        if reader is None:
+            return table_section(_listed(heading, setup, logits, rows), is_folded=is_folded)
+        results = _read(reader, setup, validation.select(rows))
+        prefix = f"p{rows[0]}"
+        return texts_section(results, heading, prefix=prefix, is_folded=is_folded, corrects=True)
+
+    if first:
+        yield texts("Three texts, and why", first, is_folded=False)
+    if trainer.args.do_train and "train" in setup.tokens:
+        doubtful = write_doubtful(folder, setup)
+        if doubtful is not None:
+            yield table_section(doubtful)
+    if reader is not None:
+        yield learned_section(_learned(reader, validation))
+    confusions_first = report_tables(report, MAX_PAGE_MATRIX)
+    if report.confusion is not None and report.confusion.any():
+        yield table_section(confusions_first.pop(0))
+    yield from _curve(trainer)
+    for verdict, rows in zip(
+        setup.rows.answers.verdicts, (report.wrong, report.right), strict=True
+    ):
+        more = [row for row in rows if row not in first][:NUM_EXAMPLES]
+        if more:
+            yield texts(f"Predictions that are {verdict}", more)
+    for table in confusions_first:
+        yield table_section(table, is_folded=True)
+
+
+def _first_rows(report: Report, validation: Dataset) -> list[int]:
+    """Return three rows to begin with: a right one, the surest wrong one, a doubtful right one.
+
+    They have short texts, if there are any.
+    """
+    texts = ["".join(row[name] for name in TEXT_COLUMNS if name in row) for row in validation]
+    chosen: list[int] = []
+    for rows in (report.right[::-1], report.wrong, report.right):
+        others = [row for row in rows if row not in chosen]
+        short = [row for row in others if len(texts[row]) <= MAX_OPEN_CHARACTERS]
+        chosen += (short or others)[:1]
+    return chosen
+
+
+def _curve(trainer: SelfAttentiveTrainer) -> Iterator[Section]:
+    """Yield the curve of the metric that chose the epoch, if there were several evaluations."""
+    metric = trainer.compared_metric
+    entries = [entry for entry in trainer.state.log_history if f"eval_{metric}" in entry]
+    if len(entries) < 2:
+        return
+    values = [entry[f"eval_{metric}"] for entry in entries]
+    low, high = min(values), max(values)
+    points = [
+        (entry["epoch"] / entries[-1]["epoch"], (value - low) / ((high - low) or 1.0))
+        for entry, value in zip(entries, values, strict=True)
+    ]
+    steps = [entry["step"] for entry in entries]
+    name = SHARES.get(metric, metric)
+    ends = f"from {shown_metric(metric, low)} to {shown_metric(metric, high)}"
+    note = f"{name} of the validation rows in {len(entries)} evaluations, {ends}"
+    best = trainer.state.best_global_step
+    if best in steps:
+        note += f"; the large point, epoch {entries[steps.index(best)]['epoch']:.3g}, was kept"
+    curve = {
+        "name": name,
+        "points": points,
+        "note": f"{note}.",
+        "kept": steps.index(best) if best in steps else None,
+    }
+    yield Section("curve", curve, "While it learned")
 
 
 def _without_marks(rows: Dataset) -> Dataset:
@@ -183,23 +243,22 @@ def _marks_of(row: dict[str, Any]) -> list[list[list[int]]]:
     return marks
 
 
-def _learned(reader: Pipeline, setup: TrainingSetup, rows: Dataset) -> LearnedWords:
+def _learned(reader: Pipeline, validation: Dataset) -> LearnedWords:
     """Return what the model learned, from as many validation rows as take seconds to explain."""
-    drawn = rows.remove_columns("label").shuffle(seed=0)
+    drawn = _without_marks(validation).remove_columns("label").shuffle(seed=0)
     texts = [_input_of(row) for row in drawn.to_list()]
-    return read_learned_words(reader, texts, max_tokens=MAX_EXPLAINED_TOKENS)
+    return read_learned_words(reader, texts, max_characters=MAX_EXPLAINED_CHARACTERS)
 
 
-def _read(
-    reader: Pipeline, setup: TrainingSetup, rows: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
-    """Return the attention of the model on some validation rows, with their true labels."""
-    if not rows:
-        return []
-    labels = [setup.rows.labels.decode(row.pop("label")) for row in rows]
-    texts = [_input_of(row) for row in rows]
-    results = reader(texts)
-    return [{**result, "true_label": label} for result, label in zip(results, labels, strict=True)]
+def _read(reader: Pipeline, setup: TrainingSetup, rows: Dataset) -> list[dict[str, Any]]:
+    """Return the results of the model for validation rows, with their true labels and marks."""
+    unmarked = _without_marks(rows).to_list()
+    labels = [setup.rows.labels.decode(row.pop("label")) for row in unmarked]
+    results = reader([_input_of(row) for row in unmarked])
+    return [
+        {**result, "true_label": label, "marks": _marks_of(row)}
+        for result, label, row in zip(results, labels, rows.to_list(), strict=True)
+    ]
 
 
 def _input_of(row: dict[str, Any]) -> dict[str, Any] | str:
@@ -218,14 +277,15 @@ def _reader(setup: TrainingSetup) -> Pipeline:
 
 
 def _listed(
-    heading: str, setup: TrainingSetup, logits: np.ndarray, rows: list[dict[str, Any]]
+    heading: str, setup: TrainingSetup, logits: np.ndarray, numbers: Sequence[int]
 ) -> Table:
     """Return a table of some validation rows, for models that attend to nothing."""
     labels = setup.rows.labels
-    all_scores = labels.answers.scores(torch.from_numpy(logits.round(3))).tolist()
+    rows = _without_marks(setup.rows.splits["validation"].select(numbers)).to_list()
+    scores = labels.answers.scores(torch.from_numpy(logits[numbers].round(3))).tolist()
     lines = []
-    for row, scores in zip(rows, all_scores, strict=True):
+    for row, of_row in zip(rows, scores, strict=True):
         true_label = label_text(labels.decode(row.pop("label")))
-        predicted = label_text(labels.answers.predicted(scores))
+        predicted = label_text(labels.answers.predicted(of_row))
         lines.append([" / ".join(row.values()), predicted, true_label])
     return Table(heading, ["", "predicted", "true label"], lines)

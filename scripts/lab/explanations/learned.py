@@ -27,15 +27,19 @@ from transformers.utils import logging
 
 from sase_hf.data.batching import batches_by_length, rows_for_model
 from sase_hf.models.answers import answers_of
+from sase_hf.models.pipeline_self_attentive import with_whole_characters
 from sase_hf.utils.errors import refusal
 from sase_hf.utils.loading import load_pipeline
+from sase_hf.visualization import learned_words
+from sase_hf.visualization.attended_text import whole_words
 from sase_hf.visualization.learned_words import (
+    SIDES,
     LearnedLabel,
     LearnedWords,
+    certainty,
     read_learned_words,
-    strongest,
+    word_name,
 )
-from sase_hf.visualization.word_corpus import Ids, WordCorpus
 
 from .dataset import draw_rows
 
@@ -43,6 +47,58 @@ NUM_NEAR = 10  # words whose counts are nearest to that of a word; one of them i
 BATCH_TOKENS = 16_384
 
 WordSet = NDArray[np.bool_]  # which of the V words are in it, (V,)
+Ids = NDArray[np.integer]
+
+
+@dataclass(frozen=True)
+class WordCorpus:
+    """The N words of some texts, of which V are different, as `read_learned_words` names them.
+
+    encoded: of each text what the model reads of its T tokens.
+    word_of_token: of each text which of the N words each token is in, (T,); -1 for none.
+    words: which of the V words each of the N is, (N,).
+    texts: of each of the N the number of its text, (N,).
+    names: of each of the V.
+    """
+
+    encoded: list[dict[str, Tensor]]
+    word_of_token: list[Tensor]
+    words: Ids
+    texts: list[int]
+    names: list[str]
+
+    @property
+    def counts(self) -> Ids:
+        """How often each of the V words occurs, (V,)."""
+        return np.bincount(self.words, minlength=len(self.names))
+
+
+def read_corpus(reader: Any, inputs: Sequence[Any]) -> WordCorpus:
+    """Return the words of the inputs of a `self-attention` pipeline."""
+    ids: dict[str, int] = {}
+    words: list[int] = []
+    texts: list[int] = []
+    all_encoded = []
+    word_of_tokens = []
+    for number, input_ in enumerate(inputs):
+        found = reader.preprocess(input_)
+        is_real = found["attention_mask"][0].bool()
+        names = ("input_ids", "token_type_ids", "attention_mask")
+        encoded = {name: found[name][0][is_real] for name in names}
+        word_of_token = torch.full_like(encoded["input_ids"], -1)
+        for side, text in enumerate(found["texts"]):
+            tokens = (encoded["token_type_ids"] == side).nonzero().flatten()
+            offsets = with_whole_characters(text, [found["offsets"][token] for token in tokens])
+            of_pair = SIDES[side] if len(found["texts"]) > 1 else ""
+            for tokens_of_word, (start, end) in zip(*whole_words(text, offsets), strict=True):
+                name = word_name(text[start:end], reader.tokenizer)
+                if name.strip():
+                    word_of_token[tokens[tokens_of_word]] = len(words)
+                    words.append(ids.setdefault(name + of_pair, len(ids)))
+                    texts.append(number)
+        all_encoded.append(encoded)
+        word_of_tokens.append(word_of_token)
+    return WordCorpus(all_encoded, word_of_tokens, np.array(words, dtype=int), texts, list(ids))
 
 
 @dataclass(frozen=True)
@@ -59,7 +115,7 @@ class LabelledTexts:
 
     def corpus(self) -> WordCorpus:
         """Return the words of the texts."""
-        return WordCorpus(self.reader, self.inputs)
+        return read_corpus(self.reader, self.inputs)
 
     @property
     def model(self) -> Any:
@@ -213,9 +269,9 @@ def linear_words(
             "give --train_file rows of several labels, or leave it out",
         )
     of_train = train.corpus()
-    texts = [number for number, *_ in of_train.places]
-    shape = (len(of_train.texts), len(of_train.names))
-    counts = csr_array((np.ones(len(texts)), (texts, of_train.words)), shape=shape)
+    shape = (len(of_train.encoded), len(of_train.names))
+    places = (of_train.texts, of_train.words)
+    counts = csr_array((np.ones(len(of_train.words)), places), shape=shape)
     occurs = counts.sign()  # whether a word occurs, however often
     regression = LogisticRegression(max_iter=1000).fit(occurs, train.labels.numpy())
     weights = np.zeros((num_labels, len(of_train.names)))
@@ -223,12 +279,15 @@ def linear_words(
     if len(coefficients) == 1:  # one row for two labels
         coefficients = np.concatenate([-coefficients, coefficients])
     weights[regression.classes_] = coefficients
-    places = {name: place for place, name in enumerate(of_train.names)}
-    known = np.array([places.get(name, -1) for name in corpus.names])
+    place_of = {name: place for place, name in enumerate(of_train.names)}
+    known = np.array([place_of.get(name, -1) for name in corpus.names])
+    frequent = np.flatnonzero(corpus.counts >= learned_words.LEAST_COUNT)
     sets = []
     for of_label in weights:
         of_words = np.where(known >= 0, of_label[known], 0.0)
-        order = strongest(of_words * corpus.counts, corpus.counts, num_words)
+        strengths = (of_words * certainty(corpus.counts))[frequent]
+        strongest_first = np.argsort(-strengths, kind="stable")[:num_words]
+        order = frequent[strongest_first[strengths[strongest_first] > 0]]
         sets.append(_set_of(order.tolist(), len(corpus.names)))
     return sets
 
@@ -237,7 +296,7 @@ def linear_words(
 def accuracy_without(texts: LabelledTexts, corpus: WordCorpus, removed: WordSet) -> float:
     """Return the accuracy of a model that does not read the removed words."""
     model = texts.model
-    predicted = torch.zeros(len(corpus.texts), dtype=torch.long)
+    predicted = torch.zeros(len(corpus.encoded), dtype=torch.long)
     for numbers, batch in _batches(corpus, removed):
         on_device = {name: tensor.to(model.device) for name, tensor in batch.items()}
         predicted[numbers] = model(**on_device).logits.argmax(1).cpu()
