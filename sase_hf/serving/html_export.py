@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from copy import deepcopy
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -56,23 +55,9 @@ PAIR_EXAMPLES = (
     ("A woman plays the guitar.", "A woman is making music."),
 )
 
-
-class _Place(NamedTuple):
-    """Where a list of matrices or vectors lies among the weights of a page.
-
-    Attributes:
-        name: Its name in `live_model.js`.
-        dtype: The type of its numbers, by the name in numpy.
-        start: Its first byte.
-        size: How many numbers it has.
-        num_parts: How many matrices or vectors they are.
-    """
-
-    name: str
-    dtype: str
-    start: int
-    size: int
-    num_parts: int
+# Where a list of matrices or vectors lies among the weights of a page: its name in `live_model.js`,
+# the type of its numbers in numpy, its first byte, how many numbers it has, and how many parts.
+Place = tuple[str, str, int, int, int]
 
 
 def live_page(
@@ -94,10 +79,10 @@ def live_page(
     settings = built_settings(tokenizer)
     obstacle = _obstacle(model, settings)
     if obstacle is not None:
-        way_out = "export it to ONNX (name a folder instead of an .html file)"
-        if model.config.is_encoder_decoder:
-            way_out = "sase_hf predict translates with it"
-        raise refusal(f"{checkpoint} {obstacle}, which a page cannot compute", way_out)
+        raise refusal(
+            f"{checkpoint} {obstacle}, which a page cannot compute",
+            "export it to ONNX (name a folder instead of an .html file), or use sase_hf predict",
+        )
     assert isinstance(model, Classifier)  # others have an obstacle
     model_of_page = model if float32 else rounded(model)
     vocabulary = tokenizer.get_vocab()
@@ -143,7 +128,7 @@ def live_page(
         weights_end=len(weights),
         num_bytes=len(content),
         checksum=zlib.adler32(content),
-        parts=[_base64(part) for part in parts],
+        parts=[base64.b64encode(part).decode() for part in parts],
     )
     return with_hashes(rendered), _difference(model_of_page, model, len(words))
 
@@ -184,10 +169,6 @@ def _values_of_model(model: Classifier, kind: str) -> dict[str, object]:
         "labels": answers_of(config).names,
         "answer_threshold": answers_of(config).threshold,
     }
-
-
-def _base64(content: bytes) -> str:
-    return base64.b64encode(content).decode()
 
 
 def _difference(model: Classifier, exact: Classifier, num_words: int) -> float:
@@ -287,7 +268,7 @@ def _output_layer(
     return weight, bias
 
 
-def _packed(tensors: Mapping[str, Tensor]) -> tuple[bytes, list[_Place]]:
+def _packed(tensors: Mapping[str, Tensor]) -> tuple[bytes, list[Place]]:
     """Return tensors as bytes, and where each list lies in them.
 
     What float16 holds exactly is float16.
@@ -299,7 +280,7 @@ def _packed(tensors: Mapping[str, Tensor]) -> tuple[bytes, list[_Place]]:
         if tensor.is_floating_point() and half.float().equal(tensor):
             tensor = half
         array = tensor.contiguous().numpy()
-        places.append(_Place(name, array.dtype.name, len(content), array.size, len(array)))
+        places.append((name, array.dtype.name, len(content), array.size, len(array)))
         content += array.astype(array.dtype.newbyteorder("<")).tobytes()
         content += bytes(-len(content) % 4)  # where a float32 may begin
     return content, places

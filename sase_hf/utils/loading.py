@@ -113,33 +113,33 @@ def load_any_model(name_or_path: str, **options: Any) -> PreTrainedModel:
     model, loaded = AutoModel.from_pretrained(
         name_or_path, dtype=torch.float32, output_loading_info=True, **options
     )
-    if missing := [name for name in sorted(loaded["missing_keys"]) if "pooler." not in name]:
-        raise ValueError(f"it misses weights: {', '.join(missing[:3])}; name another")
-    unread = [
-        name
-        for name in sorted(loaded["unexpected_keys"])
-        if is_of_model(name, model) and not _MAY_BE_UNREAD.search(name)
-    ]
-    if unread:
-        raise ValueError(
-            f"its config does not count the layers of {', '.join(unread[:3])}; restore its "
-            "config.json, or name another"
-        )
-    for name, weight in model.state_dict().items():
-        if weight.is_floating_point() and not weight.isfinite().all():
-            raise ValueError(f"its weight {name} is not finite; name another")
+    unread = [name for name in loaded["unexpected_keys"] if is_of_model(name, model)]
+    weights = model.state_dict().items()
+    floats = [(name, weight) for name, weight in weights if weight.is_floating_point()]
+    faults = {
+        "misses weights": [name for name in loaded["missing_keys"] if "pooler." not in name],
+        "has layers that its config does not count": [
+            name for name in unread if not _MAY_BE_UNREAD.search(name)
+        ],
+        "has weights that are not finite": [
+            name for name, weight in floats if not weight.isfinite().all()
+        ],
+    }
+    for fault, names in faults.items():
+        if names:
+            raise ValueError(f"it {fault}: {', '.join(sorted(names)[:3])}; name another model")
     return model
 
 
 def retrieval_head(checkpoint: str, config: PreTrainedConfig) -> type[CheckedPreTrainedModel]:
     """Return the class that ranks by the base model of a checkpoint; ValueError if none does."""
-    able = {name: family.heads for name, family in FAMILIES.items() if RETRIEVAL in family.heads}
-    if config.model_type not in able:
+    heads = FAMILIES[config.model_type].heads
+    if RETRIEVAL not in heads:
         raise refusal(
             f"{checkpoint} holds a {config.model_type} model, which does not rank texts",
-            f"name one of {', '.join(able)}",
+            "name a classifier or a ranker",
         )
-    return able[config.model_type][RETRIEVAL]
+    return heads[RETRIEVAL]
 
 
 def load_ranker(checkpoint: str) -> tuple[CheckedPreTrainedModel, TokenizersBackend]:

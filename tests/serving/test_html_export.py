@@ -471,9 +471,7 @@ def test_export_refuses_what_a_page_cannot_compute(tmp_path: Path, make: Any, fa
     """In one line that names the ways out; nothing is written."""
     make().save_pretrained(tmp_path / "model")
     build_translation_tokenizer(["the room was good"]).save_pretrained(tmp_path / "model")
-    way_out = "export it to ONNX"
-    way_out = "sase_hf predict" if make is tiny_translator else way_out
-    with pytest.raises(SystemExit, match=rf"^export\.py: .*model {fault}, which .*; {way_out}"):
+    with pytest.raises(SystemExit, match=rf"^export\.py: .*model {fault}, which .*; export it to"):
         load_command("export").main([str(tmp_path / "model"), str(tmp_path / "page.html")])
     assert not (tmp_path / "page.html").exists()
 
@@ -494,18 +492,3 @@ def test_export_prints_the_size_of_a_page_and_what_rounding_changes(
         said = "The weights of the model are rounded here" in Path(path).read_text("utf-8")
         assert said == rounds
     assert sizes[0] < sizes[1]
-
-
-@pytest.mark.parametrize(
-    ("name", "flag", "named"),
-    [
-        ("page.html", "--int8", r"--int8 is for a folder, not .*page\.html"),
-        ("onnx", "--float32", r"--float32 is for a file .*\.html"),
-    ],
-)
-def test_export_refuses_a_flag_of_the_other_form(
-    tmp_path: Path, name: str, flag: str, named: str
-) -> None:
-    checkpoint = save_checkpoint(tmp_path / "model")
-    with pytest.raises(SystemExit, match=named):
-        load_command("export").main([checkpoint, str(tmp_path / name), flag])
