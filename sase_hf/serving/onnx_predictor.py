@@ -27,8 +27,7 @@ Array = npt.NDArray[Any]
 Input = str | dict[str, str]  # a text, or a pair `{"text": ..., "text_pair": ...}`
 
 RECORD = "export.json"
-# Of a batch, padding included. Larger batches outgrow the caches of a CPU and are slower.
-BATCH_TOKENS = 2_048
+BATCH_SIZE = 16  # texts; larger batches outgrow the caches of a CPU and are slower
 
 
 class Predictor:
@@ -110,20 +109,18 @@ class Predictor:
         return text
 
     def _outputs(self, rows: list[Array]) -> Array:
-        """Return the outputs for encoded inputs, (inputs, width); the longest are read first."""
-        outputs = np.zeros((len(rows), self.output.shape[1]), np.float32)
-        order = sorted(range(len(rows)), key=lambda row: -len(rows[row]))
-        while order:
-            longest = max(len(rows[order[0]]), 1)  # T = 0 is not allowed
-            size = max(BATCH_TOKENS // longest, 1)
-            batch, order = order[:size], order[size:]
+        """Return the outputs for encoded inputs, (inputs, width)."""
+        outputs = [np.zeros((0, self.output.shape[1]), np.float32)]
+        for start in range(0, len(rows), BATCH_SIZE):
+            batch = rows[start : start + BATCH_SIZE]
+            longest = max(1, *map(len, batch))  # T = 0 is not allowed
             feed = np.zeros((len(batch), longest, len(self.inputs)), np.int64)
             feed[..., 0] = self.config["pad_token_id"] or 0
-            for place, number in enumerate(batch):
-                feed[place, : len(rows[number])] = rows[number]
+            for place, row in enumerate(batch):
+                feed[place, : len(row)] = row
             named = dict(zip(self.inputs, np.moveaxis(feed, -1, 0), strict=True))
-            outputs[batch] = self.session.run([self.output.name], named)[0]
-        return outputs
+            outputs += self.session.run([self.output.name], named)
+        return np.concatenate(outputs)
 
     def _scores(self, logits: Array) -> Array:
         """Return the probabilities of the labels, or the values of a regression.
