@@ -5,7 +5,7 @@ All renderers show these words, and nothing in a text stays hidden (`visible`).
 
 import math
 import reprlib
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from statistics import median_high
@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import regex
 
 from ..models.answers import answers_of_kind
-from ..models.pipeline_self_attentive import MIN_RATIO, words_of_tokens
-from ..utils.text import shown_characters
+from ..models.pipeline_self_attentive import MIN_RATIO
+from ..utils.text import UNSPACED, shown_characters
 
 Result = Mapping[str, Any]
 
@@ -25,6 +25,10 @@ READS_EVENLY = "reads all words about equally"
 MIN_ADDED = 0.05  # of the largest contribution in a text; smaller ones are not named
 SHOWN_AS_ZERO = 0.005  # smaller contributions are not named either
 LED_BY_HOPS = 1 / 3  # of the logit, which the hops must add before their attention is shown at once
+
+# Places within a word: letters, marks or digits meet, but for those of scripts without blanks.
+_WORD = rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED}]]"
+_MEETING = regex.compile(rf"(?<={_WORD})(?={_WORD})", regex.VERSION1)
 
 FIELDS = ("label", "score", "text", "tokens", "offsets", "overall", "attention")
 OPTIONAL_FIELDS = ("word_contributions", "linear_contributions", "truncated")
@@ -223,25 +227,22 @@ def whole_words(
     script has no blanks, each token of a character is a word. A token without characters belongs to
     no word.
     """
-    starts: Container[int] = range(len(text))  # ASCII has no characters of several parts
-    if not text.isascii():
+    inside = {match.start() for match in _MEETING.finditer(text)}
+    if not text.isascii():  # whose characters have no parts
         starts = {match.start() for match in regex.finditer(r"\X", text)}
+        inside |= set(range(len(text))) - starts
     tokens: list[list[int]] = []
     words: list[tuple[int, int]] = []
-    word_of_last = None
-    meeting = words_of_tokens(text, [list(span) for span in offsets], [0] * len(offsets))
-    for token, word in enumerate(meeting):
-        if word is None:
-            continue
-        start, end = offsets[token]
+    for token, (start, end) in enumerate(offsets):
         start_of_last, done = words[-1] if words else (0, 0)
-        if words and (word == word_of_last or (start <= done and start not in starts)):
+        if start == end:
+            continue
+        if start < done or (start == done and start in inside):
             tokens[-1].append(token)
             words[-1] = (start_of_last, max(done, end))
         else:
             tokens.append([token])
             words.append((start, end))
-        word_of_last = word
     return tokens, words
 
 
