@@ -29,6 +29,8 @@ LED_BY_HOPS = 1 / 3  # of the logit, which the hops must add before their attent
 # Places within a word: letters, marks or digits meet, but for those of scripts without blanks.
 _WORD = rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED}]]"
 _MEETING = regex.compile(rf"(?<={_WORD})(?={_WORD})", regex.VERSION1)
+_UNSPACED = rf"[[\p{{L}}\p{{M}}\p{{N}}]&&[{UNSPACED}]]"
+_NEIGHBOURS = regex.compile(rf"(?<={_UNSPACED})(?={_UNSPACED})", regex.VERSION1)
 
 FIELDS = ("label", "score", "text", "tokens", "offsets", "overall", "attention")
 OPTIONAL_FIELDS = ("word_contributions", "linear_contributions", "truncated")
@@ -74,30 +76,46 @@ class AttendedText:
 
     def top_words(self, view: int, count: int) -> list[tuple[str, float]]:
         """Return the words with the largest weights in a view, each with its weight."""
-        return self._largest(self.views[view], count, -math.inf)
+        named = zip((self.part(*word) for word in self.words), self.views[view], strict=True)
+        return sorted(named, key=lambda word_weight: -word_weight[1])[:count]
+
+    def reasons(self, added_by_words: Sequence[float]) -> list[tuple[int, int, float]]:
+        """Return the parts of the text that added something: start, end and how much.
+
+        A part is a word. Where a script has no blanks, neighbours that both added more than next to
+        nothing, for the same side, are one. What each word added is `added` or `linear`.
+        """
+        least = least_named(added_by_words)
+        neighbours = {match.start() for match in _NEIGHBOURS.finditer(self.text)}
+        parts: list[tuple[int, int, float]] = []
+        for (start, end), added in zip(self.words, added_by_words, strict=True):
+            start_of_last, end_of_last, before = parts[-1] if parts else (0, 0, 0.0)
+            are_neighbours = start == end_of_last and start in neighbours
+            if are_neighbours and min(abs(before), abs(added)) >= least and before * added > 0:
+                parts[-1] = (start_of_last, end, before + added)
+            else:
+                parts.append((start, end, added))
+        return parts
 
     def for_and_against(
         self, added_by_words: Sequence[float], count: int
     ) -> list[list[tuple[str, float]]]:
-        """Return up to `count` words for the target and as many against, with what they added.
+        """Return up to `count` reasons for the target and as many against it, the strongest first.
 
-        What each word added is `added` or `linear`. Those that added next to nothing are left out.
+        Those that added next to nothing are left out.
         """
-        least = max(MIN_ADDED * max(map(abs, added_by_words), default=0), SHOWN_AS_ZERO)
-        taken = [-added for added in added_by_words]
-        against = self._largest(taken, count, least)
+        least = least_named(added_by_words)
+        parts = sorted(self.reasons(added_by_words), key=lambda part: -abs(part[2]))
+        named = [(self.part(*span), added) for *span, added in parts if abs(added) >= least]
         return [
-            self._largest(added_by_words, count, least),
-            [(word, -number) for word, number in against],
+            [reason for reason in named if reason[1] > 0][:count],
+            [reason for reason in named if reason[1] < 0][:count],
         ]
 
-    def _largest(
-        self, numbers: Sequence[float], count: int, least: float
-    ) -> list[tuple[str, float]]:
-        """Return the words with the largest numbers, from `least` on."""
-        places = [place for place, number in enumerate(numbers) if number >= least]
-        places.sort(key=lambda place: -numbers[place])
-        return [(self.part(*self.words[place]), numbers[place]) for place in places[:count]]
+
+def least_named(added: Sequence[float]) -> float:
+    """Return the least size of a contribution that is named among others."""
+    return max(MIN_ADDED * max(map(abs, added), default=0.0), SHOWN_AS_ZERO)
 
 
 def strengths(weights: Sequence[float]) -> list[float]:

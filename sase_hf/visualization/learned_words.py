@@ -88,7 +88,8 @@ def read_learned_words(
     added_by_parts = []
     for result, texts in _results(reader, inputs):
         predicted.update(result.get("labels", [result["label"]]))
-        for name, text, place in _words_of(texts, reader.tokenizer):
+        places = [[(*span, place) for place, span in enumerate(text.words)] for text in texts]
+        for name, text, place in _named(texts, places, reader.tokenizer):
             for hop, weights in zip(hops, text.views[1:], strict=True):
                 hop[name] += weights[place]
         totals = totals_of(result, texts)
@@ -100,8 +101,9 @@ def read_learned_words(
         if label in frequent:
             added: dict[str, list[float]] = defaultdict(list)
             for _, texts in _results(reader, inputs, label):
-                for name, text, place in _words_of(texts, reader.tokenizer):
-                    added[name].append(text.added[place] if text.added else 0.0)
+                reasons = [text.reasons(text.added or ()) for text in texts]
+                for name, _, number in _named(texts, reasons, reader.tokenizer):
+                    added[name].append(number)
             num_texts = predicted[label] if answers.has_labels else len(inputs)
             words = list(_strongest_first(added))
             words_for = [word for word in words if word.mean > 0][:num_words]
@@ -135,16 +137,16 @@ def _results(
         yield result, parse_result(result)
 
 
-def _words_of(
-    texts: Sequence[AttendedText], tokenizer: Any
-) -> Iterator[tuple[str, AttendedText, int]]:
-    """Yield the name of each word of one or two texts, its text and its place in that."""
-    for side, text in enumerate(texts):
+def _named(
+    texts: Sequence[AttendedText], parts: Sequence[Sequence[tuple[int, int, Any]]], tokenizer: Any
+) -> Iterator[tuple[str, AttendedText, Any]]:
+    """Yield the name of each part of one or two texts, its text, and what stands behind its end."""
+    for side, (text, of_text) in enumerate(zip(texts, parts, strict=True)):
         of_pair = SIDES[side] if len(texts) > 1 else ""
-        for place, (start, end) in enumerate(text.words):
+        for start, end, value in of_text:
             name = word_name(text.text[start:end], tokenizer)
             if name.strip():
-                yield name + of_pair, text, place
+                yield name + of_pair, text, value
 
 
 def word_name(spelling: str, tokenizer: Any) -> str:

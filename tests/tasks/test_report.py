@@ -40,7 +40,6 @@ def make_report(
         answers=answers_of_kind(problem, names),
         vocab_size=4,
         compute_metrics=metrics,
-        facts={"temperature": "2.000"},
     )
 
 
@@ -90,7 +89,7 @@ def test_headline_says_what_is_known(
 ) -> None:
     """Each bound is 1.96 of its standard errors away from the share (Wilson, 1927)."""
     counts = None if confusion is None else np.array(confusion)
-    report = Report(100, systems, CLASSES, counts, {}, [], [])
+    report = Report(100, systems, CLASSES, counts, [], [])
     assert headline(report) == expected
     for bound in (0.4329, 0.6249):
         distance = abs(bound - 0.53) / math.sqrt(bound * (1 - bound) / 100)
@@ -151,7 +150,7 @@ def test_remarks_compare_with_the_best_simple_model(
     """By the metric that chooses the epoch: balanced weights give accuracy up for rare labels."""
     other = {"accuracy": 0.1} if metric == "macro_f1" else {}
     systems = {name: {**other, metric: value} for name, value in values.items()}
-    found = list(remarks(Report(100, systems, [], None, {}, [], []), "train", metric=metric))
+    found = list(remarks(Report(100, systems, [], None, [], []), "train", metric=metric))
     assert [remark[: len(expected or "") + 18] for remark in found] == (
         [] if expected is None else [f"no better than the {expected}"[: len(expected) + 18]]
     )
@@ -215,7 +214,6 @@ def test_report_measures_parts_of_the_model_beside_it() -> None:
         answers=answers,
         vocab_size=4,
         compute_metrics=metrics_function(load_metrics(None, answers.kind), answers),
-        facts={},
         parts={"its words alone": np.eye(3)[LABELS]},
     )
     accuracies = {name: values["accuracy"] for name, values in report.systems.items()}

@@ -48,7 +48,6 @@ class Report(NamedTuple):
     systems: the metrics of the simple models, of parts of this model, and of `this model`.
     classes: the scores of each label; none for numbers.
     confusion: the number of rows by true and predicted label (C, C), for one label per row.
-    facts: further numbers by name, as they are shown.
     wrong: the wrong rows, the worst first; for numbers, the worse half.
     right: the other rows, those first of which the model is least sure; numbers in random order.
     """
@@ -57,7 +56,6 @@ class Report(NamedTuple):
     systems: Mapping[str, Mapping[str, float]]
     classes: Sequence[ClassScore]
     confusion: np.ndarray | None
-    facts: Mapping[str, str]
     wrong: Sequence[int]
     right: Sequence[int]
 
@@ -70,7 +68,6 @@ def measure_report(
     answers: Answers,
     vocab_size: int,
     compute_metrics: Callable[[EvalPrediction], dict[str, float]],
-    facts: Mapping[str, str],
     parts: Mapping[str, np.ndarray] | None = None,
 ) -> Report:
     """Measure the logits (B, C) of a model on rows, beside simple models that learn from `train`.
@@ -102,7 +99,7 @@ def measure_report(
         scores = answers.scores(model_outputs.float()).tolist()
         right.sort(key=lambda row: answers.sureness(scores[row]) or ())
     classes, confusion = class_scores(answers.chosen(model_outputs), labels, answers)
-    return Report(rows.num_rows, metrics, classes, confusion, facts, order[:num_wrong], right)
+    return Report(rows.num_rows, metrics, classes, confusion, order[:num_wrong], right)
 
 
 def headline(report: Report) -> str | None:
@@ -144,7 +141,7 @@ def worst_confusions(report: Report) -> list[tuple[str, str, int]]:
 
 
 def report_tables(report: Report) -> list[Table]:
-    """Return the tables of a report: confusions if there are any, results, facts and labels.
+    """Return the tables of a report: confusions if there are any, results and labels.
 
     With more labels than `MAX_MATRIX`, the worst confusions replace the confusion matrix.
     """
@@ -160,8 +157,6 @@ def report_tables(report: Report) -> list[Table]:
     ]
     heads = ["", *(SHARES.get(name, name) for name in report.systems[THIS_MODEL])]
     tables.append(Table(f"Results on {report.num_rows:,} validation rows", heads, results))
-    if report.facts:
-        tables.append(Table("About this model", ["", ""], list(map(list, report.facts.items()))))
     if report.classes:
         rows = [
             [name, *(f"{share:.1%}" for share in shares), f"{num_rows:,}"]

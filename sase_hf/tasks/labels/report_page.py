@@ -1,7 +1,7 @@
 """The report about the validation rows: its page, and its tables for the terminal."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,22 +41,20 @@ logger = logging.getLogger(__name__)
 REPORT_NAME = "report.html"
 NUM_EXAMPLES = 10
 MAX_ROWS = 20  # of a table in the terminal; the page has all tables
-MAX_OPEN_CHARACTERS = 300  # of a text that the page shows first, if there are such
+NUM_CANDIDATES = 20  # of which the shortest text is shown first
 MAX_EXPLAINED = 300  # rows that say what the model learned, in some seconds
 
 
 def write_report(
     trainer: SelfAttentiveTrainer,
     setup: TrainingSetup,
-    known: Mapping[str, float],
     way_out: str,
     rare_way_out: str,
 ) -> tuple[dict[str, float], list[Table]]:
     """Evaluate on the validation rows, and write the page of a report about them.
 
     The training rows with doubtful labels are in it and in a file, as `write_doubtful` says.
-    `known`: the metrics measured so far, with those of `calibrate`. `way_out`, `rare_way_out`: see
-    `remarks`. The comparison uses the metric that chose the epoch.
+    `way_out`, `rare_way_out`: see `remarks`. The comparison uses the metric that chose the epoch.
     Returns the metrics of `Trainer.evaluate`, and the tables of the report, none in processes but
     the first.
     """
@@ -66,11 +64,6 @@ def write_report(
     parts = _logits_of_parts(trainer, setup, logits)
     if not trainer.is_world_process_zero():
         return metrics, []
-    facts = {}
-    if "eval_calibration_error" in known:
-        facts["calibration error, same rows"] = f"{known['eval_calibration_error']:.1%}"
-    if "answer_set_size" in known:
-        facts["labels in an answer set, mean"] = f"{known['answer_set_size']:.2f}"
     compute_metrics: Callable[[EvalPrediction], dict[str, float]] | None = trainer.compute_metrics
     assert compute_metrics is not None  # `LabelTask` gives its trainers one
     report = measure_report(
@@ -80,7 +73,6 @@ def write_report(
         answers=setup.rows.answers,
         vocab_size=len(setup.tokenizer),
         compute_metrics=compute_metrics,
-        facts=facts,
         parts=parts,
     )
     notes = list(remarks(report, way_out, rare_way_out, trainer.compared_metric))
@@ -153,16 +145,14 @@ def _sections(
 
 
 def _first_rows(report: Report, validation: Dataset) -> list[int]:
-    """Return three rows to begin with: a right one, the surest wrong one, a doubtful right one.
+    """Return three rows to begin with: a right one, a wrong one, and a right one that is not sure.
 
-    They have short texts, if there are any.
+    Of each kind the shortest of the first ones is taken.
     """
-    texts = ["".join(row[name] for name in TEXT_COLUMNS if name in row) for row in validation]
     chosen: list[int] = []
-    for rows in (report.right[::-1], report.wrong, report.right):
-        others = [row for row in rows if row not in chosen]
-        short = [row for row in others if len(texts[row]) <= MAX_OPEN_CHARACTERS]
-        chosen += (short or others)[:1]
+    for rows in (report.right[-NUM_CANDIDATES:], report.wrong, report.right):
+        others = [row for row in rows[:NUM_CANDIDATES] if row not in chosen]
+        chosen += sorted(others, key=lambda row: len(str(validation[row])))[:1]
     return chosen
 
 
