@@ -1,8 +1,7 @@
 """The `self-attention` pipeline: text in; label, scores, attention and reasons out."""
 
-import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import compress
 from typing import Any
 
@@ -20,12 +19,6 @@ Result = dict[str, Any]  # of one input: its fields are listed at `SelfAttention
 TASK = "self-attention"
 PAIR_FIELDS = ("text", "text_pair")  # of an input
 MIN_RATIO = 1.5  # least weight of a word that stands out, over an even share
-# The scripts without spaces: Thai, Lao, Burmese, Khmer, Chinese and Japanese.
-UNSPACED = (
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff"
-    "\uff66-\uff9f\U00020000-\U0003ffff]"
-)
-_UNSPACED = re.compile(UNSPACED)
 
 
 class SelfAttentionPipeline(Pipeline):
@@ -220,34 +213,3 @@ def with_whole_characters(text: str, offsets: list[list[int]]) -> list[list[int]
             end += 1
         whole.append([start, end])
     return whole
-
-
-def words_of_tokens(text: str, offsets: Sequence[Sequence[int]]) -> list[int | None]:
-    """Return for each token the number of its word, from 0; None for one without characters.
-
-    Tokens are one word where letters, marks or digits meet, whatever the tokenizer cuts. In scripts
-    without spaces, where a word would be a sentence, each stays apart.
-    """
-    words: list[int | None] = []
-    number = -1
-    end_of_last = 0
-    for start, end in offsets:
-        if start == end:
-            words.append(None)
-            continue
-        if number < 0 or not _is_inside_word(text, start, end_of_last):
-            number += 1
-        words.append(number)
-        end_of_last = end
-    return words
-
-
-def _is_inside_word(text: str, start: int, end_of_last: int) -> bool:
-    """Return whether a token at `start` goes on with the word of the token before it."""
-    if start != end_of_last:
-        return start < end_of_last  # parts of one character
-    return all(
-        (character.isalnum() or unicodedata.category(character).startswith("M"))
-        and not _UNSPACED.match(character)
-        for character in text[start - 1 : start + 1]
-    )

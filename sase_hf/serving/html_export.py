@@ -29,9 +29,10 @@ from ..models.modeling_self_attentive import (
     SelfAttentiveForNLI,
     SelfAttentiveForSequenceClassification,
 )
-from ..models.pipeline_self_attentive import MIN_RATIO, UNSPACED
+from ..models.pipeline_self_attentive import MIN_RATIO
 from ..utils.errors import refusal
 from ..utils.loading import load_checkpoint, name_checkpoints
+from ..utils.text import UNSPACED
 from ..visualization import attended_text, page
 from ..visualization.rendering import INVISIBLE_IN_JAVASCRIPT, render, with_hashes
 from .onnx_export import random_batches, relative_difference
@@ -97,7 +98,7 @@ def live_page(
         "columns": {"texts": columns.TEXTS, "labels": columns.LABELS, "pairs": columns.PAIRS},
         "examples": PAIR_EXAMPLES if model.reads_pairs else EXAMPLES,
         "invisible": INVISIBLE_IN_JAVASCRIPT,
-        "joined": rf"[[\p{{L}}\p{{M}}\p{{N}}]--{UNSPACED}]",
+        "joined": rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED.replace('p{', 'p{Script=')}]]",
         "max_characters": MAX_CHARACTERS,
         "max_tokens": model.config.max_tokens,
         "max_drawn": MAX_DRAWN,

@@ -6,7 +6,7 @@ name says alignment, and raise ValueError for others. `attention_svg` takes both
 
 from ..utils.text import visible
 from .alignment import alignment_text
-from .learned_words import LearnedWords, learned_text, read_learned_words
+from .learned_words import LearnedWords, read_learned_words
 from .page import (
     Attention,
     alignment_html,
@@ -29,7 +29,6 @@ __all__ = [
     "attention_text",
     "comparison_html",
     "comparison_text",
-    "learned_text",
     "read_learned_words",
     "select_predictions",
     "visible",

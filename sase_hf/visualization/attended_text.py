@@ -5,7 +5,7 @@ All renderers show these words, and nothing in a text stays hidden (`visible`).
 
 import math
 import reprlib
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from statistics import median_high
@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import regex
 
 from ..models.answers import answers_of_kind
-from ..models.pipeline_self_attentive import MIN_RATIO, words_of_tokens
-from ..utils.text import shown_characters
+from ..models.pipeline_self_attentive import MIN_RATIO
+from ..utils.text import UNSPACED, shown_characters
 
 Result = Mapping[str, Any]
 
@@ -25,6 +25,12 @@ READS_EVENLY = "reads all words about equally"
 MIN_ADDED = 0.05  # of the largest contribution in a text; smaller ones are not named
 SHOWN_AS_ZERO = 0.005  # smaller contributions are not named either
 LED_BY_HOPS = 1 / 3  # of the logit, which the hops must add before their attention is shown at once
+
+# Places within a word: letters, marks or digits meet, but for those of scripts without blanks.
+_WORD = rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED}]]"
+_MEETING = regex.compile(rf"(?<={_WORD})(?={_WORD})", regex.VERSION1)
+_UNSPACED = rf"[[\p{{L}}\p{{M}}\p{{N}}]&&[{UNSPACED}]]"
+_NEIGHBOURS = regex.compile(rf"(?<={_UNSPACED})(?={_UNSPACED})", regex.VERSION1)
 
 FIELDS = ("label", "score", "text", "tokens", "offsets", "overall", "attention")
 OPTIONAL_FIELDS = ("word_contributions", "linear_contributions", "truncated")
@@ -70,30 +76,46 @@ class AttendedText:
 
     def top_words(self, view: int, count: int) -> list[tuple[str, float]]:
         """Return the words with the largest weights in a view, each with its weight."""
-        return self._largest(self.views[view], count, -math.inf)
+        named = zip((self.part(*word) for word in self.words), self.views[view], strict=True)
+        return sorted(named, key=lambda word_weight: -word_weight[1])[:count]
+
+    def reasons(self, added_by_words: Sequence[float]) -> list[tuple[int, int, float]]:
+        """Return the parts of the text that added something: start, end and how much.
+
+        A part is a word. Where a script has no blanks, neighbours that both added more than next to
+        nothing, for the same side, are one. What each word added is `added` or `linear`.
+        """
+        least = least_named(added_by_words)
+        neighbours = {match.start() for match in _NEIGHBOURS.finditer(self.text)}
+        parts: list[tuple[int, int, float]] = []
+        for (start, end), added in zip(self.words, added_by_words, strict=True):
+            start_of_last, end_of_last, before = parts[-1] if parts else (0, 0, 0.0)
+            are_neighbours = start == end_of_last and start in neighbours
+            if are_neighbours and min(abs(before), abs(added)) >= least and before * added > 0:
+                parts[-1] = (start_of_last, end, before + added)
+            else:
+                parts.append((start, end, added))
+        return parts
 
     def for_and_against(
         self, added_by_words: Sequence[float], count: int
     ) -> list[list[tuple[str, float]]]:
-        """Return up to `count` words for the target and as many against, with what they added.
+        """Return up to `count` reasons for the target and as many against it, the strongest first.
 
-        What each word added is `added` or `linear`. Those that added next to nothing are left out.
+        Those that added next to nothing are left out.
         """
-        least = max(MIN_ADDED * max(map(abs, added_by_words), default=0), SHOWN_AS_ZERO)
-        taken = [-added for added in added_by_words]
-        against = self._largest(taken, count, least)
+        least = least_named(added_by_words)
+        parts = sorted(self.reasons(added_by_words), key=lambda part: -abs(part[2]))
+        named = [(self.part(*span), added) for *span, added in parts if abs(added) >= least]
         return [
-            self._largest(added_by_words, count, least),
-            [(word, -number) for word, number in against],
+            [reason for reason in named if reason[1] > 0][:count],
+            [reason for reason in named if reason[1] < 0][:count],
         ]
 
-    def _largest(
-        self, numbers: Sequence[float], count: int, least: float
-    ) -> list[tuple[str, float]]:
-        """Return the words with the largest numbers, from `least` on."""
-        places = [place for place, number in enumerate(numbers) if number >= least]
-        places.sort(key=lambda place: -numbers[place])
-        return [(self.part(*self.words[place]), numbers[place]) for place in places[:count]]
+
+def least_named(added: Sequence[float]) -> float:
+    """Return the least size of a contribution that is named among others."""
+    return max(MIN_ADDED * max(map(abs, added), default=0.0), SHOWN_AS_ZERO)
 
 
 def strengths(weights: Sequence[float]) -> list[float]:
@@ -223,25 +245,22 @@ def whole_words(
     script has no blanks, each token of a character is a word. A token without characters belongs to
     no word.
     """
-    starts: Container[int] = range(len(text))  # ASCII has no characters of several parts
-    if not text.isascii():
+    inside = {match.start() for match in _MEETING.finditer(text)}
+    if not text.isascii():  # whose characters have no parts
         starts = {match.start() for match in regex.finditer(r"\X", text)}
+        inside |= set(range(len(text))) - starts
     tokens: list[list[int]] = []
     words: list[tuple[int, int]] = []
-    word_of_last = None
-    meeting = words_of_tokens(text, offsets)
-    for token, word in enumerate(meeting):
-        if word is None:
-            continue
-        start, end = offsets[token]
+    for token, (start, end) in enumerate(offsets):
         start_of_last, done = words[-1] if words else (0, 0)
-        if words and (word == word_of_last or (start <= done and start not in starts)):
+        if start == end:
+            continue
+        if start < done or (start == done and start in inside):
             tokens[-1].append(token)
             words[-1] = (start_of_last, max(done, end))
         else:
             tokens.append([token])
             words.append((start, end))
-        word_of_last = word
     return tokens, words
 
 

@@ -5,19 +5,16 @@ says. Over many texts these numbers say which words drive a label. Rare words ar
 word added in one text is chance.
 """
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
 from statistics import fmean
 from typing import Any, NamedTuple
 
-import numpy as np
 from transformers import Pipeline
 from transformers.utils import logging
 
 from ..models.answers import REGRESSION, SINGLE_LABEL, answers_of
-from ..utils.text import Table, one_line
+from ..utils.text import Table
 from .attended_text import (
     MIN_ADDED,
     SHOWN_AS_ZERO,
@@ -56,30 +53,20 @@ class LearnedLabel(NamedTuple):
     words_against: list[LearnedWord]
 
 
-class LearnedPart(NamedTuple):
-    """What a part of the model reads and adds: a hop, or the words by themselves."""
-
-    name: str
-    words: list[tuple[str, float]]  # the most read ones, each with its share of the attention
-    size: float  # what it adds to the logit of the answer, mean over texts
-
-
 class LearnedWords(NamedTuple):
     """What `read_learned_words` returns."""
 
     kind: str  # what the model answers, as in the results of the pipeline
     num_texts: int  # that were read
-    num_left_out: int  # further ones
     labels: list[LearnedLabel]  # the `MAX_LABELS` most frequent ones, in the order of their ids
     num_labels: int  # of the model
-    parts: list[LearnedPart]
+    hops: Table  # the words that each hop reads most, and what it adds; last, the words themselves
 
 
 def read_learned_words(
     reader: Pipeline,
     inputs: Sequence[Any],
     *,
-    max_characters: float = math.inf,
     num_words: int = NUM_WORDS,
 ) -> LearnedWords:
     """Read texts with a classifier, and sum up what their words added to its labels.
@@ -90,23 +77,19 @@ def read_learned_words(
     Args:
         reader: The `self-attention` pipeline of a classifier.
         inputs: Texts, or pairs as dicts with `text` and `text_pair`.
-        max_characters: Read only the first inputs that have about so many characters, each counted
-            once for each label that is explained.
         num_words: How many words a list has at most.
 
     Raises:
         ValueError: As the pipeline does, for an input that is no text.
     """
     answers = answers_of(reader.model.config)
-    limit = max_characters / min(len(answers.names), MAX_LABELS)
-    ends = accumulate(len(str(input_)) for input_ in inputs)
-    read = [one for one, end in zip(inputs, ends, strict=True) if end - len(str(one)) < limit]
     predicted: Counter[str] = Counter()
     hops = [Counter[str]() for _ in range(reader.model.config.num_hops)]
     added_by_parts = []
-    for result, texts in _results(reader, read):
+    for result, texts in _results(reader, inputs):
         predicted.update(result.get("labels", [result["label"]]))
-        for name, text, place in _words_of(texts, reader.tokenizer):
+        places = [[(*span, place) for place, span in enumerate(text.words)] for text in texts]
+        for name, text, place in _named(texts, places, reader.tokenizer):
             for hop, weights in zip(hops, text.views[1:], strict=True):
                 hop[name] += weights[place]
         totals = totals_of(result, texts)
@@ -117,25 +100,30 @@ def read_learned_words(
     for label in answers.names:
         if label in frequent:
             added: dict[str, list[float]] = defaultdict(list)
-            for _, texts in _results(reader, read, label):
-                for name, text, place in _words_of(texts, reader.tokenizer):
-                    added[name].append(text.added[place] if text.added else 0.0)
-            num_texts = predicted[label] if answers.has_labels else len(read)
+            for _, texts in _results(reader, inputs, label):
+                reasons = [text.reasons(text.added or ()) for text in texts]
+                for name, _, number in _named(texts, reasons, reader.tokenizer):
+                    added[name].append(number)
+            num_texts = predicted[label] if answers.has_labels else len(inputs)
             words = list(_strongest_first(added))
             words_for = [word for word in words if word.mean > 0][:num_words]
             words_against = [word for word in words if word.mean < 0][:num_words]
             labels.append(LearnedLabel(label, num_texts, words_for, words_against))
-    sizes = np.mean(added_by_parts, axis=0).tolist() if read else [0.0] * (len(hops) + 1)
-    parts = []
-    for number, (hop, size) in enumerate(zip(hops, sizes, strict=False), start=1):
-        shares = [
-            (word, weight / (hop.total() or 1)) for word, weight in hop.most_common(num_words)
-        ]
-        parts.append(LearnedPart(f"hop {number}", shares, size))
-    if reader.model.linear_part is not None:
-        parts.append(LearnedPart("the words themselves", [], sizes[-1]))
+    names = [*(f"hop {number + 1}" for number in range(len(hops))), "the words themselves"]
+    rows = []
+    of_parts = zip(*added_by_parts, strict=True)  # nothing if there are no texts
+    for name, hop, added in zip(names, [*hops, Counter()], of_parts, strict=False):
+        shares = [f"{word} {percent(n / hop.total())}" for word, n in hop.most_common(NUM_SHOWN)]
+        rows.append([name, ", ".join(shares), signed(fmean(added))])
+    if reader.model.linear_part is None:
+        del rows[len(hops) :]
+    heads = ["", "reads most", "adds to the answer"]
     return LearnedWords(
-        answers.kind, len(read), len(inputs) - len(read), labels, len(answers.names), parts
+        answers.kind,
+        len(inputs),
+        labels,
+        len(answers.names),
+        Table("What each hop reads", heads, rows),
     )
 
 
@@ -149,16 +137,16 @@ def _results(
         yield result, parse_result(result)
 
 
-def _words_of(
-    texts: Sequence[AttendedText], tokenizer: Any
-) -> Iterator[tuple[str, AttendedText, int]]:
-    """Yield the name of each word of one or two texts, its text and its place in that."""
-    for side, text in enumerate(texts):
+def _named(
+    texts: Sequence[AttendedText], parts: Sequence[Sequence[tuple[int, int, Any]]], tokenizer: Any
+) -> Iterator[tuple[str, AttendedText, Any]]:
+    """Yield the name of each part of one or two texts, its text, and what stands behind its end."""
+    for side, (text, of_text) in enumerate(zip(texts, parts, strict=True)):
         of_pair = SIDES[side] if len(texts) > 1 else ""
-        for place, (start, end) in enumerate(text.words):
+        for start, end, value in of_text:
             name = word_name(text.text[start:end], tokenizer)
             if name.strip():
-                yield name + of_pair, text, place
+                yield name + of_pair, text, value
 
 
 def word_name(spelling: str, tokenizer: Any) -> str:
@@ -187,47 +175,21 @@ def certainty(count: Any) -> Any:
 
 
 def learned_values(learned: LearnedWords) -> dict[str, object]:
-    """Return the values of the table of words, and the table of what hops read."""
-    labels = []
-    for label in learned.labels:
-        labels.append((label, [words[:NUM_SHOWN] for _, words in _lists(learned, label)]))
-    listed = [word for _, lists in labels for words in lists for word in words]
-    rows = []
-    for part in learned.parts:
-        shares = [f"{word} {percent(share)}" for word, share in part.words[:NUM_SHOWN]]
-        rows.append([part.name, ", ".join(shares), signed(part.size)])
-    heads = ["", "reads most", "adds to the answer"]
-    return {
-        "learned": learned,
-        "labels": labels,
-        "headings": [heading for heading, _ in _lists(learned, LearnedLabel("", 0, [], []))],
-        "longest": max((abs(word.mean) for word in listed), default=1.0),
-        "is_number": learned.kind == REGRESSION,
-        "least_count": LEAST_COUNT,
-        "hops": Table("What each hop reads", heads, rows),
-    }
-
-
-def learned_text(learned: LearnedWords) -> str:
-    """Return the words of each label and of each hop as lines for the terminal."""
-    lines = [f"what the model learned, from {learned.num_texts:,} rows:"]
-    for label in learned.labels:
-        for heading, words in _lists(learned, label):
-            some = words[:NUM_SHOWN]
-            named = [f"{word.word} {signed(word.mean)} ×{word.count:,}" for word in some]
-            lines.append(f"{label.label}, {heading}: {', '.join(named) or 'no word'}")
-    for part in learned.parts:
-        shares = [f"{word} {percent(share)}" for word, share in part.words[:NUM_SHOWN]]
-        lines.append(f"{part.name}: {', '.join([*shares, f'adds {signed(part.size)}'])}")
-    return "\n".join(map(one_line, lines))
-
-
-def _lists(learned: LearnedWords, label: LearnedLabel) -> Iterator[tuple[str, list[LearnedWord]]]:
-    """Yield the lists of words of a label with their headings.
+    """Return the values of the table of words, and the table of what hops read.
 
     Of two labels, what speaks for one speaks against the other, and is said once.
     """
-    is_number = learned.kind == REGRESSION
-    yield "raised it" if is_number else "spoke for it", label.words_for
-    if learned.kind != SINGLE_LABEL or learned.num_labels != 2:
-        yield "lowered it" if is_number else "spoke against it", label.words_against
+    has_opposites = learned.kind == SINGLE_LABEL and learned.num_labels == 2
+    labels = []
+    for label in learned.labels:
+        lists = [label.words_for] if has_opposites else [label.words_for, label.words_against]
+        labels.append((label, [words[:NUM_SHOWN] for words in lists]))
+    means = [abs(word.mean) for _, lists in labels for words in lists for word in words]
+    return {
+        "learned": learned,
+        "labels": labels,
+        "longest": max(means, default=1.0),
+        "is_number": learned.kind == REGRESSION,
+        "has_opposites": has_opposites,
+        "least_count": LEAST_COUNT,
+    }

@@ -20,10 +20,8 @@ from .alignment import MAX_TOKENS, parse_alignment
 from .attended_text import (
     AttendedText,
     Result,
-    Totals,
     is_right,
     label_text,
-    of_texts,
     parse_results,
     predicted_text,
     scale_ends,
@@ -219,13 +217,12 @@ def article(parsed: Parsed, name: str, *, corrects: bool = False) -> dict[str, A
         "verdict": {True: "Right", False: "Wrong", None: ""}[is_right(result)],
         "texts": texts,
         "sides": [_side(text) for text in texts],
-        "sentences": of_texts(result, "sentences"),
         "corrects": corrects,
         "views": [[_top_words(text, view) for text in texts] for view in range(num_views)],
         "target": label_text(result.get("target", result["label"])),
         "why": _reasons(texts, [text.added for text in texts]) if totals else [],
         "themselves": _reasons(texts, [text.linear for text in texts]) if totals else [],
-        **_totals(totals, "linear_contributions" in result),
+        "totals": totals,
         "scores": _scores(result),
     }
 
@@ -265,34 +262,12 @@ def _reasons(
     texts: Sequence[AttendedText], added: Sequence[Sequence[float] | None]
 ) -> list[list[list[tuple[str, str]]]]:
     """Return of each text the words for the target and those against it, with their numbers."""
-    of_texts = []
+    reasons = []
     for text, by_words in zip(texts, added, strict=True):
         if by_words is not None:
             sides = text.for_and_against(by_words, TOP_WORDS)
-            of_texts.append([[(shortened(w), signed(n)) for w, n in side] for side in sides])
-    return of_texts
-
-
-def _totals(totals: Totals | None, has_linear_part: bool) -> dict[str, Any]:
-    """Return what was added to the target in all, as text.
-
-    `added` has what all hops together and each hop added; nothing if it is unknown. "" stands for
-    the others where there is nothing to say: `added_by_words`, what the words themselves added, and
-    `together`, that with the hops; `shared_out`, what "Why" shares out among the words, and `rest`,
-    what no word has of it.
-    """
-    if totals is None:
-        unknown = ("added_by_words", "together", "shared_out", "rest")
-        return {"added": [], "are_hops_behind": False, **dict.fromkeys(unknown, "")}
-    rest = signed(totals.rest)
-    return {
-        "added": [signed(added) for added in (totals.by_hops, *totals.by_hop)],
-        "are_hops_behind": totals.are_hops_behind,
-        "added_by_words": signed(totals.by_words_themselves) if has_linear_part else "",
-        "together": signed(totals.together) if has_linear_part else "",
-        "shared_out": signed(totals.by_words),
-        "rest": "" if rest == signed(0.0) else rest,
-    }
+            reasons.append([[(shortened(w), signed(n)) for w, n in side] for side in sides])
+    return reasons
 
 
 def _top_words(text: AttendedText, view: int) -> list[tuple[str, str]] | None:

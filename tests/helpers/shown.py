@@ -10,16 +10,16 @@ from sase_hf.models.answers import SINGLE_LABEL
 VOID = {"meta", "input"}
 ELEMENTS = (
     "html head meta title style body main header footer nav section article aside div h1 h2 h3 h4 "
-    "p span bdi b i small a table thead tbody tr th td ol li fieldset legend label input "
-    "details summary svg path circle"
+    "p span bdi b i small a table thead tbody tr th td fieldset legend label input "
+    "details summary svg path"
 )
 ATTRIBUTES = (
     "lang charset http-equiv content name class id dir style title type value checked href scope "
-    "aria-label aria-hidden open role viewbox d cx cy r"
+    "aria-label aria-hidden open role viewbox d"
 )
 COLLECTED = ("title", "h1", "h2", "h3")
 COLLECTED += ("label.view", "div.view", "summary")
-COLLECTED += ("p.line", "p.words", "p.note", "p.verdict", "table.scores", "ol.spans")
+COLLECTED += ("p.line", "p.words", "p.note", "p.verdict", "table.scores")
 WEIGHTS = re.compile(r"--(\d+):([\d.]+)")
 
 PAYLOADS = (

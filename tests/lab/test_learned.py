@@ -19,6 +19,7 @@ from explanations.learned import (
 )
 from rows import write_jsonl
 
+from sase_hf.utils.text import Table
 from sase_hf.visualization import learned_words
 from sase_hf.visualization.learned_words import LearnedLabel, LearnedWord, LearnedWords
 
@@ -89,7 +90,7 @@ def test_overlaps_are_shares_of_the_words_in_either_list() -> None:
         for label, words in zip("ab", lists, strict=True):
             listed = [LearnedWord(word, 1.0, 3) for word in words]
             labels.append(LearnedLabel(label, 1, listed, []))
-        return LearnedWords("", 1, 0, labels, 2, [])
+        return LearnedWords("", 1, labels, 2, Table("", [], []))
 
     models = {"one": of_words("xy", "x"), "two": of_words("yz", "x"), "three": of_words("xy", "")}
     assert overlaps(models) == pytest.approx({"a": (1 / 3 + 1 + 1 / 3) / 3, "b": 1 / 3})

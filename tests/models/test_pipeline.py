@@ -18,7 +18,6 @@ from transformers import (
 from transformers.pipelines.pt_utils import KeyDataset, KeyPairDataset
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, build_tokenizer
-from sase_hf.models.pipeline_self_attentive import words_of_tokens
 
 TEXT = "The soup was not good,  but the bread was."
 PAIR = {"text": "Two dogs sleep on a mat.", "text_pair": "No dog is awake."}
@@ -276,27 +275,6 @@ def test_stock_classification_reads_the_same_part_of_a_long_text(
         assert answers[0]["score"] != pytest.approx(whole["score"], abs=1e-7), "the premise"
         if own is pair_reader:
             assert [one["score"] for one in answers[1:]] == [pytest.approx(answers[0]["score"])] * 2
-
-
-@pytest.mark.parametrize(
-    ("tokens", "expected"),
-    [
-        ("[] good , bad []", [None, 0, 1, 2, None]),
-        ("play ing # 1 st", [0, 0, 1, 2, 2]),
-        ("日 本 go od", [0, 1, 2, 2]),
-        ("ก า कि ल हि न्दी", [0, 1, 2, 2, 2, 2]),
-    ],
-)
-def test_words_of_tokens_are_runs_of_letters(tokens: str, expected: list[int | None]) -> None:
-    """A sentence of Chinese or Thai is no word."""
-    text = ""
-    offsets = []
-    for token in tokens.split():
-        start = len(text)
-        text += token.strip("[]")
-        offsets.append([start, len(text)])
-    assert words_of_tokens(text, offsets) == expected
-    assert words_of_tokens("é!", [[0, 1], [0, 1], [1, 2]]) == [0, 0, 1]
 
 
 def test_stock_pipelines_read_our_models(

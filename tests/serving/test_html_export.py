@@ -37,6 +37,7 @@ from sase_hf.serving.html_export import LIVE_FOLDER, live_page, rounded
 from sase_hf.visualization import visible
 from sase_hf.visualization.attended_text import READS_EVENLY, label_text, parse_result
 from sase_hf.visualization.page import article
+from sase_hf.visualization.rendering import signed
 
 pytestmark = [pytest.mark.slow]
 
@@ -341,11 +342,12 @@ def test_page_names_words_as_attention_html(tmp_path: Path, page: Any, spread: f
                         top.split() == " ".join(f"{added} {word}" for word, added in some).split()
                     )
         of_hops = page.locator(".view:not(.why, .sum) small").all_text_contents()
-        assert of_hops == expected["added"]
-        assert page.text_content(".why:not(.own) small") == expected["shared_out"]
-        assert expected["rest"] == ""
-        assert page.text_content(".own small") == expected["added_by_words"]
-        assert page.text_content(".sum small") == expected["together"]
+        totals = expected["totals"]
+        assert of_hops == [signed(added) for added in (totals.by_hops, *totals.by_hop)]
+        assert page.text_content(".why:not(.own) small") == signed(totals.by_words)
+        assert signed(totals.rest) == signed(0)
+        assert page.text_content(".own small") == signed(totals.by_words_themselves)
+        assert page.text_content(".sum small") == signed(totals.together)
         for text, remark in zip(sides, page.locator(".remark").all_text_contents(), strict=True):
             assert (READS_EVENLY in remark) == text.reads_evenly(0)
             empty = f"The text {'holds no words' if text.text else 'is empty'}."

@@ -40,7 +40,6 @@ def make_report(
         answers=answers_of_kind(problem, names),
         vocab_size=4,
         compute_metrics=metrics,
-        facts={"temperature": "2.000"},
     )
 
 
@@ -90,7 +89,7 @@ def test_headline_says_what_is_known(
 ) -> None:
     """Each bound is 1.96 of its standard errors away from the share (Wilson, 1927)."""
     counts = None if confusion is None else np.array(confusion)
-    report = Report(100, systems, CLASSES, counts, {}, [], [])
+    report = Report(100, systems, CLASSES, counts, [], [])
     assert headline(report) == expected
     for bound in (0.4329, 0.6249):
         distance = abs(bound - 0.53) / math.sqrt(bound * (1 - bound) / 100)
@@ -151,7 +150,7 @@ def test_remarks_compare_with_the_best_simple_model(
     """By the metric that chooses the epoch: balanced weights give accuracy up for rare labels."""
     other = {"accuracy": 0.1} if metric == "macro_f1" else {}
     systems = {name: {**other, metric: value} for name, value in values.items()}
-    found = list(remarks(Report(100, systems, [], None, {}, [], []), "train", metric=metric))
+    found = list(remarks(Report(100, systems, [], None, [], []), "train", metric=metric))
     assert [remark[: len(expected or "") + 18] for remark in found] == (
         [] if expected is None else [f"no better than the {expected}"[: len(expected) + 18]]
     )
@@ -192,13 +191,16 @@ def test_report_of_sets_and_of_numbers_has_no_confusion() -> None:
     assert "mean" in numbers.systems
 
 
-def test_report_tables_show_the_worst_confusions_of_many_labels() -> None:
+def test_report_tables_show_the_worst_confusions_of_many_labels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     report = make_report(LOGITS, LABELS)
     whole = report_tables(report)[0]
     assert whole.rows[0] == ["cold", "1", "2", "0"]
     assert whole.shares is not None
     assert whole.shares[0] == [pytest.approx(1 / 3), pytest.approx(2 / 3), 0]
-    worst = report_tables(report, max_matrix=2)[0]
+    monkeypatch.setattr("sase_hf.tasks.labels.report.MAX_MATRIX", 2)
+    worst = report_tables(report)[0]
     assert worst.rows == [["cold", "mild", "2"], ["mild", "hot", "1"]]
 
 
@@ -212,17 +214,10 @@ def test_report_measures_parts_of_the_model_beside_it() -> None:
         answers=answers,
         vocab_size=4,
         compute_metrics=metrics_function(load_metrics(None, answers.kind), answers),
-        facts={},
         parts={"its words alone": np.eye(3)[LABELS]},
     )
     accuracies = {name: values["accuracy"] for name, values in report.systems.items()}
     assert accuracies == {"its words alone": 1.0, "this model": 0.4}
-
-
-def test_report_tables_leave_out_confusions_of_which_there_are_none() -> None:
-    report = make_report([[3, 0, 0], [0, 3, 0]], [0, 1])
-    titles = [table.title for table in report_tables(report, max_matrix=2)]
-    assert titles[0] == "Results on 2 validation rows"
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,25 @@ def test_attended_text_names_no_word_that_added_next_to_nothing() -> None:
         assert [[word for word, _ in words] for words in found] == names
 
 
+def test_attended_text_joins_neighbours_of_scripts_without_blanks_that_spoke_for_one_side() -> None:
+    """The characters of a word, where each is a token; Hangul has blanks."""
+    text = "最悪でした좋 아"
+    offsets = [(place, place + 1) for place, character in enumerate(text) if character != " "]
+    added = [0.5, 0.9, 0.01, -0.3, -0.2, 1.0, 1.0]
+    even = [1 / 7] * 7
+    of_text = {
+        "offsets": offsets,
+        "overall": even,
+        "attention": [even],
+        "word_contributions": added,
+    }
+    [reading] = parse_result(result(text) | of_text)
+    assert reading.for_and_against(added, 5) == [
+        [("最悪", pytest.approx(1.4)), ("좋", 1.0), ("아", 1.0)],
+        [("した", pytest.approx(-0.5))],
+    ]
+
+
 @pytest.mark.parametrize(
     ("weights", "expected"),
     [

@@ -1,4 +1,4 @@
-"""What a model learned, on a page and in the terminal: complete, readable, harmless."""
+"""What a model learned, on a page: complete, readable, harmless."""
 
 import re
 from typing import Any
@@ -7,10 +7,10 @@ import pytest
 from shown import PAYLOADS, assert_harmless, explained
 
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL
-from sase_hf.visualization import attention_html, learned_text
+from sase_hf.utils.text import Table
+from sase_hf.visualization import attention_html
 from sase_hf.visualization.learned_words import (
     LearnedLabel,
-    LearnedPart,
     LearnedWord,
     LearnedWords,
 )
@@ -31,10 +31,9 @@ def label_of(name: str = "good", num_texts: int = 3, **more: Any) -> LearnedLabe
 LEARNED = LearnedWords(
     kind=SINGLE_LABEL,
     num_texts=9,
-    num_left_out=0,
     labels=[label_of(), label_of("bad"), label_of("fair")],
     num_labels=3,
-    parts=[LearnedPart("hop 1", [("warm", 0.5), ("cold", 0.25)], 0.5)],
+    hops=Table("What each hop reads", ["", "reads"], [["hop 1", "warm 50%"]]),
 )
 
 
@@ -70,9 +69,9 @@ def test_learned_page_heads_its_lists(kind: str, num_labels: int, headings: list
     assert ("predicted for" in page) == (kind != REGRESSION)
 
 
-def test_learned_page_says_which_words_texts_and_labels_are_left_out() -> None:
-    page = page_of(num_left_out=11, num_labels=5)
-    for note in ("fewer than 3 times", "11 more rows", "3 most frequent of 5 labels"):
+def test_learned_page_says_which_words_and_labels_are_left_out() -> None:
+    page = page_of(num_labels=5)
+    for note in ("fewer than 3 times", "3 most frequent of 5 labels"):
         assert note in page
 
 
@@ -80,26 +79,16 @@ def test_learned_page_says_which_words_texts_and_labels_are_left_out() -> None:
 def test_learned_page_shows_hostile_words_and_labels_and_obeys_none(text: str) -> None:
     word = LearnedWord(text, 1.0, 3)
     labels = [LearnedLabel(text, 1, [word], [word]), label_of(f"{text} 2"), label_of(f"{text} 3")]
-    learned = LEARNED._replace(labels=labels, parts=[LearnedPart(text, [(text, 0.5)], 1.0)])
+    learned = LEARNED._replace(labels=labels, hops=Table(text, ["", text], [[text, text]]))
     source = attention_html([explained("dull but fine", [1.0, 0, 0])], learned=learned)
     assert_harmless(source)
     assert "<script" not in source
-    for shown in (source, learned_text(learned)):
-        assert "\u202e" not in shown
-
-
-def test_learned_text_has_a_line_for_each_list_and_each_hop() -> None:
-    assert learned_text(LEARNED).splitlines()[1:3] == [
-        "good, spoke for it: warm +1.00 ×4, quick +0.25 ×4",
-        "good, spoke against it: cold −0.50 ×4",
-    ]
-    assert learned_text(LEARNED).splitlines()[-1] == "hop 1: warm 50%, cold 25%, adds +0.50"
+    assert "\u202e" not in source
 
 
 def test_learned_page_of_nothing_says_so() -> None:
-    parts = [LearnedPart("hop 1", [], 0.0)]
     labels = [LearnedLabel("good", 0, [], [])]
-    page = assert_harmless(page_of(num_texts=0, labels=labels, parts=parts))
+    page = assert_harmless(page_of(num_texts=0, labels=labels))
     assert page.elements.count("svg") == 0
     assert "What the model learned" in page.texts["h2"]
     assert "What the model learned" not in attention_html([])
@@ -113,9 +102,8 @@ def test_learned_page_fits_a_phone(width: int, chromium: Any) -> None:
     long = word_of("Donaudampfschifffahrtsgesellschaftskapitän", 5.0)
     words = [long, word_of("warm", 1.0), word_of("quick", 1.0)]
     labels = [label_of("l" * 70, words_for=words), label_of("bad"), label_of("fair")]
-    parts = [LearnedPart("hop 1", [("w" * 40, 0.5)] * 8, 1.0)]
     page = chromium.new_page(viewport={"width": width, "height": 800}, color_scheme="dark")
-    page.set_content(page_of(labels=labels, parts=parts))
+    page.set_content(page_of(labels=labels))
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     words_of_labels = page.locator(".scroll").first
     assert words_of_labels.evaluate("e => e.scrollWidth <= e.clientWidth")

@@ -63,13 +63,14 @@ def test_article_lists_the_words_for_and_against_the_target_with_their_signs() -
     """Numbers and signs, because not all readers see colours."""
     values = values_of(explained("dull but very fine", [-0.5, 0.0, 0.004, 1.25]))
     assert values["why"] == [[[("fine", "+1.25")], [("dull", "−0.50")]]]
-    assert values["added"] == ["+0.75", "+1.00", "−0.25"], "all hops, and each"
-    assert (values["shared_out"], values["rest"]) == ("+0.75", "")
+    totals = values["totals"]
+    assert (totals.by_hops, totals.by_hop) == (pytest.approx(0.754), pytest.approx([1.004, -0.25]))
+    assert (totals.by_words, totals.rest) == (pytest.approx(0.754), pytest.approx(0))
     assert styles_of(values)[0][:2] == ("--2:0.34;--con:0.500", "−0.50; read: 10%")
     of_pair = values_of(PAIR)
     assert of_pair["why"] == [[[("good", "+1.00")], []], [[], [("bad", "−2.00")]]]
-    assert of_pair["added"] == ["−1.00", "−1.00", "+0.00"]
-    assert values_of(result("dull"))["why"] == values_of(result("dull"))["added"] == []
+    assert of_pair["totals"].by_hop == [-1.0, 0.0]
+    assert (values_of(result("dull"))["why"], values_of(result("dull"))["totals"]) == ([], None)
 
 
 def test_article_shows_what_the_words_added_by_themselves_and_the_sum_with_all_hops() -> None:
@@ -77,14 +78,13 @@ def test_article_shows_what_the_words_added_by_themselves_and_the_sum_with_all_h
     shown = with_linear_part(explained("dull but fine", [-0.5, 0.0, 1.25]), [-0.25, 0.0, 1.0])
     values = values_of(shown)
     assert values["themselves"] == [[[("fine", "+1.00")], [("dull", "−0.25")]]]
-    numbers = (values["added"][0], values["added_by_words"], values["together"])
-    assert numbers == ("+0.00", "+0.75", "+0.75")
+    totals = values["totals"]
+    assert (totals.by_hops, totals.by_words_themselves, totals.together) == (0, 0.75, 0.75)
     assert styles_of(values)[0][0] == "--2:0.37;--con:0.500;--own-con:0.250"
     of_pair = values_of(with_linear_part(PAIR, [0.5], [0.25]))
     assert of_pair["themselves"] == [[[("good", "+0.50")], []], [[("bad", "+0.25")], []]]
-    assert (of_pair["added_by_words"], of_pair["together"]) == ("+0.75", "−1.00")
-    without = values_of(explained("dull", [0.5]))
-    assert (without["themselves"], without["added_by_words"], without["together"]) == ([], "", "")
+    assert (of_pair["totals"].by_words_themselves, of_pair["totals"].together) == (0.75, -1.0)
+    assert values_of(explained("dull", [0.5]))["themselves"] == []
     assert values_of(with_linear_part(explained("", []), []))["themselves"] == []
 
 
@@ -116,17 +116,6 @@ def test_page_names_what_no_word_added_beside_the_sum_of_the_words() -> None:
     page = assert_harmless(attention_html(shown))
     assert page.texts["label.view"][0].startswith("Why 4 stars +0.75")
     assert page.texts["div.view"] == ["The rest +0.50what no word of the text added"]
-
-
-def test_page_shows_the_first_and_the_last_sentences_of_a_long_text_before_it() -> None:
-    """With what they got and added, escaped; a ranker's have their attention alone."""
-    some = [{"text": f"{n} {PAYLOADS[0]}", "weight": 0.1, "added": 2.0 - n} for n in range(7)]
-    page = assert_harmless(attention_html(explained("dull", [0.5], sentences=some)))
-    shown = zip((0, 1, 2, 3, 6), ("+2.00", "+1.00", "+0.00", "−1.00", "−4.00"), strict=True)
-    lines = page.texts["ol.spans"][0].strip().split("\n")
-    assert lines == [f"{place} {PAYLOADS[0]} 10% {added}" for place, added in shown]
-    page = Page(attention_html(result("dull", sentences=[{"text": "Part", "weight": 1.0}])))
-    assert page.texts["ol.spans"][0].strip() == "Part 100%"
 
 
 def test_page_colours_contributions_on_the_scale_of_the_median_text() -> None:
@@ -216,7 +205,8 @@ def test_pages_escape_texts_labels_titles_and_names(payload: str) -> None:
 
 
 def test_page_folds_sections_and_draws_a_curve() -> None:
-    curve = {"name": "accuracy", "points": [(0.5, 0.0), (1.0, 1.0)], "kept": 1, "note": "from 0"}
+    points = [(1.0, 0.25, False), (2.0, 0.75, True)]
+    curve = {"name": "accuracy", "points": points, "note": "from 0"}
     table = Table("facts", ["", "n"], [["a", "1"]])
     sections = [
         Section("curve", curve, "While it learned"),
@@ -228,7 +218,8 @@ def test_page_folds_sections_and_draws_a_curve() -> None:
     assert page.texts["p.line"] == ["Right for 1."]
     assert re.findall(r'<details class="part.*?<h2>(.*?)<', source) == ["facts", "Wrong"]
     assert page.values("d")[1] == "M50.0 50.0 L100.0 0.0"
-    assert page.values("r") == ["1", "2"]
+    assert page.values("d")[-1] == "M100.0 0.0h0"
+    assert "kept point" in page.values("class")
 
 
 def test_page_says_what_is_not_read() -> None:

@@ -19,7 +19,7 @@ from ...evaluation.baselines import labels_of, linear_model, most_frequent
 from ...models.answers import Answers
 from ...utils.text import Table
 
-MAX_MATRIX = 8  # labels of a confusion matrix that fits a terminal
+MAX_MATRIX = 12  # labels of a confusion matrix that a reader takes in
 MAX_CONFUSED = 10
 FEW_ROWS = 100
 THIS_MODEL = "this model"
@@ -48,7 +48,6 @@ class Report(NamedTuple):
     systems: the metrics of the simple models, of parts of this model, and of `this model`.
     classes: the scores of each label; none for numbers.
     confusion: the number of rows by true and predicted label (C, C), for one label per row.
-    facts: further numbers by name, as they are shown.
     wrong: the wrong rows, the worst first; for numbers, the worse half.
     right: the other rows, those first of which the model is least sure; numbers in random order.
     """
@@ -57,7 +56,6 @@ class Report(NamedTuple):
     systems: Mapping[str, Mapping[str, float]]
     classes: Sequence[ClassScore]
     confusion: np.ndarray | None
-    facts: Mapping[str, str]
     wrong: Sequence[int]
     right: Sequence[int]
 
@@ -70,7 +68,6 @@ def measure_report(
     answers: Answers,
     vocab_size: int,
     compute_metrics: Callable[[EvalPrediction], dict[str, float]],
-    facts: Mapping[str, str],
     parts: Mapping[str, np.ndarray] | None = None,
 ) -> Report:
     """Measure the logits (B, C) of a model on rows, beside simple models that learn from `train`.
@@ -94,11 +91,15 @@ def measure_report(
         system: compute_metrics(EvalPrediction(predictions, references))
         for system, predictions in outputs.items()
     }
-    wrong, right = _by_error(answers.errors(model_outputs, labels))
+    errors = answers.errors(model_outputs, labels)
+    order = errors.argsort(descending=True, stable=True).tolist()
+    num_wrong = int((errors > 0).sum())
+    right = np.random.default_rng(0).permutation(order[num_wrong:]).tolist()
     if answers.has_labels:
-        right = _least_sure_first(right, model_outputs, answers)
+        scores = answers.scores(model_outputs.float()).tolist()
+        right.sort(key=lambda row: answers.sureness(scores[row]) or ())
     classes, confusion = class_scores(answers.chosen(model_outputs), labels, answers)
-    return Report(rows.num_rows, metrics, classes, confusion, facts, wrong, right)
+    return Report(rows.num_rows, metrics, classes, confusion, order[:num_wrong], right)
 
 
 def headline(report: Report) -> str | None:
@@ -130,45 +131,36 @@ def worst_confusions(report: Report) -> list[tuple[str, str, int]]:
     """Return the most frequent mistakes: a true label, what it was taken for, and how often."""
     if report.confusion is None:
         return []
-    mistakes = report.confusion - np.diag(report.confusion.diagonal())
     names = [score.name for score in report.classes]
-    worst = np.argsort(-mistakes, axis=None, kind="stable")[:MAX_CONFUSED]
-    places = np.transpose(np.unravel_index(worst, mistakes.shape)).tolist()
-    found = [
-        (names[true], names[predicted], int(mistakes[true, predicted]))
-        for true, predicted in places
+    mistakes = [
+        (names[true], names[predicted], int(count))
+        for (true, predicted), count in np.ndenumerate(report.confusion)
+        if count and true != predicted
     ]
-    return [mistake for mistake in found if mistake[2]]
+    return sorted(mistakes, key=lambda mistake: -mistake[2])[:MAX_CONFUSED]
 
 
-def report_tables(
-    report: Report, max_matrix: int = MAX_MATRIX, max_labels: int | None = None
-) -> list[Table]:
-    """Return the tables of a report: confusions if there are any, results, facts and labels.
+def report_tables(report: Report) -> list[Table]:
+    """Return the tables of a report: confusions if there are any, results and labels.
 
-    With more labels than `max_matrix`, the worst confusions replace the confusion matrix. With more
-    than `max_labels`, only the most frequent ones have a row of scores.
+    With more labels than `MAX_MATRIX`, the worst confusions replace the confusion matrix.
     """
     tables = []
-    if report.confusion is not None and len(report.classes) <= max_matrix:
+    if report.confusion is not None and len(report.classes) <= MAX_MATRIX:
         tables.append(_confusion_matrix(report.classes, report.confusion))
-    elif worst := worst_confusions(report):
-        rows = [[true, predicted, f"{count:,}"] for true, predicted, count in worst]
-        tables.append(Table("Most confused", ["true label", "predicted", "rows"], rows))
-    results = []
-    for system, values in report.systems.items():
-        results.append([system, *(shown_metric(*value) for value in values.items())])
+    elif report.confusion is not None:
+        worst = [[true, predicted, f"{n:,}"] for true, predicted, n in worst_confusions(report)]
+        tables.append(Table("Most confused", ["true label", "predicted", "rows"], worst))
+    results = [
+        [system, *(shown_metric(*value) for value in values.items())]
+        for system, values in report.systems.items()
+    ]
     heads = ["", *(SHARES.get(name, name) for name in report.systems[THIS_MODEL])]
     tables.append(Table(f"Results on {report.num_rows:,} validation rows", heads, results))
-    if report.facts:
-        tables.append(Table("About this model", ["", ""], list(map(list, report.facts.items()))))
     if report.classes:
-        classes = report.classes
-        if max_labels is not None and len(classes) > max_labels:
-            classes = sorted(classes, key=lambda score: -score.rows)[:max_labels]
         rows = [
             [name, *(f"{share:.1%}" for share in shares), f"{num_rows:,}"]
-            for name, *shares, num_rows in classes
+            for name, *shares, num_rows in report.classes
         ]
         tables.append(Table("Label by label", ["", "precision", "recall", "F1", "rows"], rows))
     return tables
@@ -216,36 +208,16 @@ def remarks(
             )
             name = SHARES.get(compared, compared)
             yield f"no better than the {best} ({name} {results}): {way_out}"
-    missed = _missed_rare_labels(report)
+    if report.confusion is None:
+        return
+    even_share = report.num_rows / len(report.classes)
+    missed = [
+        label.name
+        for label, num_predictions in zip(report.classes, report.confusion.sum(0), strict=True)
+        if num_predictions == 0 and 0 < label.rows < even_share
+    ]
     if missed:
         yield f"never predicted: {', '.join(missed[:10])}; {rare_way_out}"
-
-
-def _missed_rare_labels(report: Report) -> list[str]:
-    """Return the rare labels, with fewer rows than the mean, that are never predicted."""
-    if report.confusion is None:
-        return []
-    even_share = report.num_rows / len(report.classes)
-    missed = []
-    for label, num_predictions in zip(report.classes, report.confusion.sum(0), strict=True):
-        is_rare = 0 < label.rows < even_share
-        if is_rare and num_predictions == 0:
-            missed.append(label.name)
-    return missed
-
-
-def _by_error(errors: Tensor) -> tuple[list[int], list[int]]:
-    """Return the rows with an error, the largest first, and those without, shuffled."""
-    order = errors.argsort(descending=True, stable=True).tolist()
-    wrong = order[: int((errors > 0).sum())]
-    right = np.random.default_rng(0).permutation(order[len(wrong) :])
-    return wrong, right.tolist()
-
-
-def _least_sure_first(rows: Sequence[int], outputs: Tensor, answers: Answers) -> list[int]:
-    """Return rows with outputs (B, C) in the order in which they are worth a look of a person."""
-    scores = answers.scores(outputs.float()).tolist()
-    return sorted(rows, key=lambda row: answers.sureness(scores[row]) or ())
 
 
 def class_scores(
@@ -257,19 +229,17 @@ def class_scores(
     """
     if not answers.has_labels:
         return [], None
-    predicted_ids = predicted.numpy()
-    true = labels.long().numpy()
-    class_ids = list(range(len(answers.names)))
-    confusion = None
-    if answers.has_one_label:
-        confusion = confusion_matrix(true, predicted_ids, labels=class_ids)
-    elif len(class_ids) == 1:  # scikit-learn would take the column for two classes
-        true = true[:, 0]
-        predicted_ids = predicted_ids[:, 0]
+    names = answers.names
+    class_ids = list(range(len(names)))
+    pairs = [labels.long().numpy(), predicted.numpy()]
+    confusion = confusion_matrix(*pairs, labels=class_ids) if answers.has_one_label else None
+    if (
+        len(names) == 1 and not answers.has_one_label
+    ):  # scikit-learn would take the column for two classes
+        pairs = [column.reshape(-1) for column in pairs]
         class_ids = [1]
-    *shares, num_rows = precision_recall_fscore_support(
-        true, predicted_ids, labels=class_ids, zero_division=0
-    )
-    columns = [*shares, num_rows.astype(int)]  # floats where no row is right
-    scores = zip(answers.names, *(column.tolist() for column in columns), strict=True)
-    return [ClassScore(*score) for score in scores], confusion
+    columns = precision_recall_fscore_support(*pairs, labels=class_ids, zero_division=0)
+    scores = np.transpose(columns).tolist()
+    return [
+        ClassScore(name, *row[:3], int(row[3])) for name, row in zip(names, scores, strict=True)
+    ], confusion
