@@ -26,8 +26,7 @@ from ..training.predictions import flat_row, json_line, with_columns, write_csv
 from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser, positive_int
 from ..utils.errors import refusal
 from ..utils.files import check_readable
-from ..utils.loading import load_checkpoint
-from ..utils.translate import translate
+from ..utils.loading import attention_pipeline, load_checkpoint
 
 Rows = Sequence[dict[str, Any]]  # the columns of each
 
@@ -91,8 +90,8 @@ def predict(
 ) -> Rows:
     """Return the columns of the prediction for each row of one or two texts."""
     if model.can_generate():
-        sources = [row["text"] for row in texts]
-        translations = translate(model, tokenizer, sources, batch_size=batch_size)
-        return [{"translation": text} for text in translations]
+        translate = attention_pipeline(model, tokenizer)
+        results = translate((row["text"] for row in texts), batch_size=batch_size)
+        return [{"translation": result["translation_text"]} for result in results]
     logits = logits_of(model, tokenizer, [[*row.values()] for row in texts], batch_size)
     return predicted_labels(logits, answers_of(model.config))

@@ -24,8 +24,7 @@ from sase_hf.tasks import LabelTask, TranslationTask
 from sase_hf.training.arguments import RunArguments
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.settings import Settings
-from sase_hf.utils.loading import load_checkpoint, load_pipeline
-from sase_hf.utils.translate import translate
+from sase_hf.utils.loading import attention_pipeline, load_checkpoint, load_pipeline
 
 # The text that a model translates for the figure, by the column that it reads.
 EXAMPLES = {
@@ -189,7 +188,9 @@ def measure_pairs(
 
     def write(pairs: Pairs, beams: int, **options: Any) -> list[str]:
         options |= {"batch_size": batch_size, "num_beams": beams}
-        return translate(model, tokenizer, [source for source, _ in pairs], **options)
+        translate = attention_pipeline(model, tokenizer)
+        results = translate([source for source, _ in pairs], **options)
+        return [result["translation_text"] for result in results]
 
     unknown = tokenizer.unk_token_id
     known = [p for p in pairs if not any(unknown in tokenizer(text).input_ids for text in p)]
