@@ -14,6 +14,7 @@ All other flags are those of sase_hf train, but for files and models; they overr
 import gzip
 import logging
 import os
+import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -31,6 +32,7 @@ from ..utils.loading import load_pipeline
 from ..utils.text import table_lines
 from ..visualization import attention_html, attention_text
 from ..visualization.attended_text import Result
+from .training_frame import program
 
 CORPUS = Path(__file__).parent / "synthetic"  # its rows, and a recipe for each task
 NUM_SHOWN = 10
@@ -63,12 +65,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     results = load_pipeline(str(checkpoint))(shown)
     for result, label in zip(results, labels, strict=True):
         result["true_label"] = label
-    page = attention_html(results, f"Synthetic {name}: where the model looks")
-    heatmap.write_text(page, encoding="utf-8")
+    attention = attention_html(results, f"Synthetic {name}: where the model looks")
+    heatmap.write_text(attention, encoding="utf-8")
 
     print(*table_lines(outcome["report"][0]), "", *example(results), "", sep="\n")
-    print(f"checkpoint  {os.path.relpath(checkpoint)}")
-    print(f"heatmap     {os.path.relpath(heatmap)}")
+    page = f"{os.path.relpath(folder)}.html"
+    print(f"open {heatmap.resolve().as_uri()}")
+    print(shlex.join([*program(), "export", os.path.relpath(checkpoint), page]))
+    print(shlex.join([*program(), "train", "--train_file", "YOUR_FILE.csv"]))
 
 
 def write_corpus(folder: Path, files: Sequence[Path]) -> None:
@@ -87,9 +91,8 @@ def write_corpus(folder: Path, files: Sequence[Path]) -> None:
 
 
 def example(results: Sequence[Result]) -> Iterator[str]:
-    """Yield the longest of the texts, its strongest words and the prediction."""
+    """Yield the longest of the texts, the answer and why."""
     result = max(results, key=lambda result: len("".join(result["text"])))
     texts = result["text"] if isinstance(result["text"], list) else [result["text"]]
     yield from map('"{}"'.format, texts)
-    yield indent(attention_text(result, color=False), "  ")
-    yield f"  predicted: {result['label']} ({result['score']:.0%}); true: {result['true_label']}"
+    yield indent(attention_text(result), "  ")

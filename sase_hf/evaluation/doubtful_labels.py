@@ -21,7 +21,7 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from ..data.repeats import text_digests
-from ..models.pipeline_self_attentive import UNSPACED
+from ..utils.text import UNSPACED
 from .baselines import STRENGTH
 
 NUM_PARTS = 5  # of the rows; a label has as many rows, or is not judged
@@ -37,7 +37,7 @@ NUM_WORDS = 5  # that speak for a suggestion
 
 # A word, or a single character that is no punctuation, or of a script without blanks.
 _WORD = regex.compile(
-    rf"[[\p{{L}}\p{{M}}\p{{N}}]--{UNSPACED}]+|[^\p{{P}}\s]\p{{M}}*", regex.VERSION1
+    rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED}]]+|[^\p{{P}}\s]\p{{M}}*", regex.VERSION1
 )
 
 

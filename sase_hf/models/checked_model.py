@@ -246,8 +246,8 @@ def encode_read(
 ) -> tuple[Encoded, list[int]]:
     """Return the tokens of a text or a pair that a model reads, and how many of each it does not.
 
-    The former are the columns of the tokenizer, with `options`, and `word_ids`; padding is left
-    out. The first text beyond the limit of the model is logged as a warning.
+    The former are the columns of the tokenizer, with `options`; padding is left out. The first text
+    beyond the limit of the model is logged as a warning.
     """
     options = {"return_token_type_ids": True, "verbose": False, **options}
     encoded: BatchEncoding = tokenizer(*map(readable, texts), **options)
@@ -255,14 +255,13 @@ def encode_read(
     real = [place for place, is_real in enumerate(encoded["attention_mask"]) if is_real]
     sides = [types[place] if model.reads_pairs else 0 for place in real]
     read = [real[place] for place in first_places(sides, model.config.max_tokens)]
-    columns = {**encoded, "word_ids": encoded.word_ids()}
     not_read = Counter(types[place] for place in {*real} - {*read})
     if not_read:
         logger.warning_once(
             f"A text was truncated: the model reads {model.config.max_tokens} tokens (`max_tokens` "
-            "of its config). Each result counts the others as `truncated`."
+            "of its config), and not the others."
         )
-    kept = {name: [column[place] for place in read] for name, column in columns.items()}
+    kept = {name: [column[place] for place in read] for name, column in encoded.items()}
     return kept, [not_read[side] for side in range(len(texts))]
 
 

@@ -14,11 +14,10 @@ from the states back to the words (`words_self_attentive.py`). They answer which
 with `rest` they sum to the same; C answers what each hop added where it looked.
 
 Shapes: B texts or pairs, T tokens, r hops, H width of the states, W width of a row that the
-classifier reads, b units of the classifier, L labels, K of them; a pair has sides, (B, 2, ...).
+classifier reads, b units of the classifier, L labels; a pair has sides, (B, 2, ...).
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -39,13 +38,6 @@ Inputs = tuple[Tensor, Tensor | None, Tensor | None]  # ids, mask and token type
 # this number float32 keeps four digits of the sum.
 MAX_GROWTH = 1_000
 
-# Labels whose hops are computed if none are asked for. A model of more labels gets those of the
-# label that is explained and of the likeliest others: nobody reads a thousand rows of numbers.
-MAX_HOP_LABELS = 100
-
-# Numbers in the largest tensor of the hops of some texts, c * max(r, K) * b.
-BLOCK_SIZE = 2**22
-
 
 class Contributions(NamedTuple):
     """What `explain` returns."""
@@ -61,10 +53,6 @@ class Contributions(NamedTuple):
     # What the hops added beyond the words, (B,), or (B, 2) of a pair: zero but for rounding, unless
     # the encoder is a pretrained one or a relation network.
     rest: Tensor
-    hop_labels: Tensor  # the K labels of `hops` and `linear_of_labels`, (B, K)
-    hops: Tensor  # what each hop added to each of these labels, (B, K, r), or (B, K, 2, r)
-    # What the words added by themselves to each of these labels, (B, K), or (B, K, 2) of a pair.
-    linear_of_labels: Tensor
 
 
 def explain(
@@ -73,9 +61,8 @@ def explain(
     attention_mask: Tensor | None = None,
     token_type_ids: Tensor | None = None,
     labels: Tensor | None = None,
-    hop_labels: Tensor | None = None,
 ) -> Contributions:
-    """Explain the answers of a classifier by a pass forward and one back, for any L.
+    """Explain the answers of a classifier by a pass forward and one back.
 
     All is computed in float32 or wider: autocast is off inside, and of a model in half precision a
     copy is read.
@@ -87,9 +74,6 @@ def explain(
         token_type_ids: Shape (B, T).
         labels: The ids of the labels to explain, one per text, shape (B,); by default those with
             the highest logits.
-        hop_labels: The ids of the labels for which `hops` is computed, the same for all texts,
-            shape (K,). By default all, in their order; of more than `MAX_HOP_LABELS` = 100 the
-            explained label, then those with the highest logits.
 
     Raises:
         ValueError: If the model is no classifier, has no attention, or is in training mode, or if
@@ -99,42 +83,36 @@ def explain(
     if model.training:
         raise ValueError("the model is in training mode, where dropout is at work; call eval()")
     if labels is not None:
-        check_label_ids("labels", labels, model, num_texts=len(input_ids))
-    if hop_labels is not None:
-        check_label_ids("hop_labels", hop_labels, model)
+        check_label_ids(labels, model, len(input_ids))
     if model.dtype in HALF_PRECISION:
         model = deepcopy(model).float()
     device = input_ids.device
     inputs = (input_ids, attention_mask, token_type_ids)
-    with torch.no_grad(), backward_in_evaluation_mode(device):
+    # cuDNN's LSTM has no gradient in evaluation mode, and in the half precision of autocast there
+    # is no LSTM on processors without AVX-512.
+    no_autocast = torch.autocast(device.type, enabled=False)
+    with torch.no_grad(), no_autocast, torch.backends.cudnn.flags(enabled=False):
         read = model.read(*inputs, None, output_attentions=True, output_hidden_states=True)
         matrices = read.sentence_embedding.unflatten(-1, (model.config.num_rows, -1))
-        logits = model.classify(matrices, *inputs)
-        labels = logits.argmax(-1) if labels is None else labels.to(device).long()
-        path = HeadPath(model, matrices)
-        gradient = path.gradient(labels)  # (..., r, H)
+        if labels is None:
+            labels = model.classify(matrices, *inputs).argmax(-1)
+        labels = labels.to(device).long()
+        gradient = mean_gradient(model, matrices, labels)  # (..., r, H)
         attention = read.attentions[0]  # (..., r, T)
         contributions = attention * (gradient @ read.last_hidden_state.mT)
         slopes = attention.mT @ gradient  # of the states, (..., T, H)
         words = _words(model, inputs, read.hidden_states, slopes)
+        linear = _linear_part(model, inputs, labels, attention.dtype)
     words = _bounded(words, contributions)
     rest = contributions.sum((-2, -1)) - words.sum(-1)
     if model.reads_pairs:
         words = words.sum(1)
-    if hop_labels is None:
-        hop_labels = _labels_of_interest(logits, labels)
-    else:
-        hop_labels = hop_labels.to(device).long().expand(len(labels), -1)
-    linear, linear_of_labels = _linear_part(model, inputs, labels, hop_labels, attention.dtype)
     return Contributions(
         labels=labels,
         contributions=contributions,
         linear=linear,
         words=words + linear,
         rest=rest,
-        hop_labels=hop_labels,
-        hops=path.hops(hop_labels),
-        linear_of_labels=linear_of_labels,
     )
 
 
@@ -181,42 +159,15 @@ def _bounded(words: Tensor, contributions: Tensor) -> Tensor:
     return torch.where(is_bounded.unsqueeze(-1), words, contributions.sum(-2))
 
 
-@torch.no_grad()
-def _linear_part(
-    model: Any,
-    inputs: Inputs,
-    labels: Tensor,
-    hop_labels: Tensor,
-    dtype: torch.dtype,
-) -> tuple[Tensor, Tensor]:
-    """Return what each word added by itself to labels (B,), and all words to labels (B, K).
-
-    These are (B, T), and (B, K) or, of pairs, (B, K, 2). `inputs` are the ids, the mask and the
-    token types.
-    """
+def _linear_part(model: Any, inputs: Inputs, labels: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return what each word added by itself to the logits of labels (B,), shape (B, T)."""
     if model.linear_part is None:
-        shape = (*hop_labels.shape, 2) if model.reads_pairs else hop_labels.shape
-        zeros = torch.zeros(inputs[0].shape, dtype=dtype, device=labels.device)
-        return zeros, zeros.new_zeros(shape)
+        return torch.zeros(inputs[0].shape, dtype=dtype, device=labels.device)
     weigh_labels = F.one_hot(labels, model.config.num_labels).to(dtype)
-    of_sides = model.linear_part.of_sides(*inputs).to(dtype)  # (B, 1 or 2, L)
     if answers_of(model.config).has_one_label:
         weigh_labels = weigh_labels - 1 / model.config.num_labels
-        of_sides = of_sides - of_sides.mean(2, keepdim=True)
-    added = model.linear_part.added(*inputs, weigh_labels)
-    of_labels = of_sides.mT.take_along_dim(hop_labels.unsqueeze(2), 1)  # (B, K, 1 or 2)
-    return added.to(dtype), of_labels if model.reads_pairs else of_labels.squeeze(2)
-
-
-@contextmanager
-def backward_in_evaluation_mode(device: torch.device) -> Iterator[None]:
-    """Compute with kernels that have a gradient outside of training, on every processor.
-
-    cuDNN's LSTM has none in evaluation mode, and in the half precision of autocast there is no LSTM
-    on processors without AVX-512.
-    """
-    with torch.autocast(device.type, enabled=False), torch.backends.cudnn.flags(enabled=False):
-        yield
+    added: Tensor = model.linear_part.added(*inputs, weigh_labels)
+    return added.to(dtype)
 
 
 def check_explainable(model: PreTrainedModel) -> None:
@@ -237,135 +188,62 @@ def check_explainable(model: PreTrainedModel) -> None:
             )
 
 
-def check_label_ids(name: str, labels: Tensor, model: Any, num_texts: int | None = None) -> None:
-    """Raise ValueError unless labels are ids of the labels of a model, in one dimension.
-
-    With `num_texts` there must be one for each text: a single one would count for all of them.
-    """
+def check_label_ids(labels: Tensor, model: Any, num_texts: int) -> None:
+    """Raise ValueError unless labels are ids of the labels of a model, one for each text, (B,)."""
     num_labels = model.config.num_labels
-    if not isinstance(labels, Tensor):
+    is_integer = isinstance(labels, Tensor) and "int" in str(labels.dtype)
+    is_one_each = is_integer and labels.shape == (num_texts,)
+    if not is_one_each or {*labels.tolist()} - {*range(num_labels)}:
         raise ValueError(
-            f"{name} is a {type(labels).__name__}; it must be a tensor of label ids, such as "
-            "torch.tensor([0, 2])"
-        )
-    is_integer = labels.dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-    if not is_integer:
-        raise ValueError(
-            f"{name} is of type {labels.dtype}; it must hold label ids, integers from 0 to "
-            f"{num_labels - 1}"
-        )
-    expected = "one dimension" if num_texts is None else f"one label per text, ({num_texts},)"
-    if labels.ndim != 1 or num_texts not in (None, len(labels)):
-        raise ValueError(f"{name} has shape {tuple(labels.shape)}; it must have {expected}")
-    unknown = labels[(labels < 0) | (labels >= num_labels)]
-    if len(unknown):
-        raise ValueError(
-            f"{name} holds {int(unknown[0])}; the labels of the model are 0 to {num_labels - 1}"
+            f"labels is {labels!r:.200}; it must be a tensor of one label per text, shape "
+            f"({num_texts},), of integers from 0 to {num_labels - 1}"
         )
 
 
-def _labels_of_interest(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return all labels in order, or the explained ones (B,) and then the likeliest: (B, K)."""
-    num_labels = logits.shape[1]
-    if num_labels <= MAX_HOP_LABELS:
-        return torch.arange(num_labels, device=logits.device).expand(len(logits), -1)
-    explained_first = logits.scatter(1, labels.unsqueeze(1), torch.inf)
-    return explained_first.topk(MAX_HOP_LABELS).indices
+def mean_gradient(model: Any, matrices: Tensor, labels: Tensor) -> Tensor:
+    """Return G, the mean gradient of the logits of labels (B,) on the path to M.
 
-
-class HeadPath:
-    """The straight path of the head from the empty matrix to the matrices of B texts.
-
-    Args:
-        model: A classifier.
-        matrices: M (B, r, H), or (B, 2, r, H) of pairs.
+    The path is that of the head, straight from the empty matrix to the matrices M (B, r, H), or
+    (B, 2, r, H) of pairs, and so is the shape of G.
     """
+    wide = torch.promote_types(matrices.dtype, torch.float32)
+    matrices = matrices.detach().to(wide).requires_grad_()
+    with torch.enable_grad():
+        linear, quadratic = _units(model, matrices)  # (B, b) each
+        bias = model.classifier.bias().detach().to(wide)
+        first, second = active_shares(linear.detach(), quadratic.detach(), bias)
+        # The gradient of a square grows along the path: on average it is half of that at the end.
+        grown = first * linear + second / 2 * quadratic
+        logits = (grown * _output_weights(model, labels, wide)).sum()
+        (gradient,) = torch.autograd.grad(logits, matrices)
+    return gradient
 
-    def __init__(self, model: Any, matrices: Tensor) -> None:
-        wide = torch.promote_types(matrices.dtype, torch.float32)
-        self.model = model
-        self.classifier = model.classifier
-        self.matching: Any = getattr(model, "matching", None)
-        self.matrices = matrices.detach().to(wide).requires_grad_()
-        with torch.enable_grad(), torch.autocast(matrices.device.type, enabled=False):
-            linear, quadratic = self._units()  # (B, b) each
-            with torch.no_grad():
-                bias = self.classifier.bias().to(wide)
-                self.first, self.second = active_shares(linear, quadratic, bias)
-            # The gradient of a square grows along the path: on average it is half of that at the
-            # end.
-            self.grown = self.first * linear + self.second / 2 * quadratic
 
-    def gradient(self, labels: Tensor) -> Tensor:
-        """Return G, the mean gradient of the logits of labels (B,): (B, r, H) or (B, 2, r, H)."""
-        with torch.enable_grad(), torch.autocast(self.matrices.device.type, enabled=False):
-            logits = (self.grown * self._output(labels)).sum()
-            (gradient,) = torch.autograd.grad(logits, self.matrices)
-        return gradient
+def _units(model: Any, matrices: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the parts of the hidden units that grow linearly and by squares, (B, b) each."""
+    units = model.classifier.units
+    if not model.reads_pairs:
+        linear = units(matrices)
+        return linear, torch.zeros_like(linear)
+    features = model.matching(*matrices.unbind(1))  # (B, r, W)
+    columns = torch.arange(features.shape[-1], device=features.device)
+    is_product = columns >= model.matching.linear_width
+    return units(features.masked_fill(is_product, 0)), units(features.masked_fill(~is_product, 0))
 
-    @torch.no_grad()
-    def hops(self, labels: Tensor) -> Tensor:
-        """Return what each row of M added to the logits of labels (B, K): sum_h M_ih G_ih.
 
-        The result is (B, K, r), or (B, K, 2, r) of pairs. What a row adds to a unit does not depend
-        on the label, so that no label needs a gradient of its own.
-        """
-        rows_or_labels = max(self.matrices.shape[-2], labels.shape[1])
-        texts_at_once = max(1, BLOCK_SIZE // (rows_or_labels * self.first.shape[1]))
-        blocks = []
-        with torch.autocast(self.matrices.device.type, enabled=False):
-            for start in range(0, max(len(labels), 1), texts_at_once):
-                texts = slice(start, start + texts_at_once)
-                blocks.append(self._hops_of(texts, labels))
-        return torch.cat(blocks)
+def _output_weights(model: Any, labels: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the weights of the hidden units for labels (B,): (B, b).
 
-    def _hops_of(self, texts: slice, labels: Tensor) -> Tensor:
-        """Return `hops` of some of the texts."""
-        first = self.first[texts]
-        second = self.second[texts]
-        output = self._output(labels[texts])  # (c, K, b)
-        matrices = self.matrices[texts]
-        if self.matching is None:
-            added = first.unsqueeze(1) * self.classifier.units_by_row(matrices)  # (c, r, b)
-            return output @ added.mT
-        by_side = []
-        for shares in self.matching.shares(*matrices.unbind(1)):  # (c, r, W) of each side
-            straight, product = self._by_degree(shares)
-            added = first.unsqueeze(1) * self.classifier.units_by_row(straight)
-            added += second.unsqueeze(1) / 2 * self.classifier.units_by_row(product)
-            by_side.append(output @ added.mT)
-        return torch.stack(by_side, 2)
-
-    def _units(self) -> tuple[Tensor, Tensor]:
-        """Return the parts of the hidden units that grow linearly and by squares, (B, b) each."""
-        if self.matching is None:
-            linear = self.classifier.units(self.matrices)
-            return linear, torch.zeros_like(linear)
-        straight, product = self._by_degree(self.matching(*self.matrices.unbind(1)))
-        return self.classifier.units(straight), self.classifier.units(product)
-
-    def _by_degree(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Split features (..., W) of pairs into those of the first degree and those of the second.
-
-        Each part has zeros in place of the other.
-        """
-        columns = torch.arange(features.shape[-1], device=features.device)
-        is_product = columns >= self.matching.linear_width
-        return features.masked_fill(is_product, 0), features.masked_fill(~is_product, 0)
-
-    def _output(self, labels: Tensor) -> Tensor:
-        """Return the weights of the hidden units for labels (...): (..., b).
-
-        Where a text has one label, they are those of the logit minus the mean of all logits.
-        """
-        layer = self.classifier.output
-        weight = layer.weight.detach()  # (L, b)
-        chosen = weight[labels].to(self.matrices.dtype)
-        if layer.deviation is not None:
-            chosen = chosen * chosen.new_tensor(layer.deviation)[labels].unsqueeze(-1)
-        if answers_of(self.model.config).has_one_label:
-            return chosen - weight.mean(0, dtype=self.matrices.dtype)
-        return chosen
+    Where a text has one label, they are those of the logit minus the mean of all logits.
+    """
+    layer = model.classifier.output
+    weight = layer.weight.detach()  # (L, b)
+    chosen = weight[labels].to(dtype)
+    if layer.deviation is not None:
+        chosen = chosen * chosen.new_tensor(layer.deviation)[labels].unsqueeze(-1)
+    if answers_of(model.config).has_one_label:
+        return chosen - weight.mean(0, dtype=dtype)
+    return chosen
 
 
 def active_shares(linear: Tensor, quadratic: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:

@@ -135,11 +135,6 @@ class MLP(nn.Module):
         """Return the hidden units (B, b) of a matrix (B, r, W), without bias and ReLU."""
         return F.linear(matrix.flatten(1), self.hidden.weight.to(matrix.dtype))
 
-    def units_by_row(self, matrix: Tensor) -> Tensor:
-        """Return what each row adds to the units: (B, r, b), whose sum over the rows is `units`."""
-        weight = self.hidden.weight.to(matrix.dtype).unflatten(1, matrix.shape[1:])
-        return torch.einsum("brw,urw->bru", matrix, weight)
-
     def bias(self) -> Tensor:
         """Return the bias of the hidden units (b,)."""
         return self.hidden.bias
@@ -173,16 +168,6 @@ class PrunedMLP(nn.Module):
         columns = torch.einsum("brw,wrq->bwq", matrix, self.column_weight.to(matrix.dtype))
         return torch.cat([rows.flatten(1), columns.flatten(1)], dim=1)
 
-    def units_by_row(self, matrix: Tensor) -> Tensor:
-        """Return what each row adds to the units: (B, r, r p + W q); their sum is `units`.
-
-        A row adds nothing to the units of other rows.
-        """
-        rows = torch.einsum("brw,rwp->bpr", matrix, self.row_weight.to(matrix.dtype))
-        of_own_row = torch.diag_embed(rows, dim1=1, dim2=2)  # (B, r, r, p)
-        columns = torch.einsum("brw,wrq->brwq", matrix, self.column_weight.to(matrix.dtype))
-        return torch.cat([of_own_row.flatten(2), columns.flatten(2)], dim=2)
-
     def bias(self) -> Tensor:
         """Return the bias of the hidden units (r p + W q,)."""
         return torch.cat([self.row_bias.flatten(), self.column_bias.flatten()])
@@ -213,14 +198,6 @@ class GatedMatching(nn.Module):
         second = torch.einsum("brh,rhk->brk", hypothesis, hypothesis_weight)
         return first * second
 
-    def shares(self, premise: Tensor, hypothesis: Tensor) -> tuple[Tensor, Tensor]:
-        """Return how fast each side alone makes the features grow: its values times their slopes.
-
-        (B, r, H) each. A product grows as fast by either factor.
-        """
-        product = self(premise, hypothesis)
-        return product, product
-
 
 class ConcatMatching(nn.Module):
     """Rows [u; v; |u - v|; u * v], the features of later sentence encoders (InferSent)."""
@@ -234,18 +211,6 @@ class ConcatMatching(nn.Module):
         """Return (B, r, 4H) from two matrices (B, r, H)."""
         features = [premise, hypothesis, (premise - hypothesis).abs(), premise * hypothesis]
         return torch.cat(features, dim=-1)
-
-    def shares(self, premise: Tensor, hypothesis: Tensor) -> tuple[Tensor, Tensor]:
-        """Return how fast each side alone makes the features grow, as `GatedMatching.shares`.
-
-        (B, r, 4H) each; those of a distance add up to it.
-        """
-        sign = (premise - hypothesis).sign()
-        product = premise * hypothesis
-        nothing = torch.zeros_like(product)
-        of_premise = [premise, nothing, sign * premise, product]
-        of_hypothesis = [nothing, hypothesis, -sign * hypothesis, product]
-        return torch.cat(of_premise, dim=-1), torch.cat(of_hypothesis, dim=-1)
 
 
 MATCHINGS: dict[str, type[GatedMatching | ConcatMatching]] = {

@@ -1,24 +1,17 @@
 """The `aligned-translation` pipeline: text in; translation and alignment out."""
 
-from collections.abc import Iterable, Mapping, Sized
-from copy import copy
 from typing import Any
 
 import torch
-from torch.utils.data import Dataset
-from transformers import GenerationConfig, Pipeline
-from transformers.utils import logging
+from transformers import Pipeline
 
 from .checked_files import check_tokenizer_of
 from .checked_model import encode_read
 
-logger = logging.get_logger(__name__)
-
 TASK = "aligned-translation"
 MAX_NEW_TOKENS = 2_000
 # Keywords of `generate`, or fields of a GenerationConfig, that say how long a translation may be.
-LENGTHS = ("max_length", "max_new_tokens")
-UNSAID_LENGTH = GenerationConfig().max_length  # 20 in some versions, None in others
+LENGTHS = {"max_length", "max_new_tokens"}
 # A generation_config.json may ask for more, and for another form of the result.
 ONE_TRANSLATION = {"num_return_sequences": 1, "return_dict_in_generate": False}
 
@@ -26,11 +19,11 @@ ONE_TRANSLATION = {"num_return_sequences": 1, "return_dict_in_generate": False}
 class AlignedTranslationPipeline(Pipeline):
     """Translate texts and show the alignment behind each.
 
-    Takes a text, or several (with `batch_size` in batches). Of a text the model reads the first
-    `config.max_tokens` tokens; the first longer text is logged as a warning. Keywords of
-    `generate`, such as `num_beams` or `generation_config`, are passed on; if they say no length, a
-    translation has at most `2 * source tokens + 20` tokens, and never more than 2,000. Each result
-    is a plain dict:
+    Takes a text, or several in any form that pipelines of transformers take (with `batch_size` in
+    batches). Of a text the model reads the first `config.max_tokens` tokens; the first longer text
+    is logged as a warning. Keywords of `generate`, such as `num_beams` or `generation_config`, are
+    passed on, but each text has one translation; if they say no length, a translation has at most
+    `2 * source tokens + 20` tokens, and never more than 2,000. Each result is a plain dict:
 
     - `text`: the input;
     - `translation_text`: the translation;
@@ -40,62 +33,54 @@ class AlignedTranslationPipeline(Pipeline):
     - `score`: log-probability of the translation, the sum over its tokens.
 
     Raises:
-        ValueError: If the tokenizer is of other weights, an input is not a text, or several
-            translations are asked for.
+        ValueError: If the tokenizer is of other weights, an input is not a text, or keywords ask
+            for several translations.
     """
+
+    _pipeline_calls_generate = True
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         check_tokenizer_of(self.model, self.tokenizer)
 
-    def __call__(self, inputs: object, *args: Any, **kwargs: Any) -> Any:
-        """Return the result of one text, or the results of several in their order."""
-        if isinstance(inputs, str | bytes | Mapping | Dataset) or not isinstance(inputs, Iterable):
-            return super().__call__(inputs, *args, **kwargs)
-        if not isinstance(inputs, Sized):
-            return super().__call__((item for item in inputs), *args, **kwargs)
-        if not len(inputs):
-            return []  # transformers looks at the first one
-        return super().__call__(list(inputs), *args, **kwargs)
-
     def _sanitize_parameters(
         self, **generate_kwargs: Any
     ) -> tuple[dict[str, object], dict[str, object], dict[str, object]]:
-        number = _asked("num_return_sequences", generate_kwargs) or 1
-        if number > 1 or _asked("return_dict_in_generate", generate_kwargs):
+        if taken := ONE_TRANSLATION.keys() & generate_kwargs:
             raise ValueError(
                 f"the {TASK} pipeline returns one translation of a text, without scores of steps; "
-                "call model.generate for num_return_sequences and return_dict_in_generate"
+                f"call model.generate for {', '.join(sorted(taken))}"
             )
         return {}, generate_kwargs, {}
 
-    def preprocess(self, input_: object) -> dict[str, Any]:  # type: ignore[override]
+    def preprocess(self, input_: object, **_: object) -> dict[str, Any]:
         """Tokenize one text."""
         if not isinstance(input_, str):
             raise ValueError(
-                f"the input of the {TASK} pipeline must be a text; got {input_!r:.200}"
+                f"the input of the {TASK} pipeline must be a text, or a list of texts; got "
+                f"{input_!r:.200}"
             )
         assert self.tokenizer is not None
         encoded, [num_cut] = encode_read(self.model, self.tokenizer, [input_])
         names = ("input_ids", "attention_mask")
         tensors = {name: torch.tensor([encoded[name]], dtype=torch.long) for name in names}
-        return {**tensors, "shown": (input_, num_cut)}
+        return {**tensors, "shown": [input_, num_cut]}
 
     def _forward(self, input_tensors: dict[str, Any], **generate_kwargs: Any) -> Any:
         shown = input_tensors.pop("shown")
         limits = (2 * input_tensors["attention_mask"].sum(1) + 20).clamp(max=MAX_NEW_TOKENS)
-        chosen: dict[str, Any] = dict(ONE_TRANSLATION)  # a checkpoint may ask for more
-        if _says_length(generate_kwargs):
+        chosen: dict[str, Any] = dict(ONE_TRANSLATION)
+        asked = {**self._generate_kwargs, **generate_kwargs}
+        if "generation_config" in asked:
+            asked |= asked["generation_config"].to_diff_dict()
+        if LENGTHS & asked.keys():
             limits = torch.full_like(limits, torch.iinfo(limits.dtype).max)
         else:
+            # A training sets `max_length` for its own translations.
             chosen |= {"max_new_tokens": int(limits.max()), "max_length": None}
-        config = generate_kwargs.get("generation_config")
-        if config is None:
-            generate_kwargs.update(chosen)
-        else:  # which takes no keywords beside it
-            generate_kwargs["generation_config"] = _changed(config, chosen)
+        options = self._prepare_generate_kwargs(generate_kwargs, **chosen)
         generate: Any = self.model.generate
-        words = generate(**input_tensors, **generate_kwargs)  # (B, 1 + L)
+        words = generate(**input_tensors, **options)  # (B, 1 + L)
         # The rows of `generate` follow beams; one pass over the result gives its own alignment.
         with torch.no_grad():
             outputs = self.model(
@@ -118,8 +103,7 @@ class AlignedTranslationPipeline(Pipeline):
         """Turn the tensors of one input into the result described above."""
         assert self.tokenizer is not None
         tokenizer = self.tokenizer
-        shown = model_outputs["shown"]
-        text, truncated = shown[0] if isinstance(shown, list) else shown
+        text, truncated = model_outputs["shown"]
         words = model_outputs["words"][0].tolist()
         end = self.model.config.eos_token_id
         if end in words:
@@ -140,27 +124,3 @@ class AlignedTranslationPipeline(Pipeline):
             "alignment": alignment,
             "score": model_outputs["scores"][0, :length].sum().item(),
         }
-
-
-def _asked(name: str, generate_kwargs: Mapping[str, Any]) -> Any:
-    """Return what a caller asks of `generate`, by a keyword or in a GenerationConfig."""
-    value = generate_kwargs.get(name)
-    if value is None:
-        value = getattr(generate_kwargs.get("generation_config"), name, None)
-    return value
-
-
-def _says_length(generate_kwargs: Mapping[str, Any]) -> bool:
-    """Return whether the caller decides how long a translation may be."""
-    if any(name in generate_kwargs for name in LENGTHS):
-        return True
-    config = generate_kwargs.get("generation_config")
-    lengths = [getattr(config, name, None) for name in LENGTHS]
-    return lengths != [None, None] and lengths != [UNSAID_LENGTH, None]
-
-
-def _changed(config: GenerationConfig, fields: Mapping[str, Any]) -> GenerationConfig:
-    changed = copy(config)
-    for name, value in fields.items():
-        setattr(changed, name, value)
-    return changed

@@ -1,8 +1,8 @@
 """Embedded documents, and the checkpoint that ranks them for queries."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow.parquet as pq
 import torch
@@ -13,12 +13,22 @@ from ..models.configuration_self_attentive import SelfAttentiveConfig
 from ..utils.errors import refusal
 from ..utils.files import check_readable
 from ..utils.loading import attention_pipeline, load_ranker
-from .embed import COLUMN, MODEL_KEY, TEXT_KEY, Embedder
+from .embed import COLUMN, Embedder
 from .ranking import best_documents
 
+# What the schema of an embedded file says: the weights of the model, and the column of the texts.
+MODEL_KEY, TEXT_KEY = b"sase_hf.model_sha256", b"sase_hf.text_column"
 
-@dataclass(frozen=True)
-class Ranking:
+
+def facts_of(embedder: Embedder) -> dict[bytes, bytes]:
+    """Return what the schema of an embedded file says of the embedder."""
+    return {
+        MODEL_KEY: embedder.model_sha256.encode(),
+        TEXT_KEY: embedder.text_column_names.encode(),
+    }
+
+
+class Ranking(NamedTuple):
     """The best documents of a query, the best first: rows of the embedded file, from 0."""
 
     query: str
@@ -39,11 +49,11 @@ class DocumentRanker:
     def __init__(self, checkpoint: str, file: Path, score_mode: str | None = None) -> None:
         self.model, self.tokenizer = load_ranker(checkpoint)
         self.model.config.score_mode = score_mode or self.model.config.score_mode
-        self._embed = Embedder(checkpoint, device="cpu")
+        self._embedder = Embedder(checkpoint)
         check_readable(file)
         table = pq.read_table(file)
         facts = table.schema.metadata or {}
-        if facts.get(MODEL_KEY) != self._embed.model_sha256.encode():
+        if facts.get(MODEL_KEY) != facts_of(self._embedder)[MODEL_KEY]:
             raise refusal(
                 f"{file} does not hold embeddings by the weights of {checkpoint}",
                 "name the checkpoint that embedded the documents, or embed them by sase_hf embed",
@@ -58,17 +68,14 @@ class DocumentRanker:
         assert isinstance(config, SelfAttentiveConfig)  # as that of every model that ranks
         return unit_rows(embeddings, config)
 
-    def rank(self, queries: Sequence[str], top_k: int, block: int = 64) -> list[Ranking]:
-        """Return the best `top_k` documents of each query; `block` queries are ranked at once."""
-        rows = self._unit_rows(torch.from_numpy(self._embed.embed(queries)))
+    def rank(self, queries: Sequence[str], top_k: int) -> list[Ranking]:
+        """Return the best `top_k` documents of each query."""
+        rows = self._unit_rows(torch.from_numpy(self._embedder.embed(queries)))
         found = []
-        for start in range(0, len(queries), block):
-            part = slice(start, start + block)
-            best = best_documents(rows[part], self._rows, top_k)
-            for query, scores, places in zip(queries[part], *best, strict=True):
-                documents = places.tolist()
-                texts = [self._texts[place].as_py() for place in documents]
-                found.append(Ranking(query, documents, scores.tolist(), texts))
+        best = best_documents(rows, self._rows, top_k)
+        for query, scores, places in zip(queries, *best, strict=True):
+            texts = self._texts.take(places.numpy()).to_pylist()
+            found.append(Ranking(query, places.tolist(), scores.tolist(), texts))
         return found
 
     def explain(self, ranking: Ranking) -> Iterator[dict[str, object]]:
@@ -77,16 +84,9 @@ class DocumentRanker:
         A result holds the attention on both texts; its label is the document, with its score.
         """
         read = attention_pipeline(self.model, self.tokenizer)
-        for place, score, text in zip(
-            ranking.documents, ranking.scores, ranking.texts, strict=True
-        ):
-            pair = {"text": ranking.query, "text_pair": text}
-            result = read(pair, match_rows=True)
+        _, *of_documents = ranking
+        for place, score, text in zip(*of_documents, strict=True):
+            result = read({"text": ranking.query, "text_pair": text}, match_rows=True)
             label = f"document {place}"
-            scores = {
-                "kind": "similarity",
-                "label": label,
-                "score": score,
-                "scores": {label: score},
-            }
-            yield {**result, **scores}
+            answer = {"kind": "similarity", "label": label, "score": score}
+            yield {**result, **answer, "scores": {label: score}}

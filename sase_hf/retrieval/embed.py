@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from datasets import Dataset
-from torch.nn.functional import normalize as of_length_1
 from torch.nn.utils.rnn import pad_sequence
 
 from ..data.batching import batches_by_length
@@ -18,8 +17,6 @@ from ..utils.errors import refusal
 from ..utils.loading import load_encoder
 
 COLUMN = "embedding"
-# What the schema of an embedded file says: the weights of the model, and the column of the texts.
-MODEL_KEY, TEXT_KEY = b"sase_hf.model_sha256", b"sase_hf.text_column"
 # On a CPU larger batches do not fit the caches, smaller ones call the LSTM more often. A GPU is
 # faster with more.
 DEFAULT_BATCH_TOKENS = 4_096
@@ -32,38 +29,30 @@ class Embedder:
     `Dataset.map(Embedder(checkpoint), batched=True)` of `datasets` calls it, and `map_batches` of
     Ray Data, which makes one in each worker.
 
-    `normalize` scales embeddings to length 1; the embedding of a text without tokens stays zero.
     The model computes in the `precision` "float32" or "bf16", by default on an accelerator if there
     is one, and reads at most `batch_tokens` tokens at once, padding included. ValueError: the
-    checkpoint or the device cannot be used.
+    checkpoint cannot be used.
     """
 
     def __init__(
         self,
         checkpoint: str,
-        revision: str | None = None,
         *,
         text_column_names: str = "text",
-        normalize: bool = False,
         precision: str = "float32",
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
         device: str | None = None,
     ) -> None:
-        if precision not in PRECISIONS:
-            raise refusal(f"precision is {precision!r}", f"choose one of {', '.join(PRECISIONS)}")
-        self.model, self.tokenizer = load_encoder(checkpoint, revision)
+        self.model, self.tokenizer = load_encoder(checkpoint)
         self.size = int(self.model.config.projection_dim)
-        self.text_column_names, self.normalize = text_column_names, normalize
+        self.text_column_names = text_column_names
         self.batch_tokens = batch_tokens
         weights = hashlib.sha256()
         for _, weight in sorted(self.model.state_dict().items()):
             weights.update(weight.contiguous().numpy())
         self.model_sha256 = weights.hexdigest()
-        try:
-            place = device or torch.accelerator.current_accelerator(check_available=True) or "cpu"
-            torch.nn.Module.to(self.model, place, PRECISIONS[precision])
-        except (RuntimeError, AssertionError) as reason:
-            raise ValueError(f"cannot compute on device {device!r}: {reason}") from reason
+        place = device or torch.accelerator.current_accelerator(check_available=True) or "cpu"
+        torch.nn.Module.to(self.model, place, PRECISIONS[precision])
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Return the columns of a batch, and the embeddings of its texts."""
@@ -72,23 +61,18 @@ class Embedder:
     @torch.inference_mode()
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """Return the embeddings of texts, in their order, shape (len(texts), size)."""
-        if not all(isinstance(text, str) for text in texts):
-            raise refusal("a text is not a string", "leave its row out, or write an empty text")
-        ids = self._tokenize(texts)
-        embeddings = torch.empty(len(ids), self.size)
-        for rows in batches_by_length(list(map(len, ids)), self.batch_tokens):
-            padded = pad_sequence([ids[row] for row in rows], batch_first=True, padding_value=-1)
-            padded = padded.to(self.model.device)
-            output = self.model(input_ids=padded.clamp(min=0), attention_mask=padded >= 0)
-            embeddings[rows] = output.sentence_embedding.float().cpu()
-        return (of_length_1(embeddings) if self.normalize else embeddings).numpy()
-
-    def _tokenize(self, texts: Sequence[str]) -> list[torch.Tensor]:
+        embeddings = torch.empty(len(texts), self.size)
         if not texts:
-            return []
+            return embeddings.numpy()
         limit = self.model.config.max_tokens
         rows = self.tokenizer(list(map(readable, texts)), verbose=False)["input_ids"]
-        return [torch.tensor(row[:limit], dtype=torch.int32) for row in rows]
+        ids = [torch.tensor(row[:limit], dtype=torch.int32) for row in rows]
+        for batch in batches_by_length(list(map(len, ids)), self.batch_tokens):
+            padded = pad_sequence([ids[row] for row in batch], batch_first=True, padding_value=-1)
+            padded = padded.to(self.model.device)
+            output = self.model(input_ids=padded.clamp(min=0), attention_mask=padded >= 0)
+            embeddings[batch] = output.sentence_embedding.float().cpu()
+        return embeddings.numpy()
 
 
 def open_rows(file: str, text_column_names: str) -> Dataset:

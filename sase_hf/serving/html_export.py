@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from copy import deepcopy
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -30,9 +29,10 @@ from ..models.modeling_self_attentive import (
     SelfAttentiveForNLI,
     SelfAttentiveForSequenceClassification,
 )
-from ..models.pipeline_self_attentive import MIN_RATIO, UNSPACED
+from ..models.pipeline_self_attentive import MIN_RATIO
 from ..utils.errors import refusal
 from ..utils.loading import load_checkpoint, name_checkpoints
+from ..utils.text import UNSPACED
 from ..visualization import attended_text, page
 from ..visualization.rendering import INVISIBLE_IN_JAVASCRIPT, render, with_hashes
 from .onnx_export import random_batches, relative_difference
@@ -56,23 +56,9 @@ PAIR_EXAMPLES = (
     ("A woman plays the guitar.", "A woman is making music."),
 )
 
-
-class _Place(NamedTuple):
-    """Where a list of matrices or vectors lies among the weights of a page.
-
-    Attributes:
-        name: Its name in `live_model.js`.
-        dtype: The type of its numbers, by the name in numpy.
-        start: Its first byte.
-        size: How many numbers it has.
-        num_parts: How many matrices or vectors they are.
-    """
-
-    name: str
-    dtype: str
-    start: int
-    size: int
-    num_parts: int
+# Where a list of matrices or vectors lies among the weights of a page: its name in `live_model.js`,
+# the type of its numbers in numpy, its first byte, how many numbers it has, and how many parts.
+Place = tuple[str, str, int, int, int]
 
 
 def live_page(
@@ -94,10 +80,10 @@ def live_page(
     settings = built_settings(tokenizer)
     obstacle = _obstacle(model, settings)
     if obstacle is not None:
-        way_out = "export it to ONNX (name a folder instead of an .html file)"
-        if model.config.is_encoder_decoder:
-            way_out = "sase_hf predict translates with it"
-        raise refusal(f"{checkpoint} {obstacle}, which a page cannot compute", way_out)
+        raise refusal(
+            f"{checkpoint} {obstacle}, which a page cannot compute",
+            "export it to ONNX (name a folder instead of an .html file), or use sase_hf predict",
+        )
     assert isinstance(model, Classifier)  # others have an obstacle
     model_of_page = model if float32 else rounded(model)
     vocabulary = tokenizer.get_vocab()
@@ -112,7 +98,7 @@ def live_page(
         "columns": {"texts": columns.TEXTS, "labels": columns.LABELS, "pairs": columns.PAIRS},
         "examples": PAIR_EXAMPLES if model.reads_pairs else EXAMPLES,
         "invisible": INVISIBLE_IN_JAVASCRIPT,
-        "joined": rf"[[\p{{L}}\p{{M}}\p{{N}}]--{UNSPACED}]",
+        "joined": rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED.replace('p{', 'p{Script=')}]]",
         "max_characters": MAX_CHARACTERS,
         "max_tokens": model.config.max_tokens,
         "max_drawn": MAX_DRAWN,
@@ -143,7 +129,7 @@ def live_page(
         weights_end=len(weights),
         num_bytes=len(content),
         checksum=zlib.adler32(content),
-        parts=[_base64(part) for part in parts],
+        parts=[base64.b64encode(part).decode() for part in parts],
     )
     return with_hashes(rendered), _difference(model_of_page, model, len(words))
 
@@ -186,10 +172,6 @@ def _values_of_model(model: Classifier, kind: str) -> dict[str, object]:
     }
 
 
-def _base64(content: bytes) -> str:
-    return base64.b64encode(content).decode()
-
-
 def _difference(model: Classifier, exact: Classifier, num_words: int) -> float:
     """Return the largest difference between the logits of two models for random texts.
 
@@ -197,7 +179,7 @@ def _difference(model: Classifier, exact: Classifier, num_words: int) -> float:
     """
     with torch.inference_mode():
         return max(
-            relative_difference(model(*batch).logits.numpy(), exact(*batch).logits.numpy())
+            relative_difference(model(*batch).logits, exact(*batch).logits)
             for batch in random_batches(num_words)
         )
 
@@ -287,7 +269,7 @@ def _output_layer(
     return weight, bias
 
 
-def _packed(tensors: Mapping[str, Tensor]) -> tuple[bytes, list[_Place]]:
+def _packed(tensors: Mapping[str, Tensor]) -> tuple[bytes, list[Place]]:
     """Return tensors as bytes, and where each list lies in them.
 
     What float16 holds exactly is float16.
@@ -299,7 +281,7 @@ def _packed(tensors: Mapping[str, Tensor]) -> tuple[bytes, list[_Place]]:
         if tensor.is_floating_point() and half.float().equal(tensor):
             tensor = half
         array = tensor.contiguous().numpy()
-        places.append(_Place(name, array.dtype.name, len(content), array.size, len(array)))
+        places.append((name, array.dtype.name, len(content), array.size, len(array)))
         content += array.astype(array.dtype.newbyteorder("<")).tobytes()
         content += bytes(-len(content) % 4)  # where a float32 may begin
     return content, places

@@ -1,10 +1,9 @@
 """Ranking: each query of a batch learns to find its own document."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.data import DataLoader
 from transformers import PreTrainedConfig, PreTrainedModel, TokenizersBackend
 from transformers.trainer_utils import EvalLoopOutput
@@ -13,8 +12,8 @@ from ..data.rows import Rows, load_rows
 from ..data.tokenizer import with_texts_apart
 from ..models import FAMILIES, RETRIEVAL, unit_rows
 from ..models.answers import REGRESSION
-from ..retrieval.ranking import ranking_metrics, ranks_of_own, recall_by_length
-from ..training.task import ModelAndTokenizer, TrainingSetup
+from ..retrieval.ranking import ranking_metrics, ranks_of_own
+from ..training.task import ModelAndTokenizer
 from ..training.trainer import SelfAttentiveTrainer
 from ..utils.loading import retrieval_head
 from .encoder import EncoderTask
@@ -25,12 +24,9 @@ FAMILY = next(family for family in FAMILIES.values() if RETRIEVAL in family.head
 class RetrievalTrainer(SelfAttentiveTrainer):
     """`SelfAttentiveTrainer` that ranks all documents of an evaluation for each of its queries.
 
-    The metrics are those of `ranking_metrics`, and `ranks` holds the rank of each row's document in
-    the last evaluation, in the order of the rows. The loss of an evaluation is a mean over its
-    batches and grows with their size.
+    The metrics are those of `ranking_metrics`. The loss of an evaluation is a mean over its batches
+    and grows with their size.
     """
-
-    ranks: Tensor | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -57,8 +53,8 @@ class RetrievalTrainer(SelfAttentiveTrainer):
         assert output.metrics is not None
         _, queries, documents = map(torch.from_numpy, output.predictions)
         config = self.model.config
-        self.ranks = ranks_of_own(unit_rows(queries, config), unit_rows(documents, config))
-        for name, value in ranking_metrics(self.ranks).items():
+        ranks = ranks_of_own(unit_rows(queries, config), unit_rows(documents, config))
+        for name, value in ranking_metrics(ranks).items():
             output.metrics[f"{metric_key_prefix}_{name}"] = value
         return output
 
@@ -92,14 +88,3 @@ class RetrievalTask(EncoderTask):
     def ready_tokenizer(self, source: str) -> TokenizersBackend:
         """Return a tokenizer that reads each text of a pair as `Embedder` reads it alone."""
         return with_texts_apart(super().ready_tokenizer(source))
-
-    def details(
-        self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]
-    ) -> dict[str, Any]:
-        """Return the recall of the last evaluation by the length of the document."""
-        assert isinstance(trainer, RetrievalTrainer)
-        details = super().details(trainer, setup, metrics)
-        if trainer.ranks is None:
-            return details
-        words = [len(text.split()) for text in setup.rows.splits["validation"]["text_pair"]]
-        return {**details, "recall_by_length": recall_by_length(trainer.ranks, words)}

@@ -136,12 +136,6 @@ def is_checkpoint_file(path: FilePath) -> bool:
     return _CHECKPOINT_FILE.fullmatch(Path(path).name) is not None
 
 
-def check_not_stdout(path: FilePath) -> None:
-    """Raise FileExistsError if the standard output goes into a file that is to be read."""
-    if os.path.isfile(path) and os.path.samestat(os.stat(path), os.fstat(1)):
-        raise FileExistsError(f"the output goes into {path}, which is read; name another file")
-
-
 def _is_read_from(path: Path, folder: Path) -> bool:
     """Return whether a command that reads a folder reads a file of this name in it."""
     if not folder.is_dir() or not is_inside(path, folder):

@@ -37,54 +37,28 @@ _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")  # NAME, or OWNER/NAME
 
 
 def load_checkpoint(
-    checkpoint: str, *, must_attend: bool = False, strict: bool = False
+    checkpoint: str, *, strict: bool = False
 ) -> tuple[CheckedPreTrainedModel, TokenizersBackend]:
     """Load the model of a folder or a name on the Hub, in evaluation mode and float32.
 
     ValueError: the checkpoint holds another kind of model, or its weights are refused; with
-    `must_attend`, it is no head with attention; with `strict`, it has weights that the model lacks.
-    OSError: there is no such checkpoint, or it cannot be read.
+    `strict`, it has weights that the model lacks. OSError: there is no such checkpoint, or it
+    cannot be read.
     """
     config = load_config(checkpoint)
-    obstacle = _obstacle(config, must_attend)
-    if obstacle is not None:
-        raise ValueError(f"cannot load {checkpoint}: {obstacle}")
-    model_class = FAMILIES[config.model_type].classes[_architecture(config)]
-    return _load(model_class, checkpoint, config, strict=strict)
-
-
-def _architecture(config: CheckedConfig) -> str:
-    return config.architectures[0] if config.architectures else ""
-
-
-def _obstacle(config: CheckedConfig, must_attend: bool) -> str | None:
-    """Return why a checkpoint cannot be loaded, with the way out; None if it can."""
-    family = FAMILIES[config.model_type]
-    name = _architecture(config)
-    if name not in family.classes:
-        return f"its architecture is {name!r}; use {', '.join(family.classes)}"
-    if not must_attend:
-        return None
-    if family.classes[name] is family.base_model:
-        return "it is a base model without a classifier; train one from it, or name another"
-    if config.has_attention:
-        return None
-    if hasattr(config, "pooling"):
-        return (
-            f"it has pooling={config.pooling!r}, which attends to nothing; name a checkpoint with "
-            "pooling='self_attention'"
+    classes = FAMILIES[config.model_type].classes
+    [name, *_] = config.architectures or [""]
+    if name not in classes:
+        raise refusal(
+            f"cannot load {checkpoint}: its architecture is {name!r}", f"use {', '.join(classes)}"
         )
-    return "it was made without attention; name one with has_attention=True"
+    return _load(classes[name], checkpoint, config, strict=strict)
 
 
-def load_encoder(
-    checkpoint: str, revision: str | None = None
-) -> tuple[CheckedPreTrainedModel, TokenizersBackend]:
+def load_encoder(checkpoint: str) -> tuple[CheckedPreTrainedModel, TokenizersBackend]:
     """Load the base model of a checkpoint, also of a head; raises as `load_checkpoint` does."""
-    if revision is not None and Path(checkpoint).is_dir():
-        raise ValueError(f"{checkpoint} is a folder; leave the revision {revision!r} out")
-    config = load_config(checkpoint, revision=revision)
-    return _load(FAMILIES[config.model_type].base_model, checkpoint, config, revision=revision)
+    config = load_config(checkpoint)
+    return _load(FAMILIES[config.model_type].base_model, checkpoint, config)
 
 
 def build_on_encoder(
@@ -114,13 +88,16 @@ def build_on_encoder(
         sizes = dict(zip(("vocab_size", "embedding_size"), vectors_weight.shape, strict=True))
         sizes["pad_token_id"] = inner_config.pad_token_id
         model = model_class(model_class.config_class(**{**sizes, **fields, **own}))
-        encoder, weights = model.base_model.token_encoder.model, inner.state_dict()
-        read = encoder.state_dict().keys()
-        known = {name for name, w in weights.items() if w.data_ptr() == vectors_weight.data_ptr()}
-        known |= read | {name for name in weights if "pooler." in name}
-        if unread := sorted(weights.keys() - known):
+        weights = inner.state_dict()
+        encoder = model.base_model.token_encoder.model
+        _, others = encoder.load_state_dict(weights, strict=False)
+        unread = [
+            name
+            for name in others
+            if "pooler." not in name and weights[name].data_ptr() != vectors_weight.data_ptr()
+        ]
+        if unread:
             raise ValueError(f"its config does not describe {', '.join(unread[:3])}; name another")
-        encoder.load_state_dict({name: weights[name] for name in read})
         model.base_model.embeddings.load_state_dict(vectors.state_dict())
     return model
 
@@ -136,33 +113,33 @@ def load_any_model(name_or_path: str, **options: Any) -> PreTrainedModel:
     model, loaded = AutoModel.from_pretrained(
         name_or_path, dtype=torch.float32, output_loading_info=True, **options
     )
-    if missing := [name for name in sorted(loaded["missing_keys"]) if "pooler." not in name]:
-        raise ValueError(f"it misses weights: {', '.join(missing[:3])}; name another")
-    unread = [
-        name
-        for name in sorted(loaded["unexpected_keys"])
-        if is_of_model(name, model) and not _MAY_BE_UNREAD.search(name)
-    ]
-    if unread:
-        raise ValueError(
-            f"its config does not count the layers of {', '.join(unread[:3])}; restore its "
-            "config.json, or name another"
-        )
-    for name, weight in model.state_dict().items():
-        if weight.is_floating_point() and not weight.isfinite().all():
-            raise ValueError(f"its weight {name} is not finite; name another")
+    unread = [name for name in loaded["unexpected_keys"] if is_of_model(name, model)]
+    weights = model.state_dict().items()
+    floats = [(name, weight) for name, weight in weights if weight.is_floating_point()]
+    faults = {
+        "misses weights": [name for name in loaded["missing_keys"] if "pooler." not in name],
+        "has layers that its config does not count": [
+            name for name in unread if not _MAY_BE_UNREAD.search(name)
+        ],
+        "has weights that are not finite": [
+            name for name, weight in floats if not weight.isfinite().all()
+        ],
+    }
+    for fault, names in faults.items():
+        if names:
+            raise ValueError(f"it {fault}: {', '.join(sorted(names)[:3])}; name another model")
     return model
 
 
 def retrieval_head(checkpoint: str, config: PreTrainedConfig) -> type[CheckedPreTrainedModel]:
     """Return the class that ranks by the base model of a checkpoint; ValueError if none does."""
-    able = {name: family.heads for name, family in FAMILIES.items() if RETRIEVAL in family.heads}
-    if config.model_type not in able:
+    heads = FAMILIES[config.model_type].heads
+    if RETRIEVAL not in heads:
         raise refusal(
             f"{checkpoint} holds a {config.model_type} model, which does not rank texts",
-            f"name one of {', '.join(able)}",
+            "name a classifier or a ranker",
         )
-    return able[config.model_type][RETRIEVAL]
+    return heads[RETRIEVAL]
 
 
 def load_ranker(checkpoint: str) -> tuple[CheckedPreTrainedModel, TokenizersBackend]:
@@ -195,7 +172,13 @@ def may_be_on_the_hub(name: str) -> bool:
 
 def load_pipeline(checkpoint: str) -> Pipeline:
     """Load the pipeline that returns attention; raises as `load_checkpoint` does."""
-    return attention_pipeline(*load_checkpoint(checkpoint, must_attend=True))
+    model, tokenizer = load_checkpoint(checkpoint)
+    if not (model.is_head and model.config.has_attention):
+        raise refusal(
+            f"cannot load {checkpoint}: it has no labels, or attends to nothing",
+            "name a checkpoint of sase_hf train with attention",
+        )
+    return attention_pipeline(model, tokenizer)
 
 
 def attention_pipeline(model: CheckedPreTrainedModel, tokenizer: TokenizersBackend) -> Pipeline:
@@ -246,15 +229,13 @@ def _load(
     config: CheckedConfig,
     *,
     strict: bool = False,
-    **options: Any,
 ) -> tuple[CheckedPreTrainedModel, TokenizersBackend]:
-    options["trust_remote_code"] = False
     with reraise_naming(checkpoint):
         model, info = model_class.from_pretrained(
-            checkpoint, config=config, dtype=torch.float32, output_loading_info=True, **options
+            checkpoint, config=config, dtype=torch.float32, output_loading_info=True
         )
     with reraise_naming(checkpoint, "the tokenizer of "):
-        tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint, **options)
+        tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)
         check_tokenizer(tokenizer, model.config.vocab_size)
     unread = sorted(info["unexpected_keys"])
     if strict and unread:
@@ -265,26 +246,11 @@ def _load(
     return model.eval(), tokenizer
 
 
-def name_checkpoints(
-    checkpoints: Sequence[str], names: Sequence[str] | None = None
-) -> dict[str, str]:
-    """Return checkpoints by the names they have in pages, figures and records.
-
-    By default these are the last parts of the paths, enough that all differ and none is "model".
-    """
-    paths = [Path(checkpoint).resolve() for checkpoint in checkpoints]
-    if len(set(paths)) < len(paths):
-        raise ValueError(f"{', '.join(checkpoints)}: the same checkpoint twice; name each once")
-    if names is None:
-        names, count = [], 0
-        while len(set(names)) < len(paths) or "model" in names:
-            count += 1
-            names = ["/".join(path.parts[-count:]) for path in paths]
-    if len(set(names)) != len(names) or len(names) != len(checkpoints):
-        raise refusal(
-            f"{len(checkpoints)} checkpoints are called {', '.join(names)}",
-            "give each a name of its own with --names",
-        )
+def name_checkpoints(checkpoints: Sequence[str]) -> dict[str, str]:
+    """Return checkpoints by their names in pages: the last two parts of their paths."""
+    names = ["/".join(Path(checkpoint).resolve().parts[-2:]) for checkpoint in checkpoints]
+    if len({*names}) < len(names):
+        raise refusal(f"checkpoints are called {', '.join(names)}", "rename one, or name each once")
     return dict(zip(names, checkpoints, strict=True))
 
 

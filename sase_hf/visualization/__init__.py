@@ -5,10 +5,15 @@ name says alignment, and raise ValueError for others. `attention_svg` takes both
 """
 
 from ..utils.text import visible
-from .alignment import alignment_html, alignment_text
-from .learned_page import learned_text
+from .alignment import alignment_text
 from .learned_words import LearnedWords, read_learned_words
-from .page import Attention, attention_fragment, attention_html, comparison_html
+from .page import (
+    Attention,
+    alignment_html,
+    attention_fragment,
+    attention_html,
+    comparison_html,
+)
 from .selection import select_predictions
 from .svg import attention_svg
 from .terminal import attention_text, comparison_text
@@ -24,7 +29,6 @@ __all__ = [
     "attention_text",
     "comparison_html",
     "comparison_text",
-    "learned_text",
     "read_learned_words",
     "select_predictions",
     "visible",

@@ -1,31 +1,14 @@
-"""The alignment of a translation as in Figure 3 of Bahdanau et al.: page and terminal text.
-
-The source runs across and the translation down; black is a weight of 0, white a weight of 1. A
-result of another pipeline, or of a model without attention, raises ValueError.
-"""
+"""The alignment of a translation: what is shown of it, and its text for the terminal."""
 
 from collections.abc import Mapping, Sequence
 
 from ..utils.errors import refusal
 from ..utils.text import visible
 from .attended_text import Result
-from .rendering import render
 
 MAX_TOKENS = 200  # of a text
 FIELDS = ("text", "translation_text", "tokens", "source_tokens", "alignment")
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # stands for a space before a piece of a text
-
-
-def alignment_html(results: Result | Sequence[Result], title: str = "Alignment") -> str:
-    """Show alignments of one text or several: a stand-alone HTML page, without scripts."""
-    if isinstance(results, Mapping):
-        results = [results]
-    return render(
-        "alignment.html",
-        shown=[(result, parse_alignment(result)) for result in results],
-        title=title,
-        max_tokens=MAX_TOKENS,
-    )
 
 
 def alignment_text(result: Result, top: int = 3) -> str:

@@ -5,7 +5,7 @@ All renderers show these words, and nothing in a text stays hidden (`visible`).
 
 import math
 import reprlib
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from statistics import median_high
@@ -14,22 +14,26 @@ from typing import Any, NamedTuple
 import regex
 
 from ..models.answers import answers_of_kind
-from ..models.pipeline_self_attentive import MIN_RATIO, Span
-from ..utils.text import shown_characters
+from ..models.pipeline_self_attentive import MIN_RATIO
+from ..utils.text import UNSPACED, shown_characters
 
 Result = Mapping[str, Any]
 
 FULL_STRENGTH = 8  # times an even share
 EVEN_ENTROPY = 0.95  # of log T
 READS_EVENLY = "reads all words about equally"
-MIN_ADDED = 0.1  # of the largest contribution in a text; smaller ones are not named
+MIN_ADDED = 0.05  # of the largest contribution in a text; smaller ones are not named
+SHOWN_AS_ZERO = 0.005  # smaller contributions are not named either
+LED_BY_HOPS = 1 / 3  # of the logit, which the hops must add before their attention is shown at once
+
+# Places within a word: letters, marks or digits meet, but for those of scripts without blanks.
+_WORD = rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED}]]"
+_MEETING = regex.compile(rf"(?<={_WORD})(?={_WORD})", regex.VERSION1)
+_UNSPACED = rf"[[\p{{L}}\p{{M}}\p{{N}}]&&[{UNSPACED}]]"
+_NEIGHBOURS = regex.compile(rf"(?<={_UNSPACED})(?={_UNSPACED})", regex.VERSION1)
 
 FIELDS = ("label", "score", "text", "tokens", "offsets", "overall", "attention")
-FIELDS_OF_TEXT = (  # of a pair each has two values
-    *("text", "tokens", "offsets", "overall", "attention"),
-    *("word_ids", "spans", "sentences", "cosine", "truncated", "word_contributions"),
-    "linear_contributions",
-)
+OPTIONAL_FIELDS = ("word_contributions", "linear_contributions", "truncated")
 
 
 @dataclass(frozen=True)
@@ -43,12 +47,9 @@ class AttendedText:
     text: str
     shown: Sequence[str]  # each character as `visible` shows it
     words: list[tuple[int, int]]  # start and end in the text
-    views: list[Sequence[float]]
+    views: list[list[float]]
     added: list[float] | None  # by each word to the logit of the target; None if it is not known
     linear: list[float] | None  # by each word itself, in the linear part; None without one
-    spans: Sequence[Span] | None  # strongest first; None if they are not known
-    sentences: Sequence[Span]  # of a long text, the strongest first
-    cosine: float | None  # mean over pairs of hops; None if it is not known
     truncated: int  # number of tokens that the model did not read
 
     def part(self, start: int, end: int) -> str:
@@ -75,28 +76,46 @@ class AttendedText:
 
     def top_words(self, view: int, count: int) -> list[tuple[str, float]]:
         """Return the words with the largest weights in a view, each with its weight."""
-        weights = self.views[view]
-        places = sorted(range(len(weights)), key=lambda place: -weights[place])[:count]
-        return [(self.part(*self.words[place]), weights[place]) for place in places]
+        named = zip((self.part(*word) for word in self.words), self.views[view], strict=True)
+        return sorted(named, key=lambda word_weight: -word_weight[1])[:count]
+
+    def reasons(self, added_by_words: Sequence[float]) -> list[tuple[int, int, float]]:
+        """Return the parts of the text that added something: start, end and how much.
+
+        A part is a word. Where a script has no blanks, neighbours that both added more than next to
+        nothing, for the same side, are one. What each word added is `added` or `linear`.
+        """
+        least = least_named(added_by_words)
+        neighbours = {match.start() for match in _NEIGHBOURS.finditer(self.text)}
+        parts: list[tuple[int, int, float]] = []
+        for (start, end), added in zip(self.words, added_by_words, strict=True):
+            start_of_last, end_of_last, before = parts[-1] if parts else (0, 0, 0.0)
+            are_neighbours = start == end_of_last and start in neighbours
+            if are_neighbours and min(abs(before), abs(added)) >= least and before * added > 0:
+                parts[-1] = (start_of_last, end, before + added)
+            else:
+                parts.append((start, end, added))
+        return parts
 
     def for_and_against(
         self, added_by_words: Sequence[float], count: int
     ) -> list[list[tuple[str, float]]]:
-        """Return up to `count` words for the target and as many against, with what they added.
+        """Return up to `count` reasons for the target and as many against it, the strongest first.
 
-        What each word added is `added` or `linear`.
+        Those that added next to nothing are left out.
         """
-        words_for = []
-        words_against = []
-        least = MIN_ADDED * max(map(abs, added_by_words), default=0)
-        for (start, end), added in zip(self.words, added_by_words, strict=True):
-            if added > least:
-                words_for.append((self.part(start, end), added))
-            elif added < -least:
-                words_against.append((self.part(start, end), added))
-        words_for.sort(key=lambda word_added: -word_added[1])
-        words_against.sort(key=lambda word_added: word_added[1])
-        return [words_for[:count], words_against[:count]]
+        least = least_named(added_by_words)
+        parts = sorted(self.reasons(added_by_words), key=lambda part: -abs(part[2]))
+        named = [(self.part(*span), added) for *span, added in parts if abs(added) >= least]
+        return [
+            [reason for reason in named if reason[1] > 0][:count],
+            [reason for reason in named if reason[1] < 0][:count],
+        ]
+
+
+def least_named(added: Sequence[float]) -> float:
+    """Return the least size of a contribution that is named among others."""
+    return max(MIN_ADDED * max(map(abs, added), default=0.0), SHOWN_AS_ZERO)
 
 
 def strengths(weights: Sequence[float]) -> list[float]:
@@ -119,44 +138,34 @@ def scale_ends(texts: Sequence[AttendedText]) -> tuple[str, str, float]:
     Third: the contribution drawn in full colour, the median of the texts' largest ones, so that an
     outlier does not fade the rest; 0 without contributions.
     """
-    strongest = f"{FULL_STRENGTH} times that or more"
-    if any(2 <= len(text.words) < FULL_STRENGTH for text in texts):
-        strongest += ", or all"
     largest = [max(map(abs, text.added)) for text in texts if text.added]
-    above_zero = [size for size in largest if size]
-    full = median_high(above_zero) if above_zero else 0.0
-    return "an even share or less", strongest, full
+    full = median_high([size for size in largest if size] or [0.0])
+    return "an even share or less", f"{FULL_STRENGTH} times that or more", full
 
 
 def parse_results(results: Result | Sequence[Result]) -> list[tuple[Result, list[AttendedText]]]:
     """Return one result or several, each with its texts."""
     if isinstance(results, Mapping):
         results = [results]
-    parsed = []
-    for number, result in enumerate(results):
-        parsed.append((result, parse_result(result, f"result {number} (from 0)")))
-    return parsed
+    return [(result, parse_result(result)) for result in results]
 
 
-def parse_result(result: Result, name: str = "the result") -> list[AttendedText]:
+def parse_result(result: Result) -> list[AttendedText]:
     """Return the one or two texts of a result; ValueError for that of another pipeline."""
     missing = [field for field in FIELDS if field not in result]
     if missing:
         raise ValueError(
-            f"{name} is {reprlib.repr(result)}, without {', '.join(missing)}; it must be a dict "
+            f"a result is {reprlib.repr(result)}, without {', '.join(missing)}; it must be a dict "
             "from pipeline('self-attention', ...)"
         )
-    if isinstance(result["text"], str):
-        texts = [_attended_text(result)]
-    else:
-        fields = [field for field in FIELDS_OF_TEXT if field in result]
-        sides = [{field: result[field][side] for field in fields} for side in (0, 1)]
-        texts = [_attended_text(side) for side in sides]
+    fields = [*FIELDS[2:], *(field for field in OPTIONAL_FIELDS if field in result)]
+    of_fields = zip(*(of_texts(result, field) for field in fields), strict=True)
+    texts = [_attended_text(dict(zip(fields, values, strict=True))) for values in of_fields]
     numbers = [result["score"]]
     for text in texts:
         numbers += chain(*text.views, text.added or (), text.linear or ())
     if not all(map(math.isfinite, numbers)):
-        raise ValueError(f"{name} has a score or a weight that is not finite; load another model")
+        raise ValueError("a result has a score or a weight that is not finite; load another model")
     return texts
 
 
@@ -175,14 +184,24 @@ class Totals(NamedTuple):
     by_words: float  # what "why" shares out among the words of the texts
 
     @property
+    def by_hops(self) -> float:
+        """What all hops added."""
+        return sum(self.by_hop)
+
+    @property
     def together(self) -> float:
         """The logit of the target, minus that of an empty text."""
-        return sum(self.by_hop) + self.by_words_themselves
+        return self.by_hops + self.by_words_themselves
 
     @property
     def rest(self) -> float:
         """What the pipeline calls `rest`, and what tokens without characters added."""
         return self.together - self.by_words
+
+    @property
+    def are_hops_behind(self) -> bool:
+        """Whether the hops added so little of the logit that their attention explains little."""
+        return abs(self.by_hops) < LED_BY_HOPS * abs(self.together)
 
 
 def totals_of(result: Result, texts: Sequence[AttendedText]) -> Totals | None:
@@ -197,60 +216,51 @@ def totals_of(result: Result, texts: Sequence[AttendedText]) -> Totals | None:
     )
 
 
-def _attended_text(result: Result) -> AttendedText:
-    tokens_of_words, words = whole_words(result["text"], result["offsets"], result.get("word_ids"))
+def _attended_text(reading: Result) -> AttendedText:
+    tokens_of_words, words = whole_words(reading["text"], reading["offsets"])
 
     def by_word(values: Sequence[float]) -> list[float]:
         return [sum(values[token] for token in tokens) for tokens in tokens_of_words]
 
-    added = result.get("word_contributions")
-    linear = result.get("linear_contributions")
+    added = reading.get("word_contributions")
+    linear = reading.get("linear_contributions")
     return AttendedText(
-        text=result["text"],
-        shown=shown_characters(result["text"]),
+        text=reading["text"],
+        shown=shown_characters(reading["text"]),
         words=words,
-        views=[by_word(weights) for weights in (result["overall"], *result["attention"])],
+        views=[by_word(weights) for weights in (reading["overall"], *reading["attention"])],
         added=None if added is None else by_word(added),
         linear=None if linear is None else by_word(linear),
-        spans=result.get("spans"),
-        sentences=result.get("sentences", ()),
-        cosine=result.get("cosine"),
-        truncated=result.get("truncated", 0),
+        truncated=reading.get("truncated", 0),
     )
 
 
 def whole_words(
-    text: str,
-    offsets: Sequence[Sequence[int]],
-    word_ids: Sequence[int | None] | None = None,
+    text: str, offsets: Sequence[Sequence[int]]
 ) -> tuple[list[list[int]], list[tuple[int, int]]]:
     """Return the tokens of every word of a text, and the start and end of every word.
 
-    A word is one token, or several: the pieces of a word, those with the same characters, which
-    byte-level tokenizers make, and the parts of what a reader sees as one character, such as an
-    emoji. A token without characters belongs to no word.
+    Tokens are one word where letters or digits meet, as in "won't", whatever the tokenizer cuts,
+    and where they are parts of what a reader sees as one character, such as an emoji. Where a
+    script has no blanks, each token of a character is a word. A token without characters belongs to
+    no word.
     """
-    starts: Container[int] = range(len(text))  # ASCII has no characters of several parts
-    if not text.isascii():
+    inside = {match.start() for match in _MEETING.finditer(text)}
+    if not text.isascii():  # whose characters have no parts
         starts = {match.start() for match in regex.finditer(r"\X", text)}
+        inside |= set(range(len(text))) - starts
     tokens: list[list[int]] = []
     words: list[tuple[int, int]] = []
-    done = 0
-    word_of_last = None
     for token, (start, end) in enumerate(offsets):
-        word = word_ids[token] if word_ids else None
-        is_piece = word is not None and word == word_of_last
-        is_inside = is_piece or (start <= done and start not in starts)
-        word_of_last = word
-        if words and start < end and (end <= done or is_inside):
-            start_of_word, _ = words[-1]
-            done = max(done, end)
+        start_of_last, done = words[-1] if words else (0, 0)
+        if start == end:
+            continue
+        if start < done or (start == done and start in inside):
             tokens[-1].append(token)
-            words[-1] = (start_of_word, done)
-        elif max(start, done) < end:
+            words[-1] = (start_of_last, max(done, end))
+        else:
             tokens.append([token])
-            words.append((max(start, done), end))
-            done = end
+            words.append((start, end))
     return tokens, words
 
 

@@ -1,4 +1,4 @@
-"""Attention and "why" of a text, of a pair or of a translation as an SVG, for a card or a slide."""
+"""Why, and the attention, of a text, a pair or a translation as an SVG, for a card or a slide."""
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,6 +14,7 @@ from .attended_text import (
     predicted_text,
     scale_ends,
     shortened,
+    totals_of,
 )
 from .rendering import render, signed
 
@@ -32,37 +33,42 @@ class _Row(NamedTuple):
 def attention_svg(result: Result, title: str = "") -> str:
     """Draw a result of the `self-attention` or the `aligned-translation` pipeline as an SVG.
 
-    Words stand above their cells. The first row is all hops together, the others are the hops
-    (section 2.3 of the paper). The last row, "why", is what each word added to the logit of the
-    target, if the result has contributions. A `true_label` that was added to the result is named.
-    Long texts are wrapped; a note counts the words beyond `MAX_TOKENS` and the hops beyond
-    `MAX_HOPS`, which are left out. In an alignment, the source runs across and the translation
-    down. Colours are light or dark, as the reader's system asks. Raises ValueError for other
-    results.
+    Words stand above their cells. The first row, "why", is what each word added to the logit of the
+    target, if the result has contributions. Below it stand all hops together and the hops (section
+    2.3 of the paper), unless they added less than a third of the logit, which is said then. A
+    `true_label` that was added to the result is named. Long texts are wrapped; a note counts the
+    words beyond `MAX_TOKENS` and the hops beyond `MAX_HOPS`, which are left out. In an alignment,
+    the source runs across and the translation down. Colours are light or dark, as the reader's
+    system asks. Raises ValueError for other results.
     """
     grids: list[tuple[Sequence[str], list[_Row], AttendedText | None]]
+    hops_behind = ""
     if "alignment" in result:
         weights, names, words = parse_alignment(result)
-        grids = [
-            (words, list(map(_Row, names, weights)), None),
-            (["0", "1"], [_Row("weight", [0, 1])], None),
-        ]
+        grids = [(words, list(map(_Row, names, weights)), None)]
+        grids.append((["0", "1"], [_Row("weight", [0, 1])], None))
     else:
         texts = parse_result(result)
+        totals = totals_of(result, texts)
         low, high, full = scale_ends(texts)
         grids = []
+        if totals is not None and totals.are_hops_behind:
+            parts = f"{signed(totals.by_hops)} of {signed(totals.together)}"
+            hops_behind = f"The hops added {parts}: their attention explains little."
         for text in texts:
             words = [text.part(*span) for span in text.words[:MAX_TOKENS]]
-            grids.append((words, list(_rows(text, full)), text))
-        grids.append(([low, high], [_Row("attention", [0, 1])], None))
+            grids.append((words, list(_rows(text, full, not hops_behind)), text))
         if full:
             ends = [f"against: {signed(-full)} or less", f"for: {signed(full)} or more"]
             grids.append((ends, [_Row("why", [-1, 1], True)], None))
+        if not hops_behind:
+            grids.append(([low, f"{high}, or all"], [_Row("attention", [0, 1])], None))
     return render(
         "attention.svg",
         result=result,
         title=title,
         grids=grids,
+        hops_behind=hops_behind,
         max_tokens=MAX_TOKENS,
         max_hops=MAX_HOPS,
         lines_of=_lines,
@@ -72,14 +78,15 @@ def attention_svg(result: Result, title: str = "") -> str:
     )
 
 
-def _rows(text: AttendedText, full: float) -> Iterator[_Row]:
-    """Yield all hops together, each hop, and what words added as a share of `full`."""
-    for view in range(len(text.views[: MAX_HOPS + 1])):
+def _rows(text: AttendedText, full: float, has_hops: bool) -> Iterator[_Row]:
+    """Yield what words added as a share of `full`, all hops together and each hop."""
+    if text.added and full:
+        yield _Row("why", [added / full for added in text.added], True)
+    views = text.views[: MAX_HOPS + 1] if has_hops else []
+    for view in range(len(views)):
         name = f"hop {view}" if view else "all hops"
         is_even = text.reads_evenly(view)
         yield _Row(f"{name} (even)" if is_even else name, text.strengths(view))
-    if text.added and full:
-        yield _Row("why", [added / full for added in text.added], True)
 
 
 def _lines(words: Iterable[str], longest: int) -> list[list[tuple[int, int, int, str]]]:

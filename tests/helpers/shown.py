@@ -10,16 +10,16 @@ from sase_hf.models.answers import SINGLE_LABEL
 VOID = {"meta", "input"}
 ELEMENTS = (
     "html head meta title style body main header footer nav section article aside div h1 h2 h3 h4 "
-    "p span bdi b i small a table thead tbody tr th td ol li fieldset legend label input "
-    "details summary"
+    "p span bdi b i small a table thead tbody tr th td fieldset legend label input "
+    "details summary svg path"
 )
 ATTRIBUTES = (
     "lang charset http-equiv content name class id dir style title type value checked href scope "
-    "aria-label aria-hidden open"
+    "aria-label aria-hidden open role viewbox d"
 )
 COLLECTED = ("title", "h1", "h2", "h3")
-COLLECTED += ("label.view", "div.view")
-COLLECTED += ("p.line", "p.words", "p.note", "p.verdict", "table.scores", "ol.spans")
+COLLECTED += ("label.view", "div.view", "summary")
+COLLECTED += ("p.line", "p.words", "p.note", "p.verdict", "table.scores")
 WEIGHTS = re.compile(r"--(\d+):([\d.]+)")
 
 PAYLOADS = (
@@ -58,7 +58,7 @@ class Page(HTMLParser):
             return
         kind = next((tag + f".{name}" for name in (named.get("class") or "").split()), tag)
         if tag == "span" and self.open and self.open[-1] == "p.words":
-            found = WEIGHTS.findall(named["style"] or "")
+            found = WEIGHTS.findall(named.get("style") or "")
             self.weights[-1].append(("", {int(view): float(share) for view, share in found}))
             kind = "span.word"
         self.open.append(kind)

@@ -93,9 +93,8 @@ def test_document_ranker_with_special_tokens_scores_as_the_pipelines(
         [result["score"] for result in read],
         [result["score"] for result in pipeline("text-classification", model=checkpoint)(given)],
     ]
-    rows: list[Any] = [([TEXTS[0], text], {}) for text in best.texts or ()]
-    predicted = predict(ranker.model, ranker.tokenizer, [rows])
-    scores.append([answer["predicted_score"] for _, answer in predicted])
+    predicted = predict(ranker.model, ranker.tokenizer, given, batch_size=2)
+    scores.append([answer["predicted_score"] for answer in predicted])
     for found in scores:
         assert found == pytest.approx(best.scores, abs=1e-5)
     shown = [*ranker.explain(best)]

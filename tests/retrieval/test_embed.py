@@ -2,9 +2,6 @@
 
 import os
 import random
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -110,15 +107,9 @@ def test_embedder_works_on_two_workers_of_ray_as_in_the_guide(
     assert_right(found["embedding"].to_pylist()[::66], checkpoint)
 
 
-def test_embedder_normalizes_and_rounds(checkpoint: str) -> None:
-    lengths = np.linalg.norm(Embedder(checkpoint, normalize=True).embed(ASKED), axis=1)
-    assert set(lengths.round(5)) == {0.0, 1.0}, "an empty text has no direction and stays zero"
-    difference = np.abs(
-        Embedder(checkpoint, precision="bf16").embed(ASKED) - one_by_one(checkpoint)
-    )
-    assert 1e-5 < difference.max() < 0.05
-    with pytest.raises(ValueError, match="device 'abacus'"):
-        Embedder(checkpoint, device="abacus")
+def test_embedder_rounds(checkpoint: str) -> None:
+    found = Embedder(checkpoint, precision="bf16").embed(ASKED)
+    assert 1e-5 < np.abs(found - one_by_one(checkpoint)).max() < 0.05
 
 
 def test_embedder_knows_its_model_by_every_weight_that_embeds(tmp_path: Path) -> None:
@@ -176,27 +167,11 @@ def test_embed_computes_in_bf16_where_the_processor_is_fast_in_it(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(embed, "is_fast_in_bfloat16", lambda use_cpu: is_fast)
-    words = [checkpoint, str(write_jsonl(tmp_path / "rows.jsonl", CORPUS)), "--device=cpu"]
+    monkeypatch.setattr(embed, "is_fast_in_bfloat16", lambda: is_fast)
+    words = [checkpoint, str(write_jsonl(tmp_path / "rows.jsonl", CORPUS))]
     embed.main([*words, f"--output={tmp_path / 'open'}"])
     embed.main([*words, f"--output={tmp_path / 'named'}", f"--precision={precision}"])
     assert (tmp_path / "open").read_bytes() == (tmp_path / "named").read_bytes()
-
-
-@pytest.mark.slow
-def test_embed_that_is_killed_leaves_no_output(checkpoint: str, tmp_path: Path) -> None:
-    output = tmp_path / "out.parquet"
-    words = [checkpoint, str(write_jsonl(tmp_path / "rows.jsonl", CORPUS)), "--output", str(output)]
-    killed = (
-        "import os, signal, sys\n"
-        "from sase_hf.commands import embed\n"
-        "embed.Embedder.embed = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "embed.main(sys.argv[1:])\n"
-    )
-    command = [sys.executable, "-c", killed, *words]
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
-    assert done.returncode == -signal.SIGKILL
-    assert not output.exists()
 
 
 @pytest.mark.parametrize(

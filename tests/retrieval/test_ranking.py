@@ -10,7 +10,6 @@ from sase_hf.retrieval.ranking import (
     best_documents,
     ranking_metrics,
     ranks_of_own,
-    recall_by_length,
 )
 
 RANKS = torch.tensor([1, 2, 11, 1])
@@ -24,6 +23,7 @@ def rows(*sizes: int) -> torch.Tensor:
 def test_best_documents_are_those_of_all_scores(largest: int, monkeypatch: Any) -> None:
     """In blocks of any size, also where there are fewer documents than asked for."""
     monkeypatch.setattr("sase_hf.retrieval.ranking.MAX_COSINES", largest)
+    monkeypatch.setattr("sase_hf.retrieval.ranking.BLOCK", 3)
     queries, documents = rows(4, 3, 5), rows(30, 3, 5).flip(0)
     cosines = torch.einsum("qih,djh->qdij", queries, documents)
     expected = cosines.amax(3).mean(2).sort(dim=1, descending=True)
@@ -32,7 +32,7 @@ def test_best_documents_are_those_of_all_scores(largest: int, monkeypatch: Any) 
         torch.testing.assert_close(scores, expected.values[:, :top_k])
         assert torch.equal(places, expected.indices[:, :top_k])
     own = torch.tensor([expected.indices[i].tolist().index(i) + 1 for i in range(4)])
-    assert torch.equal(ranks_of_own(queries, documents, 3), own)
+    assert torch.equal(ranks_of_own(queries, documents), own)
 
 
 def test_best_documents_of_equal_scores_stay_in_their_order() -> None:
@@ -46,9 +46,3 @@ def test_best_documents_of_equal_scores_stay_in_their_order() -> None:
 def test_ranking_metrics_are_reciprocal_rank_and_recall() -> None:
     expected = {"mrr": (1 + 1 / 2 + 1 / 11 + 1) / 4, "recall_at_1": 0.5, "recall_at_10": 0.75}
     assert ranking_metrics(RANKS) == pytest.approx(expected)
-
-
-def test_recall_by_length_groups_the_queries_by_their_documents() -> None:
-    short, long = recall_by_length(RANKS, [400, 10, 20, 100], bins=2)
-    assert (short["words"], short["rows"], short["recall_at_10"]) == (15, 2, 0.5)
-    assert (long["words"], long["rows"], long["recall_at_1"]) == (250, 2, 1)

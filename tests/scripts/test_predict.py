@@ -16,7 +16,6 @@ from script_files import load_command
 from transformers import pipeline
 
 from sase_hf.__main__ import main as run_command
-from sase_hf.utils.loading import load_checkpoint
 
 TEXTS = ["The soup was cold.", "", "Good, and warm,\tbread!", "?"]
 
@@ -50,16 +49,6 @@ def test_predict_prints_what_the_pipeline_finds(
     assert all(row[f"scores_{row['predicted_label']}"] == row["confidence"] for row in rows)
 
 
-def test_predict_reads_lines_in_batches(checkpoints: Path) -> None:
-    script, model = load_command("predict"), load_checkpoint(str(checkpoints / "classifier"))
-    lines = iter(["good", "bread", "soup", "cold", "warm"])
-    rows = script.batches(script.rows_of_lines(lines, model[0]), 2)
-    predicted = script.predict(*model, rows)
-    assert [next(predicted)[0]["text"] for _ in range(2)] == ["good", "bread"]
-    assert next(lines) == "soup", "no line of the next batch is read before it is asked for"
-    assert [row["text"] for row, _ in predicted] == ["cold", "warm"]
-
-
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_predict_prints_a_file_with_its_columns(
     form: str, checkpoints: Path, capsys: Any, tmp_path: Path
@@ -80,35 +69,17 @@ def test_predict_prints_a_file_with_its_columns(
     assert answers == expected
 
 
-def test_predict_counts_the_tokens_that_it_does_not_read(
+def test_predict_says_that_it_does_not_read_all_tokens(
     checkpoints: Path, tmp_path: Path, capfd: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The part that is read is that of the pipeline."""
     model, text = str(checkpoints / "classifier"), "good bread and cold soup " * 30
     (tmp_path / "new.txt").write_text(f"{text}\ngood\n \n", encoding="utf-8")
     load_command("predict").main([model, str(tmp_path / "new.txt"), "--format=jsonl"])
-    rows = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
-    said = "\n".join(caplog.messages)
-    assert [row["truncated"] for row in rows] == [130, 0, 0]
+    first, *_ = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert "\n".join(caplog.messages).count("the model reads 20 tokens") == 1
     expected = pipeline("self-attention", model=model)(text)
-    assert expected["truncated"] == 130
-    assert rows[0]["scores"] == pytest.approx(expected["scores"])
-    assert said.count("the model reads 20 tokens") == 1
-    assert said.count("A line is empty") == 1
-
-
-def test_predict_blames_only_reading_on_the_input(
-    checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = load_command("predict")
-    (tmp_path / "new.txt").write_text("good\n", encoding="utf-8")
-
-    def fail(*_: Any) -> None:
-        raise ValueError("no answer")
-
-    monkeypatch.setattr(script, "classify", fail)
-    with pytest.raises(SystemExit, match=r"^predict\.py: no answer$"):
-        script.main([str(checkpoints / "classifier"), str(tmp_path / "new.txt")])
+    assert first["scores"] == pytest.approx(expected["scores"])
 
 
 def test_predict_writes_utf_8_whatever_the_locale(checkpoints: Path, tmp_path: Path) -> None:
@@ -120,20 +91,6 @@ def test_predict_writes_utf_8_whatever_the_locale(checkpoints: Path, tmp_path: P
         [sys.executable, *words], capture_output=True, env={**os.environ, **ascii_only}, timeout=120
     )
     assert "Zo\u00eb \u6211," in done.stdout.decode("utf-8"), done.stderr
-
-
-def test_predict_ends_without_a_line_where_its_reader_has_enough(
-    checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "new.txt").write_text("good\n", encoding="utf-8")
-    read, write = os.pipe()
-    os.close(read)
-    words = [str(checkpoints / "classifier"), str(tmp_path / "new.txt")]
-    with open(write, "w", encoding="utf-8") as pipe:
-        monkeypatch.setattr(sys, "stdout", pipe)
-        with pytest.raises(SystemExit) as stopped:
-            load_command("predict").main(words)
-    assert stopped.value.code == 141
 
 
 @pytest.mark.parametrize(
@@ -170,9 +127,11 @@ def test_command_runs_the_script_that_it_names(
         monkeypatch.setattr(sys, "argv", ["sase_hf", *words])
         run_command()
 
-    lines.write_text("Two dogs sleep.\tNo dog.\nOne cat.\n")
+    lines.write_text("Two dogs sleep.\tNo dog.\n")
+    run("predict", model, str(lines), "--format=jsonl")
+    lines.write_text("One cat.\n")
     for words, message in (
-        (("predict", model, str(lines), "--format=jsonl", "--per_device_eval_batch_size=1"), "tab"),
+        (("predict", model, str(lines)), "tab"),
         (("nothing",), r"no command 'nothing'\n.*\n\n  embed "),
     ):
         with pytest.raises(SystemExit, match=message):

@@ -1,5 +1,6 @@
 """A translation checkpoint in the scripts that take any family."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,15 @@ def test_visualize_shows_the_alignment(
         assert part in output.read_text()
     with pytest.raises(SystemExit, match="one checkpoint and --text"):
         script_main("visualize")([checkpoint, "--file", "rows.csv"])
+
+
+def test_predict_translates_lines(checkpoint: str, tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / "new.txt").write_text("\n".join(TEXTS), encoding="utf-8")
+    script_main("predict")([checkpoint, str(tmp_path / "new.txt"), "--format=jsonl"])
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    translate: Any = pipeline("aligned-translation", model=checkpoint)
+    expected = [result["translation_text"] for result in translate(TEXTS)]
+    assert [row["translation"] for row in rows] == expected
 
 
 def test_embed_takes_the_encoder_of_a_translation_model(checkpoint: str, tmp_path: Path) -> None:

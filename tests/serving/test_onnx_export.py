@@ -10,7 +10,6 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -25,7 +24,6 @@ from checkpoints import (
 )
 from isolated import run_fresh
 from loopback_hub import OWNER, Hub
-from rows import write_jsonl
 from script_files import load_command
 from tiny import BERT, ON_BERT, PAPER, exports, pair_batch, random_pair
 from tiny_translation import save_translator
@@ -69,7 +67,7 @@ KINDS: dict[str, dict[str, Any]] = {
     },
 }
 ANSWERING = ("classifier", "nli", "encoder")
-HARD = [*TEXTS, "", "[PAD] and bread", "Good \ud800!"]
+HARD = [*TEXTS, "", "[PAD] and bread"]
 INPUTS: dict[str, list[Any]] = {
     "classifier": [*HARD, {"text": "Good!", "text_pair": "Bread?"}],
     "nli": [
@@ -81,8 +79,8 @@ INPUTS: dict[str, list[Any]] = {
 }
 
 
-def export_into(root: Path, name: str, *words: str) -> None:
-    load_command("export").main([str(root / name), str(root / "onnx" / name), *words])
+def export_into(root: Path, name: str) -> None:
+    load_command("export").main([str(root / name), str(root / "onnx" / name)])
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +89,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, fields in KINDS.items():
         save_checkpoint(root / name, **fields)
     SelfAttentiveModel.from_pretrained(root / "encoder").save_pretrained(root / "encoder")
-    data = write_jsonl(root / "rows.jsonl.gz", [{"text": text} for text in TEXTS])
-    export_into(root, "classifier", "--int8", "--data", str(data))
+    export_into(root, "classifier")
     context = multiprocessing.get_context("forkserver")
     # One process for all others, since most of the time goes into its imports.
     with ProcessPoolExecutor(1, context) as pool, pytest.MonkeyPatch.context() as patch:
@@ -116,7 +113,6 @@ def test_export_writes_all_files_and_no_private_path(root: Path, name: str) -> N
     folder = root / "onnx" / name
     needed = "model.onnx config.json tokenizer.json tokenizer_config.json export.json"
     needed += " predictor.py"
-    needed += " model_int8.onnx" * (name == "classifier")
     assert {path.name for path in folder.iterdir()} == set(needed.split())
     for path in folder.iterdir():
         for private in (root, Path(onnx_export.__file__).parents[2], Path(torch.__file__).parent):
@@ -168,8 +164,8 @@ def use_graph(monkeypatch: pytest.MonkeyPatch, graph: Path) -> None:
     monkeypatch.setattr(onnx_export, "ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(1))
     monkeypatch.setattr(
         onnx_export,
-        "_write_graphs",
-        lambda model, folder, int8: shutil.copyfile(graph, folder / "model.onnx"),
+        "_write_graph",
+        lambda model, path: shutil.copyfile(graph, path),
     )
 
 
@@ -202,55 +198,28 @@ def test_export_writes_nothing_without_a_graph_that_equals_the_model(
     assert {path.name for path in tmp_path.iterdir()} <= {"other", "fixed.onnx"}
 
 
-def test_export_measures_the_agreement_of_every_graph_on_rows(root: Path) -> None:
-    measured = report_of(root, "classifier")["measured"]
-    assert measured["source"]["rows"] == len(TEXTS)
-    assert measured["hardware"]["cores"], "for the card"
-    exact, rounded = (measured["results"][name] for name in ("model.onnx", "model_int8.onnx"))
-    classify = pipeline("text-classification", str(root / "classifier"))
-    predict = Predictor(root / "onnx" / "classifier", int8=True)
-    pairs = zip(predict(TEXTS), classify(TEXTS), strict=True)
-    same = np.mean([one["label"] == other["label"] for one, other in pairs])
-    assert (exact["agreement"], rounded["agreement"]) == (1, pytest.approx(same))
-    assert exact["largest_difference"] <= 1e-5 < rounded["largest_difference"] < 0.2
-
-
-@pytest.mark.parametrize(
-    ("name", "problem_type", "measured"),
-    [
-        ("classifier", "multi_label_classification", ["agreement"]),
-        ("classifier", "regression", []),
-        ("encoder", "regression", []),
-    ],
-)
-def test_export_and_predictor_follow_the_problem_type(
-    root: Path, tmp_path: Path, monkeypatch: Any, name: str, problem_type: str, measured: list[str]
+@pytest.mark.parametrize("problem_type", ["multi_label_classification", "regression"])
+def test_predictor_follows_the_problem_type(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem_type: str
 ) -> None:
-    """What is measured suits the problem, and scores are sigmoids or values instead of softmax."""
-    other = Path(shutil.copytree(root / name, tmp_path / name))
+    """Scores are sigmoids or values instead of softmax."""
+    other = Path(shutil.copytree(root / "classifier", tmp_path / "classifier"))
     config = json.loads((other / "config.json").read_text(encoding="utf-8"))
     (other / "config.json").write_text(json.dumps({**config, "problem_type": problem_type}))
     list_files(other, ["config.json"])
-    use_graph(monkeypatch, root / "onnx" / name / "model.onnx")
-    flags = ["--data", str(root / "rows.jsonl.gz")]
-    load_command("export").main([str(other), str(tmp_path / "onnx" / name), *flags])
-    result = report_of(tmp_path, name)["measured"]["results"]["model.onnx"]
-    assert result.pop("largest_difference") <= 1e-5
-    assert result == dict.fromkeys(measured, pytest.approx(1))
-    if name == "classifier":
-        classify = pipeline("text-classification", model=str(other))
-        found = Predictor(tmp_path / "onnx" / name)(TEXTS, top_k=None)
-        assert_same_answers(found, classify(TEXTS, top_k=None))
+    use_graph(monkeypatch, root / "onnx" / "classifier" / "model.onnx")
+    export(str(other), tmp_path / "onnx")
+    classify = pipeline("text-classification", model=str(other))
+    assert_same_answers(Predictor(tmp_path / "onnx")(TEXTS), classify(TEXTS, top_k=None))
 
 
 @pytest.mark.parametrize("name", ANSWERING[:2])
 def test_predictor_answers_as_the_pipeline(root: Path, name: str) -> None:
     predict = Predictor(root / "onnx" / name)
     classify = pipeline("text-classification", model=str(root / name))
-    inputs = [one for one in INPUTS[name] if "\ud800" not in str(one)]
-    for chosen in ({}, {"top_k": None}, {"top_k": 1}):
-        for given in (inputs, inputs[0], inputs[-1]):
-            assert_same_answers(predict(given, **chosen), classify(given, **chosen))
+    assert_same_answers(predict(INPUTS[name]), classify(INPUTS[name], top_k=None))
+    for one in (INPUTS[name][0], INPUTS[name][-1]):
+        assert_same_answers(predict(one), classify(one, top_k=None))
     assert predict([]) == []
 
 
@@ -258,60 +227,46 @@ def test_predictor_answers_as_the_pipeline(root: Path, name: str) -> None:
 def test_predictor_reads_the_part_of_a_long_text_that_the_pipeline_reads(
     root: Path, name: str
 ) -> None:
-    """And says how many tokens it left."""
     predict = Predictor(root / "onnx" / name)
     explain: Any = pipeline("self-attention", model=str(root / name))
     long = " ".join(TEXTS) * 20
     given: Any = long if name == "classifier" else {"text": long, "text_pair": TEXTS[0]}
     with pytest.warns(UserWarning, match="first 512 tokens"):
-        [answer], [every] = predict([given]), predict([given], top_k=None)
+        best, *_ = predict(given)
     expected = explain(given)
-    cut = expected["truncated"] if name == "classifier" else sum(expected["truncated"])
-    assert answer["label"] == expected["label"]
-    assert answer["score"] == pytest.approx(expected["score"], abs=1e-5)
-    assert answer["truncated"] == cut > 20
-    assert all(one["truncated"] == cut for one in every)
+    assert best["label"] == expected["label"]
+    assert best["score"] == pytest.approx(expected["score"], abs=1e-5)
 
 
-def test_predictor_embeds_in_order_and_respects_the_token_budget(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It reads a lone surrogate, which JSON can hold, as an unknown character."""
-    monkeypatch.setattr(onnx_predictor, "BATCH_TOKENS", 14)
+def test_predictor_embeds_in_order(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_predictor, "BATCH_SIZE", 2)
     predict = Predictor(root / "onnx" / "encoder")
-    with patch.object(predict, "session", wraps=predict.session) as session:
-        predict(INPUTS["encoder"])
-    sizes = [call.args[1]["input_ids"].size for call in session.run.mock_calls]
-    assert max(sizes) <= 14
-    assert len(sizes) < len(INPUTS["encoder"])
     model = load(root, "encoder")
     assert predict([]).shape == (0, model.config.projection_dim)
     for embedding, text in zip(predict(INPUTS["encoder"]), INPUTS["encoder"], strict=True):
         np.testing.assert_allclose(embedding, predict(text), rtol=1e-5, atol=1e-6)
-        encoding = predict.tokenizer.encode(text.replace("\ud800", "\ufffd"))
+        encoding = predict.tokenizer.encode(text)
         with torch.no_grad():
             expected = model(torch.tensor([encoding.ids], dtype=torch.long)).sentence_embedding[0]
         np.testing.assert_allclose(embedding, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_export_prints_a_command_that_works_without_torch(root: Path) -> None:
+def test_predictor_runs_without_torch(root: Path) -> None:
     """A server needs onnxruntime, tokenizers and numpy only."""
     folder = root / "onnx" / "nli"
-    *_, line = load_command("export").lines(report_of(root, "nli"), str(folder))
-    assert line == f"python {folder}/predictor.py 'a text' 'another text'"
     absent = dict.fromkeys(("torch", "transformers", "sase_hf", "datasets", "huggingface_hub"))
     code = f"import runpy, sys; sys.modules |= {absent}; del sys.argv[0]; "
     code += "runpy.run_path(sys.argv[0], run_name='__main__')"
     printed = run_fresh(["-c", code, str(folder / "predictor.py"), *PAIRS[0]], root, {})
-    expected = Predictor(folder)({"text": PAIRS[0][0], "text_pair": PAIRS[0][1]}, top_k=None)
+    expected = Predictor(folder)({"text": PAIRS[0][0], "text_pair": PAIRS[0][1]})
     assert_same_answers(json.loads(printed), expected)
 
 
 @pytest.mark.parametrize(
     ("name", "inputs", "error", "expected"),
     [
-        ("classifier", ["Good!", 7], TypeError, "'int'"),
-        ("classifier", [["Good!"]], TypeError, "'list'"),
+        ("classifier", ["Good!", 7], TypeError, "TextEncodeInput"),
+        ("classifier", [["Good!"]], TypeError, "TextEncodeInput"),
         ("classifier", {"text": "Good!", "stars": "5"}, TypeError, "'stars'"),
         ("nli", "Good!", ValueError, r"'Good!' is no pair; .*\"text_pair\""),
     ],
@@ -338,7 +293,7 @@ def foreign_file(folder: Path, name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["model.onnx", "model_int8.onnx", "config.json", "tokenizer.json", "tokenizer_config.json"],
+    ["model.onnx", "config.json", "tokenizer.json", "tokenizer_config.json"],
 )
 def test_predictor_refuses_a_file_of_another_export(root: Path, name: str) -> None:
     """And a missing one, and a folder without the record of the export."""
@@ -346,10 +301,10 @@ def test_predictor_refuses_a_file_of_another_export(root: Path, name: str) -> No
     foreign_file(folder, name)
     message = rf"{re.escape(name)} is not as it was exported: .* not in export\.json.*export again"
     with pytest.raises(ValueError, match=message):
-        Predictor(folder, int8=name == "model_int8.onnx")
+        Predictor(folder)
     (folder / name).unlink()
     with pytest.raises(ValueError, match=message):
-        Predictor(folder, int8=name == "model_int8.onnx")
+        Predictor(folder)
     (folder / "export.json").unlink()
     with pytest.raises(FileNotFoundError, match=r"export\.json"):
         Predictor(folder)

@@ -15,7 +15,7 @@ from sase_hf.data.batching import encode_rows
 from sase_hf.data.rows import load_rows
 from sase_hf.tasks.labels.doubtful import write_doubtful
 from sase_hf.utils.text import Table
-from sase_hf.visualization.page import tables_html
+from sase_hf.visualization.page import page_html, table_section
 
 HOSTILE = '=HYPERLINK("http://x"), <script>alert(1)</script>'
 
@@ -109,7 +109,7 @@ def test_doubtful_table_shows_texts_as_text(tmp_path: Path) -> None:
     rows[31] = {"text": f"{HOSTILE} awful soup \u202e", "label": "good"}
     table = written(tmp_path, rows)
     assert table is not None
-    page = tables_html([table], {}, "title")
+    page = page_html("title", [table_section(table)])
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
     assert "\u202e" not in page

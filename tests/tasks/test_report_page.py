@@ -31,24 +31,32 @@ def test_report_lists_bad_and_good_predictions_under_their_names(
 ) -> None:
     texts = ["text one", "text two", "text three", "text four"]
     rows = [{"text": t, "label": label} for t, label in zip(texts, labels, strict=True)]
-    model = SimpleNamespace(config=SimpleNamespace(has_attention=False))
+    fields = {"problem_type": "regression", "id2label": {0: "stars"}}
+    if labels[0] == "a":
+        fields = {"id2label": {0: "a", 1: "b"}}
+    model = tiny_model(SelfAttentiveForSequenceClassification, **fields)
     page = report_of(model, rows, outputs, tmp_path)
-    bad, good = (page.index(f"Predictions that are {heading}") for heading in headings)
-    places = {text: [found.start() for found in re.finditer(text, page)] for text in texts}
-    for text in texts[2:]:
-        assert all(bad < place < good for place in places[text])
-    for text in texts[:2]:
-        assert all(place > good for place in places[text])
-    assert all(places.values())
+    ends = ("What the model learned", "<h2>Predictions that are ", "<h2>Results on 4")
+    _, _, first = page.partition("<h2>Three texts")
+    first, bad, good = (
+        part.partition(end)[0]
+        for part, end in zip((first, *first.split(ends[1])[1:]), ends, strict=True)
+    )
+    assert (bad.startswith(headings[0]), good.startswith(headings[1])) == (True, True)
+    shown = [re.sub("<.*?>", "", part) for part in (first, bad, good)]
+    assert [sum(text in part for text in texts) for part in shown] == [3, 2, 2]
+    assert all(text in shown[1] for text in texts[2:])
+    assert all(text in shown[2] for text in texts[:2])
 
 
-PARTS = ("Right for ", "Results on 3 validation rows", ">What the model learned<", "recall")
+PARTS = (
+    *("Right for ", ">Three texts, and why<", ">What the model learned<"),
+    *(">True label, by predicted<", ">While it learned<", "Results on 3 validation rows", "recall"),
+)
 
 
 @pytest.mark.parametrize("is_pair", [False, True])
-def test_report_says_behind_the_metrics_what_the_model_learned(
-    is_pair: bool, tmp_path: Path
-) -> None:
+def test_report_is_in_the_order_of_use(is_pair: bool, tmp_path: Path) -> None:
     """From the validation rows, whatever marks they have."""
     rows: list[dict[str, Any]] = [
         {"text": "warm soup", "label": "good"},
@@ -63,8 +71,8 @@ def test_report_says_behind_the_metrics_what_the_model_learned(
     page = report_of(model, rows, [[0, 1]] * 3, tmp_path)
     places = [page.index(part) for part in PARTS]
     assert places == sorted(places)
-    assert "Read in 3 rows." in page
-    assert re.search(rf"<bdi>soup{r' .1st.' if is_pair else ''}</bdi>.*×3<", page)
+    assert re.search(rf"<bdi>\w+{r' .1st.' if is_pair else ''}</bdi>.*×3<", page)
+    assert "by epoch, from 25.0% to 50.0%; the large point was kept." in page
 
 
 def test_report_gives_its_script_the_marks_of_people(tmp_path: Path) -> None:
@@ -107,10 +115,18 @@ def report_of(
             output_dir=str(folder),
         ),
         compared_metric="accuracy",
+        state=SimpleNamespace(
+            best_global_step=4,
+            log_history=[
+                {"loss": 1.0, "epoch": 1.0, "step": 2},
+                {"eval_accuracy": 0.25, "epoch": 1.0, "step": 2},
+                {"eval_accuracy": 0.5, "epoch": 2.0, "step": 4},
+            ],
+        ),
         family=SimpleNamespace(loss=None),
     )
     setup: Any = SimpleNamespace(
         rows=task, tokens=encode_rows(task, tokenizer), tokenizer=tokenizer, model=model
     )
-    write_report(trainer, setup, {}, "train on more rows", "add rows")
+    write_report(trainer, setup, "train on more rows", "add rows")
     return (folder / "report.html").read_text(encoding="utf-8")

@@ -10,7 +10,6 @@ from checkpoints import script_main
 from rows import write_jsonl
 from runs import TINY_MODEL, read_lines
 from sentence_transformers import SentenceTransformer
-from tiny_translation import save_translator
 from tokenizers.processors import TemplateProcessing
 
 from sase_hf import build_tokenizer
@@ -18,7 +17,6 @@ from sase_hf.tasks import RetrievalTask
 from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.utils.recipes import flag_words
-from sase_hf.utils.translate import translate
 
 ANIMALS = "dog cat owl fox hen cow pig bee ant elk emu yak".split()  # noqa: SIM905
 PAIRS = [
@@ -66,11 +64,6 @@ def test_retrieval_is_learnt_and_recorded(trained: dict[str, Any]) -> None:
     assert metrics["eval_penalty"] > 0
     record = json.loads((trained["folder"] / "record.json").read_text())
     assert record["metrics"]["mrr"] == metrics["eval_mrr"]
-    groups = record["recall_by_length"]
-    assert [group["rows"] for group in groups] == [3, 3, 2, 2, 2]
-    assert groups[0]["words"] == 5 + 4 * 1
-    found = sum(group["rows"] * group["recall_at_1"] for group in groups)
-    assert found == pytest.approx(12 * metrics["eval_recall_at_1"])
 
 
 def test_rank_finds_the_documents_that_embed_wrote(
@@ -88,7 +81,7 @@ def test_rank_finds_the_documents_that_embed_wrote(
     shown = capsys.readouterr().out
     assert "  1  " in shown
     [_, words_read, *_] = shown.split("document ")[1].splitlines()
-    assert re.search(r"owl \d+%", words_read), "the words that met"
+    assert re.search(r"reads .*owl \d+%", words_read), "the words that met"
     script_main("rank")([*words, "--output", str(folder / "page.html")])
     assert (folder / "page.html").read_text().count("<article") == 6
     rankings = {}
@@ -103,28 +96,6 @@ def test_rank_finds_the_documents_that_embed_wrote(
     similar = encoder.similarity(embedded[:1], embedded[1:])[0].topk(3)
     assert rankings["flat"][0]["documents"] == similar.indices.tolist()
     assert rankings["flat"][0]["scores"] == pytest.approx(similar.values.tolist(), abs=1e-4)
-
-
-def test_rank_translates_the_queries(trained: dict[str, Any], tmp_path: Path) -> None:
-    """The translation ranks as if it had been the query."""
-    model, folder = str(trained["folder"] / "run"), str(tmp_path / "translator")
-    translator, words = save_translator(tmp_path / "translator", ["the owl"])
-    (translation,) = translate(translator, words, ["owl the"], batch_size=1, num_beams=5)
-    options = ["--text_column_names", "document", "--output", str(tmp_path / "embedded.parquet")]
-    script_main("embed")([model, str(trained["folder"] / "pairs.jsonl"), *options])
-
-    def ranking(query: str, *flags: str) -> Any:
-        queries = write_jsonl(tmp_path / "queries.jsonl", [{"text": query}])
-        output = tmp_path / "ranking.jsonl"
-        documents = str(tmp_path / "embedded.parquet")
-        command = [model, "--queries", str(queries), "--documents", documents]
-        script_main("rank")([*command, *flags, "--output", str(output)])
-        return json.loads(output.read_text())
-
-    found = ranking("owl the", "--translate_with", folder)
-    assert found == {**ranking(translation), "original": "owl the"}
-    with pytest.raises(SystemExit, match="holds a SelfAttentiveForRetrieval; name a checkpoint of"):
-        ranking("owl the", "--translate_with", model)
 
 
 def test_scripts_refuse_what_a_ranker_cannot_do(trained: dict[str, Any], tmp_path: Path) -> None:

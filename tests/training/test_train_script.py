@@ -65,7 +65,7 @@ def test_train_file_alone_trains_evaluates_reports_and_says_what_to_do_next(
     caplog: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The command that it prints predicts new rows, and writes into no folder of a model."""
+    """The commands that it prints work as they stand: a page to send, and new rows."""
     monkeypatch.chdir(tmp_path)
     Path("new.csv").write_text("id,text\n1,the meal was good\n")
     main(flags(train_file=reviews, test_file="new.csv", record="record.json", **TINY))
@@ -94,14 +94,15 @@ def test_train_file_alone_trains_evaluates_reports_and_says_what_to_do_next(
     shown = dict(line.split(maxsplit=1) for line in lines if len(line.split()) == 2)
     for name in ("model", "report", "predictions", "record"):
         assert Path(shown[name]).exists()
-    visualize, predict, _, of_file = lines[-4:]
-    main([*words_of(of_file, "train"), "new.csv", *flags(**QUIET)])
-    assert Path("runs/reviews-new/predictions.csv").is_file()
-    script_main("visualize")(words_of(visualize, "visualize"))
-    assert Path("page.html").is_file(), "the command works as it stands"
-    printf, _, command = predict.partition("|")
-    assert shlex.split(printf) == ["printf", r"The room was small.\n"]
-    assert words_of(command, "predict") == ["runs/reviews"]
+    report, export, predict = (line.strip() for line in lines[-3:])
+    assert report == f"open {(run / 'report.html').resolve().as_uri()}"
+    script_main("export")(words_of(export, "export"))
+    assert Path("runs/reviews.html").is_file()
+    command, _, output_file = predict.partition(" > ")
+    words = [word.replace("NEW.csv", "new.csv") for word in words_of(command, "predict")]
+    script_main("predict")(words)
+    assert output_file == "predictions.csv"
+    assert capsys.readouterr().out.splitlines()[-1].startswith("1,the meal was good,")
 
 
 def words_of(line: str, command: str) -> list[str]:
@@ -305,18 +306,21 @@ def test_report_shows_what_was_measured(
 ) -> None:
     """Of texts that were cut, the whole might be right where the part was wrong."""
     shown: dict[str, Any] = {}
-    monkeypatch.setattr(
-        sys.modules[write_report.__module__],
-        "tables_html",
-        lambda _, examples, *__, **___: shown.update(examples) or "",
-    )
+    module = sys.modules[write_report.__module__]
+    section = module.texts_section
+
+    def kept(results: Any, heading: str, **options: Any) -> Any:
+        shown[heading] = results
+        return section(results, heading, **options)
+
+    monkeypatch.setattr(module, "texts_section", kept)
     options = {**TINY, "num_train_epochs": 1, "train_file": reviews, "max_tokens": 3}
     main(flags(**options, output_dir=tmp_path / "run"))
-    for kind, results in shown.items():
+    for heading, results in shown.items():
         for result in results:
             assert len(result["tokens"]) <= 3
             is_right = result["label"] == result["true_label"]
-            assert is_right == kind.startswith("Predictions that are right")
+            assert heading.startswith("Three") or is_right == heading.endswith("right")
     assert sum(map(len, shown.values())) > 1
 
 

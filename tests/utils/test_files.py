@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sase_hf.utils.files import check_not_stdout, check_output, check_readable
+from sase_hf.utils.files import check_output, check_readable
 
 
 @pytest.fixture
@@ -51,18 +51,6 @@ def test_check_output_refuses_parts_of_a_folder_that_is_read(
         return
     with pytest.raises(FileExistsError, match=f"{output}: folder is read, and such a file is a p"):
         check_output(f"folder/{output}", ["folder"])
-
-
-def test_check_not_stdout_refuses_a_file_that_the_output_goes_into(
-    rows: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Lines that are read and appended to the same file would never end."""
-    check_not_stdout(rows)
-    check_not_stdout("-")
-    status = os.stat(rows)
-    monkeypatch.setattr(os, "fstat", lambda _: status)
-    with pytest.raises(FileExistsError, match=r"the output goes into rows\.csv, which is read"):
-        check_not_stdout(rows)
 
 
 def test_check_readable_names_a_file_that_is_closed(

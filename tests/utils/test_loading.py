@@ -27,24 +27,21 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_load_checkpoint_gives_an_evaluating_model_with_its_name(checkpoint: str) -> None:
     """Errors and pages show the name."""
-    model, _ = load_checkpoint(checkpoint, must_attend=True)
+    model, _ = load_checkpoint(checkpoint)
     assert (model.training, model.name_or_path) == (False, checkpoint)
     assert load_pipeline(checkpoint)("The soup was cold.")["label"] in ("bad", "good")
-    with pytest.raises(ValueError, match=r"is a folder; leave the revision 'v1' out"):
-        load_encoder(checkpoint, "v1")
 
 
 def test_load_pipeline_needs_a_head_with_attention(checkpoint: str, tmp_path: Path) -> None:
     """The classifier of a base model would be random, and so would every label."""
     averaging, base = save_checkpoint(tmp_path / "mean", pooling="mean"), str(tmp_path / "base")
     load_checkpoint(averaging)
-    with pytest.raises(ValueError, match=r"'mean', which attends .*with pooling='self_attention'"):
-        load_pipeline(averaging)
     for part in load_encoder(checkpoint):
         part.save_pretrained(base)
     assert type(load_checkpoint(base)[0]) is SelfAttentiveModel
-    with pytest.raises(ValueError, match=r"a base model without a classifier; train one from it"):
-        load_pipeline(base)
+    for name in (averaging, base):
+        with pytest.raises(ValueError, match=rf"cannot load {name}: it has no labels, or attends"):
+            load_pipeline(name)
 
 
 def test_load_checkpoint_refuses_unexpected_weights_if_strict(tmp_path: Path) -> None:
@@ -116,12 +113,9 @@ def test_load_checkpoint_refuses_a_tokenizer_with_more_words_than_vectors(tmp_pa
         load_checkpoint(folder)
 
 
-def test_name_checkpoints_uses_the_shortest_names_that_differ() -> None:
-    """Pages are shared, and a whole path would tell of a machine."""
+def test_name_checkpoints_tells_little_of_a_machine() -> None:
+    """Pages are shared."""
     paths = ["/shelf/a/model", "/shelf/b/model", "owner/other"]
     assert list(name_checkpoints(paths)) == ["a/model", "b/model", "owner/other"]
-    assert name_checkpoints(["owner/other"]) == {"other": "owner/other"}
-    with pytest.raises(ValueError, match=r"2 checkpoints are called one; give each a name"):
-        name_checkpoints(["a", "b"], ["one"])
-    with pytest.raises(ValueError, match=r"^a, \./a: the same checkpoint twice"):
+    with pytest.raises(ValueError, match=r"a, .*/a; rename one, or name each once"):
         name_checkpoints(["a", "./a"])

@@ -12,16 +12,16 @@ from browsers import downloaded, open_source, watched_tab
 from shown import PAYLOADS, assert_harmless, explained, pair_result, result
 
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, answers_of_kind
-from sase_hf.utils.text import Table
-from sase_hf.visualization.page import MAX_WORDS, tables_html
+from sase_hf.visualization.page import page_html, texts_section
 
 LABELS = ("4 stars", "another", "<i>third</i>")
-TABLES = [Table("t", ["", "n"], [["a", "1"]])]
 
 
-def report(*shown: dict[str, Any], kind: str = SINGLE_LABEL) -> str:
-    answers = answers_of_kind(kind, LABELS)
-    return tables_html(TABLES, {"Predictions": shown}, "report", answers=answers)
+def report(
+    *shown: dict[str, Any], kind: str = SINGLE_LABEL, labels: Any = LABELS, title: str = "report"
+) -> str:
+    section = texts_section(shown, "Predictions", corrects=True)
+    return page_html(title, [section], answers=answers_of_kind(kind, labels))
 
 
 @contextmanager
@@ -41,14 +41,14 @@ def to_correct(page: str) -> Any:
 def test_report_without_answers_has_no_script() -> None:
     """Nor has one that shows no texts."""
     shown = result("dull but fine", true_label=LABELS[0])
-    page = assert_harmless(tables_html(TABLES, {"Predictions": [shown]}, "report"))
+    page = assert_harmless(page_html("report", [texts_section([shown])]))
     assert "button" not in page.elements
-    assert "<script" not in tables_html(TABLES, {}, "report", answers=answers_of_kind(SINGLE_LABEL))
+    assert "<script" not in report()
 
 
 def test_report_gives_its_script_the_words_of_each_text() -> None:
     """Each stands in an element of its own, whether it has a colour or not."""
-    texts = ["dull  but fine", "x " * (MAX_WORDS + 3), ""]
+    texts = ["dull  but fine", "x " * 300, ""]
     shown = [explained(texts[0], [0.0, 0.0, 1.0]), *map(result, texts[1:])]
     page = report(*[{**one, "true_label": LABELS[1]} for one in shown])
     items = to_correct(page)["texts"]
@@ -57,18 +57,13 @@ def test_report_gives_its_script_the_words_of_each_text() -> None:
     assert items[0]["words"] == [[[0, 4], [6, 9], [10, 14]]]
     paragraphs = re.findall(r'<p class="words".*?</p>', page, flags=re.DOTALL)
     spans = [paragraph.count("<span") for paragraph in paragraphs]
-    assert spans == [len(item["words"][0]) for item in items] == [3, MAX_WORDS, 0]
+    assert spans == [len(item["words"][0]) for item in items] == [3, 300, 0]
 
 
 @pytest.mark.parametrize("payload", [*PAYLOADS, "</script><script>alert(1)</script>"])
 def test_report_writes_texts_and_labels_into_its_script_as_data(payload: str) -> None:
     shown = result(payload, payload, true_label=payload)
-    page = tables_html(
-        TABLES,
-        {"Predictions": [shown]},
-        "hash-of-script",
-        answers=answers_of_kind(SINGLE_LABEL, (payload, "other")),
-    )
+    page = report(shown, labels=(payload, "other"), title="hash-of-script")
     assert page.count("<script") == page.count("</script") == 2
     assert to_correct(page)["labels"] == [payload, "other"]
     assert to_correct(page)["texts"][0]["texts"] == [payload]
@@ -94,7 +89,6 @@ def test_texts_of_a_report_are_corrected(
     if kind == MULTI_LABEL:
         shown = [{**one, "labels": ["another"]} for one in shown]
     with opened(tmp_path, chromium, report(*shown, kind=kind)) as tab:
-        tab.click(".more summary")  # all but the first texts are folded
         for article in tab.locator(".result").all():
             article.locator(".correct").click()
             article.locator(".words span").last.click()

@@ -69,11 +69,20 @@ def test_attention_svg_draws_what_words_added_with_its_sign() -> None:
     shown = explained("good but dear", [1.0, 0.0, -2.0], target="other")
     drawn = drawing(attention_svg(with_linear_part(shown, [1.0, 0.0, -1.0])))
     assert drawn.cells[0]["why"] == [("for", 0.5), ("even", 0.0), ("against", 1.0)]
-    assert drawn.words[-1] == ["against: −2.00 or less", "for: +2.00 or more"]
-    assert drawn.cells[-1] == {"why": [("against", 1.0), ("for", 1.0)]}
+    assert next(iter(drawn.cells[0])) == "why"
+    assert drawn.words[1] == ["against: −2.00 or less", "for: +2.00 or more"]
+    assert drawn.cells[1] == {"why": [("against", 1.0), ("for", 1.0)]}
     assert "explained: other" in drawn.texts
     nothing = drawing(attention_svg(explained("good but dear", [0.0, 0.0, 0.0])))
     assert "why" not in nothing.cells[0]
+
+
+def test_attention_svg_draws_no_hops_that_added_less_than_a_third() -> None:
+    """It says so."""
+    shown = with_linear_part(explained("good but dear", [1.0, 0.0, 0.25]), [1.0, 0.0, 0.0])
+    drawn = drawing(attention_svg(shown))
+    assert [list(rows) for rows in drawn.cells] == [["why"], ["why"]]
+    assert "The hops added +0.25 of +1.25: their attention explains little." in drawn.texts
 
 
 def test_attention_svg_wraps_long_texts_and_says_what_it_leaves_out() -> None:

@@ -5,6 +5,7 @@
 const DELAY = 120;
 const MOMENT = 12;
 const SETTLED = 1000;
+const SHOWN_AS_ZERO = 0.005; // what a word added; smaller numbers are not named
 
 const pause = () => new Promise((resume) => setTimeout(resume));
 const percent = (share) => `${(100 * share).toFixed(share >= 0.095 ? 0 : 1)}%`;
@@ -62,18 +63,18 @@ function isInsideWord(points, start, end) {
   return joinedCharacter.test(points[start - 1]) && joinedCharacter.test(points[start]);
 }
 
-/* Return the words of a text: their start, their end and their tokens. A word is a token, its
-   pieces, or the tokens of what a reader sees as one character. */
+/* Return the words of a text: their start, their end and their tokens. A word is a token, those whose
+   letters meet, or the tokens of what a reader sees as one character. */
 function wordsOf(points, tokens) {
   const placeOfUnit = placesOfUnits(points);
   const characters = new Intl.Segmenter().segment(points.join(""));
   const starts = new Set(Array.from(characters, ({ index }) => placeOfUnit[index]));
   const words = [];
-  for (const [token, { start, end, word }] of tokens.entries()) {
+  for (const [token, { start, end }] of tokens.entries()) {
     const last = words.at(-1);
     const done = last?.end ?? 0;
     const before = tokens[token - 1];
-    const isPiece = word === before?.word && isInsideWord(points, start, before.end);
+    const isPiece = before && isInsideWord(points, start, before.end);
     if (last && (isPiece || end <= done || (start <= done && !starts.has(start)))) {
       last.tokens.push(token);
       last.end = Math.max(done, end);
@@ -168,7 +169,7 @@ function drawShares(line, shares, nameOf) {
 
 /* Name the words that added most to the logit of the label (sign 1), or took most from it (-1). */
 function drawAdded(line, added, sign, nameOf) {
-  const least = model.min_added * Math.max(...added.map(Math.abs));
+  const least = Math.max(model.min_added * Math.max(...added.map(Math.abs)), SHOWN_AS_ZERO);
   const places = strongest(added.map((value) => sign * value), least);
   const named = places.map((word) => element("b", [`${signed(added[word])} `, nameOf(word), " "]));
   line.replaceChildren(...named);

@@ -224,7 +224,7 @@ class LabelTask(EncoderTask):
             return super().evaluate(trainer, setup, known)
         rare_way_out = self.way_to_learn_rare_labels(setup.model.config.class_weights)
         way_out = self.way_to_learn_more(setup.rows)
-        return write_report(trainer, setup, known, way_out, rare_way_out)
+        return write_report(trainer, setup, way_out, rare_way_out)
 
     def way_to_learn_more(self, rows: Rows) -> str:
         """Return what the flags of the run leave to be done for a better model."""
