@@ -81,7 +81,6 @@ class RunArguments(Seq2SeqTrainingArguments):
     restore_callback_states_from_checkpoint: bool = flag(
         "Resume the patience of early stopping too.", default=True
     )
-    push_to_hub: bool = flag("Push the model and its card once, after training.", default=False)
     ddp_find_unused_parameters: bool | None = flag(
         "Search for parameters without a gradient in every step; the models here have none.",
         default=False,
