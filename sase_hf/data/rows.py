@@ -248,9 +248,11 @@ def open_sources(
             f"--dataset_name is {name!r} and the files are {files}",
             "give either a dataset, or files by --train_file, --validation_file and --test_file",
         )
-    config, revision = arguments.dataset_config_name, arguments.dataset_revision
+    config, revision = arguments.dataset_config_name, None
     if name is not None and not in_memory:
-        splits = load_splits(name, config, revision, arguments.cache_dir, arguments.token)
+        if not Path(name).exists():
+            name, _, revision = name.partition("@")
+        splits = load_splits(name, config, revision or None)
         title = Path(name).resolve().name if Path(name).is_dir() else name
     sources = []
     faults = []
@@ -260,7 +262,7 @@ def open_sources(
                 sources.append(source_of_file(split, str(files[own_split])))
             else:
                 rows = table(splits[own_split])
-                facts = {"config": config, "revision": commit_of(rows) or revision}
+                facts = {"config": config, "revision": commit_of(rows) or revision or None}
                 facts = {"fingerprint": rows._fingerprint} if in_memory else facts
                 shown = f"the {own_split} split of {title}"
                 sources.append(Source(split, shown, rows, {"dataset": title, **facts}))

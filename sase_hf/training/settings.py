@@ -210,7 +210,7 @@ class Settings(DataArguments):
 
     def __post_init__(self) -> None:
         """Refuse a setting of another task, a value that is none, and contradictions."""
-        for name in (*INPUTS, "record", "cache_dir"):
+        for name in (*INPUTS, "record"):
             setattr(self, name, _in_home(getattr(self, name)))
         for entry in fields(self):
             self._check(entry)

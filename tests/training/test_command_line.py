@@ -226,7 +226,7 @@ def test_run_arguments_train_in_the_precision_that_the_machine_is_fast_in(
 def test_changed_arguments_hold_no_defaults_and_no_tokens(tmp_path: Path) -> None:
     """They go into a record that is published."""
     run = RunArguments(str(tmp_path), eval_strategy="epoch", hub_token="hf_x", seed=42)
-    changed = changed_arguments(Settings(num_hops=3, token="hf_y"), run)
+    changed = changed_arguments(Settings(num_hops=3), run)
     expected = {"num_hops": 3, "do_eval": True, "eval_strategy": "epoch"}
     assert changed == {"output_dir": str(tmp_path), **expected}
     json.dumps(changed)

@@ -33,7 +33,6 @@ from sase_hf.tasks import LabelTask
 from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.defaults import chosen_by_rows
-from sase_hf.training.task import Task
 
 
 def test_run_learns_records_and_leaves_a_checkpoint_that_predicts_the_same(
@@ -234,16 +233,6 @@ def test_run_infers_the_problem_type_from_the_labels(
     if "scores" in added:
         chosen = [name for name, p in predictions[0]["scores"].items() if p > 0.5]
         assert predictions[0]["predicted_labels"] == chosen
-
-
-@pytest.mark.parametrize(
-    ("names", "columns", "shown"),
-    [(["no"], ["y"], "a, b -> y"), (["no"], [], "a, b"), ([], [], "a -> b")],
-)
-def test_task_draws_an_arrow_to_what_is_learnt(names: Any, columns: Any, shown: str) -> None:
-    task = SimpleNamespace(text_columns=["a", "b"], label_columns=columns, label_names=names)
-    lines = Task.describe(None, SimpleNamespace(rows=task, tokens={}))
-    assert list(lines) == [f"rows:  ({shown})"]
 
 
 def test_run_logs_what_will_be_trained(
