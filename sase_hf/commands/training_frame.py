@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..data.arguments import DataArguments
 from ..evaluation.records import NO_RESULTS
 from ..tasks.labels.report_page import REPORT_NAME
 from ..training import Task, run
@@ -29,6 +28,7 @@ LESS_MEMORY = (
     "halve --per_device_train_batch_size and double --gradient_accumulation_steps, or lower "
     "--max_tokens or the sizes of the model, such as --num_hops"
 )
+TEXT_FLAGS = ("--text", "--text_pair")
 SENTENCES = ("The room was small.", "The room was not large.")  # of a pair, to try a model
 
 
@@ -67,33 +67,21 @@ def run_script(
             print(f"{name:<32}{file}")
     if outcome["report"]:
         model = folder if training_args.do_train else str(task.settings.model_name_or_path)
-        commands = next_commands(model, outcome, task.settings)
+        commands = next_commands(model, outcome)
         print("\nNext:", *map(one_line, commands), sep="\n  ")
-        columns = ",".join(outcome["text_columns"])
-        flags = ["--model_name_or_path", model, "--text_column_names", columns, "--test_file"]
-        of_file = shlex.join([*program(), "train", *flags])
-        print("\nFor a file of new rows, with its name at the end:", one_line(of_file), sep="\n  ")
 
 
-def next_commands(model: str, outcome: dict[str, Any], data: DataArguments) -> Iterator[str]:
-    """Yield commands that look into the model and predict a text; they work as they stand.
-
-    The first shows some of the rows that the run has read, or a sentence if they came from the Hub.
-    """
-    texts = SENTENCES if outcome["reads_pairs"] else SENTENCES[:1]
+def next_commands(model: str, outcome: dict[str, Any]) -> Iterator[str]:
+    """Yield commands that look into a model of labels and predict; only the last needs a file."""
+    columns = outcome["rows"].text_columns
+    texts = SENTENCES[: len(columns)]
     if outcome["record"]["config"].get("pooling") == "self_attention":
-        flags = []
-        for name, text in zip(("--text", "--text_pair"), texts, strict=False):
-            flags += [name, text]
-        file = data.validation_file or data.train_file
-        if file is not None:
-            flags = ["--file", file, "--select=random"]
-            flags += ["--text_column_names", ",".join(outcome["text_columns"])]
-            if data.label_column_name is not None:
-                flags += ["--label_column_name", data.label_column_name]
+        flags = [word for pair in zip(TEXT_FLAGS, texts, strict=False) for word in pair]
         yield shlex.join([*program(), "visualize", model, *flags, "--output=page.html"])
     line = shlex.join(["printf", "\\t".join(texts) + "\\n"])
     yield f"{line} | {shlex.join([*program(), 'predict', model])}"
+    flags = ["--model_name_or_path", model, "--text_column_names", ",".join(columns)]
+    yield shlex.join([*program(), "train", *flags, "--test_file", "new.csv"])
 
 
 def program() -> list[str]:

@@ -5,13 +5,14 @@ import difflib
 import logging
 import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, fields
 from functools import partial
-from types import UnionType
+from types import MappingProxyType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
 
 import numpy as np
+from datasets import Dataset
 from transformers import HfArgumentParser
 
 from ..utils.cli import add_common_flags
@@ -47,7 +48,9 @@ def parse_arguments(
 
 
 def make_task(
-    task: type[TaskT], given: Mapping[str, Any], in_memory: Collection[str] = ()
+    task: type[TaskT],
+    given: Mapping[str, Any],
+    in_memory: Mapping[str, Dataset] = MappingProxyType({}),
 ) -> TaskT:
     """Return a task with the given arguments, by the names of flags, and those that follow.
 
@@ -69,7 +72,7 @@ def make_task(
     shown = {name: value for name, value in chosen.items() if name not in given}
     if shown and args.process_index == 0:
         logger.info(f"chosen: {' '.join(flag_words(shown))}")
-    return task(settings, args)
+    return task(settings, args, in_memory)
 
 
 def _of_group(group: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:

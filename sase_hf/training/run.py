@@ -59,8 +59,8 @@ def run(task: Task) -> dict[str, Any]:
 
     Returns `metrics` (all, named as in the logs), `record` (as `measured_record`, of the test split
     if it was measured, after training with its `history`: every evaluation), `output_dir`,
-    `predictions` (their file, or None), `report` (its tables, none without `--report`),
-    `reads_pairs` (whether the model compares two texts), `text_columns` (their names).
+    `predictions` (their file, or None), `report` (its tables, none without `--report`), `rows` (as
+    the task loads them).
 
     Raises ValueError for arguments that contradict one another, the data or a checkpoint; OSError
     if a run to resume has no complete checkpoint or a file cannot be written; FloatingPointError if
@@ -124,8 +124,7 @@ class _Run:
             "output_dir": self.output_dir,
             "predictions": self.predictions,
             "report": self.tables,
-            "reads_pairs": getattr(self.setup.model, "reads_pairs", False),
-            "text_columns": self.setup.rows.text_columns,
+            "rows": self.setup.rows,
         }
 
     def prepare(self, checkpoint: Path | None) -> None:

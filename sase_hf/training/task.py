@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 import torch
-from datasets import DatasetDict
+from datasets import Dataset, DatasetDict
 from transformers import (
     AutoTokenizer,
     EarlyStoppingCallback,
@@ -72,14 +72,21 @@ class Task(ABC):
     """The task that a model learns in a run with these settings and arguments.
 
     names: the values of `--task`, the default first.
+    in_memory: splits that are given as rows, in place of files.
     """
 
     names: ClassVar[tuple[str, ...]]
     trainer: ClassVar[type[SelfAttentiveTrainer]] = SelfAttentiveTrainer
 
-    def __init__(self, settings: Settings, args: RunArguments) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        args: RunArguments,
+        in_memory: Mapping[str, Dataset] = MappingProxyType({}),
+    ) -> None:
         self.settings = settings
         self.args = args
+        self.in_memory = in_memory
 
     @abstractmethod
     def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:

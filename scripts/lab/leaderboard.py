@@ -157,7 +157,6 @@ class Comparison(Run):
         seconds = processor_seconds() - before
         model, tokenizer = load_checkpoint(str(folder))
         rows = list(table(folder / "predictions.jsonl"))
-        scores = [row["scores"] for row in rows]
         answers = [row.get("answer_set", row["scores"]) for row in rows]  # few rows: all labels
         labels = [task.label_names[label] for label in task.splits["test"]["label"]]
         # From the texts of the dev file to their probabilities, in batches as in scripts/train.py.
@@ -165,17 +164,20 @@ class Comparison(Run):
         start = processor_seconds()
         sample = EvaluationDataset(model, tokenizer, encode_rows(dev, tokenizer)["test"], {})
         with torch.inference_mode():
-            for _, batch in sample.batches(64, "Predicting"):
-                model(**batch).logits.softmax(-1)
+            columns = [model.config.label2id[name] for name in task.label_names]
+            probabilities = torch.zeros(len(rows), len(columns))
+            for numbers, batch in sample.batches(64, "Predicting"):
+                probabilities[numbers] = model(**batch).logits.softmax(-1).float()
         predicting = processor_seconds() - start
         files = [folder / name for name in (*PUBLIC_NAMES, *weight_files(folder))]
         return {
-            "probabilities": np.array([[row[name] for name in task.label_names] for row in scores]),
+            # The file has four digits, too few for the log loss.
+            "probabilities": probabilities[:, columns].double().numpy(),
             "config": model.config.to_diff_dict(),
             "num_parameters": model.num_parameters(),
             # The time covers the whole command with its report, but not the prediction.
             "training_seconds": seconds - predicting,
-            "texts_per_second": len(scores) / predicting,
+            "texts_per_second": len(rows) / predicting,
             "bytes_on_disk": sum(path.stat().st_size for path in files if path.is_file()),
             "answer_sets": {
                 "coverage": np.mean(

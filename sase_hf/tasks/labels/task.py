@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -40,12 +39,8 @@ FAMILY = next(family for family in FAMILIES.values() if family.objective == "lab
 
 
 class LabelTask(EncoderTask):
-    """Classification of one or several labels, or regression.
+    """Classification of one or several labels, or regression."""
 
-    in_memory: splits that are given as rows, in place of files.
-    """
-
-    in_memory: Mapping[str, Dataset] = MappingProxyType({})
     names = ("labels", "nli")
 
     def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
