@@ -1,7 +1,6 @@
 """`RunArguments`: transformers' arguments of a training with defaults for small models."""
 
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from enum import Enum
@@ -103,8 +102,6 @@ class RunArguments(Seq2SeqTrainingArguments):
     def __post_init__(self) -> None:
         """Check the numbers; set the fields that depend on others and on the machine."""
         check_numbers(self)
-        if self.resume_from_checkpoint is not None:
-            self.resume_from_checkpoint = os.path.expanduser(self.resume_from_checkpoint) or None
         if self.do_predict and not self.predict_with_generate:
             raise refusal("--do_predict translates", "leave out --predict_with_generate false")
         if self.save_strategy is None:

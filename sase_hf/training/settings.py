@@ -1,6 +1,5 @@
 """`Settings`: what a run reads beside transformers' `TrainingArguments`, for every task."""
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import Field, dataclass, fields, make_dataclass
 from typing import Any, ClassVar, Literal, get_args, get_origin
@@ -211,7 +210,8 @@ class Settings(DataArguments):
     def __post_init__(self) -> None:
         """Refuse a setting of another task, a value that is none, and contradictions."""
         for name in (*INPUTS, "record"):
-            setattr(self, name, _in_home(getattr(self, name)))
+            if getattr(self, name) in ("", [""]):  # leaves an entry of a recipe out
+                setattr(self, name, None)
         for entry in fields(self):
             self._check(entry)
         super().__post_init__()
@@ -269,10 +269,3 @@ class Settings(DataArguments):
             value = self.vector_files if name == "word_vectors" else getattr(self, name)
             for path in [value] if isinstance(value, str) else value or []:
                 yield name, path
-
-
-def _in_home(value: Any) -> Any:
-    """Return a path, or a list of paths, with ~ as the home folder; None for an empty one."""
-    if isinstance(value, list):
-        return [_in_home(path) for path in value if path] or None
-    return os.path.expanduser(value) if value else None

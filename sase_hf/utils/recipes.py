@@ -27,7 +27,7 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
 
     YAML 1.1 would read `1e-3` as a text and the label `no` as false; here the flags say the type.
     """
-    path = Path(path).expanduser()
+    path = Path(path)
     if path.suffix not in (".yaml", ".yml", ".json"):
         raise refusal(f"{path} is no recipe, a file .yaml", f"give a flag: --train_file {path}")
     try:

