@@ -1,10 +1,7 @@
 """The frame of the commands that train: run a task, print the results and what to do next."""
 
 import logging
-import os
 import shlex
-import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +21,9 @@ LOGGED = (
     "tasks.labels.doubtful",
     "training.run",
 )
+HOW_TO_GO_ON = (
+    "stopped; the same command with --resume_from_checkpoint auto goes on, or begins anew"
+)
 LESS_MEMORY = (
     "halve --per_device_train_batch_size and double --gradient_accumulation_steps, or lower "
     "--max_tokens or the sizes of the model, such as --num_hops"
@@ -36,7 +36,7 @@ def run_script(
     script: str, description: str | None, argv: Sequence[str] | None, task_class: type[Task]
 ) -> None:
     """Run the steps of a task that the command line names, and print the results."""
-    with errors_in_one_line(script, on_out_of_memory=LESS_MEMORY):
+    with errors_in_one_line(script, HOW_TO_GO_ON, LESS_MEMORY):
         logging.basicConfig(format="%(message)s")
         logging.getLogger("sase_hf.training.command_line").setLevel(logging.INFO)
         task = parse_arguments(task_class, argv, description)
@@ -77,16 +77,8 @@ def next_commands(model: str, outcome: dict[str, Any]) -> Iterator[str]:
     texts = SENTENCES[: len(columns)]
     if outcome["record"]["config"].get("pooling") == "self_attention":
         flags = [word for pair in zip(TEXT_FLAGS, texts, strict=False) for word in pair]
-        yield shlex.join([*program(), "visualize", model, *flags, "--output=page.html"])
+        yield shlex.join(["sase_hf", "visualize", model, *flags, "--output=page.html"])
     line = shlex.join(["printf", "\\t".join(texts) + "\\n"])
-    yield f"{line} | {shlex.join([*program(), 'predict', model])}"
+    yield f"{line} | {shlex.join(['sase_hf', 'predict', model])}"
     flags = ["--model_name_or_path", model, "--text_column_names", ",".join(columns)]
-    yield shlex.join([*program(), "train", *flags, "--test_file", "new.csv"])
-
-
-def program() -> list[str]:
-    """Return the words that run this package from the current folder."""
-    python = Path(sys.executable)
-    if shutil.which("sase_hf") == str(python.with_name("sase_hf")):
-        return ["sase_hf"]
-    return [os.path.relpath(python), "-m", "sase_hf"]
+    yield shlex.join(["sase_hf", "train", *flags, "--test_file", "new.csv"])

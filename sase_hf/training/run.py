@@ -4,8 +4,6 @@ import logging
 import os
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from copy import copy
 from operator import itemgetter
 from pathlib import Path
@@ -23,7 +21,6 @@ from ..utils.files import (
     is_checkpoint_file,
     is_inside,
     is_same_file,
-    is_write_error,
 )
 from ..utils.process import keep_freed_memory, limit_compiled_code
 from ..utils.text import Table, one_line
@@ -77,8 +74,7 @@ def run(task: Task) -> dict[str, Any]:
         checkpoint = checkpoint_to_resume(requested, output_dir)
         if checkpoint is None or not is_inside(checkpoint, output_dir):
             check_unused(output_dir)
-        with saying_how_to_go_on():
-            return steps.outcome(checkpoint)
+        return steps.outcome(checkpoint)
 
 
 class _Run:
@@ -281,22 +277,6 @@ def check_splits(setup: TrainingSetup, args: RunArguments) -> None:
     ):
         if getattr(args, step) and split not in setup.rows.splits:
             raise refusal(f"--{step} needs a {split} split", f"give {way_out}")
-
-
-@contextmanager
-def saying_how_to_go_on() -> Iterator[None]:
-    """Add the way to continue the run to an interruption and to the error of a full disk."""
-    way_out = "the same command with --resume_from_checkpoint auto goes on, or begins anew"
-    try:
-        yield
-    except KeyboardInterrupt as stop:
-        stop.args = (f"stopped; {way_out}",)
-        raise
-    except Exception as error:
-        if not is_write_error(error):
-            raise
-        what = f"a file could not be written: {error}. Make room"
-        raise refusal(what, way_out, OSError) from error
 
 
 def log_summary(task: Task, setup: TrainingSetup, args: RunArguments) -> None:

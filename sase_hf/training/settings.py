@@ -34,19 +34,6 @@ INPUTS = (
     *("unlabelled_file", "corrections_file"),
 )
 
-# Fields of the config that only the heads with labels read.
-FIELDS_OF_LABELS = (
-    "linear_part",
-    "matching",
-    "rationale_coef",
-    "classifier",
-    "classifier_hidden_size",
-    "classifier_dropout",
-    "pruned_row_size",
-    "pruned_column_size",
-    "label_smoothing",
-    "answer_error",
-)
 TOKENIZER_OPTIONS = ("vocab_size", "min_frequency", "lowercase", "level", "subwords")
 OF_NEW_MODEL = (*TOKENIZER_OPTIONS, "tokenizer_name", "word_vectors", "encoder_name_or_path")
 
@@ -55,7 +42,7 @@ _ROWS_OF_LABELS = {entry.name for entry in fields(DataArguments)}
 _ROWS_OF_LABELS -= {entry.name for entry in fields(PredictionArguments)}
 READERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("test_file", "max_predict_samples", "metric_name"), PREDICTING),
-    **dict.fromkeys(("level", "encoder_name_or_path", "word_vectors"), TEXTS),
+    **dict.fromkeys(("level", "encoder_name_or_path", "word_vectors", "tokenizer_name"), TEXTS),
     **dict.fromkeys(("ignore_mismatched_sizes", "class_weights", "report", "calibrate"), LABELS),
     **dict.fromkeys(_ROWS_OF_LABELS, LABELS),
     **dict.fromkeys(("max_train_words", "both_directions", "subwords", "adadelta"), TRANSLATION),
@@ -76,8 +63,7 @@ def with_config_flags(group: type[Any]) -> type[Any]:
         for name in family.flags:
             entry = family.config.__dataclass_fields__[name]
             entries.setdefault(name, {})[family.objective] = entry
-            of_labels = LABELS if name in FIELDS_OF_LABELS else TEXTS
-            readers = of_labels if family.objective == "labels" else TRANSLATION
+            readers = TEXTS if family.objective == "labels" else TRANSLATION
             READERS[name] = (*READERS.get(name, ()), *readers)
     flags = [(name, *_config_flag(found)) for name, found in entries.items()]
     body = {

@@ -36,10 +36,6 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
         raise ValueError(f"recipe {path} is not valid YAML: {error}") from error
     if not isinstance(entries, dict):
         raise refusal(f"recipe {path} has no entries", "give lines of the form `flag: value`")
-    for name, value in entries.items():
-        items = value if isinstance(value, list) else [value]
-        if not all(isinstance(item, str) for item in items):
-            raise refusal(f"recipe {path}: {name} holds a mapping", "give a text, or a list")
     return {name: value for name, value in entries.items() if value not in EMPTY}
 
 

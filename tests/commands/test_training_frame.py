@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sase_hf.commands.training_frame import SENTENCES, next_commands, program
+from sase_hf.commands.training_frame import SENTENCES, next_commands
 
 
 @pytest.mark.parametrize("pooling", ["self_attention", "max"])
@@ -14,9 +14,9 @@ def test_next_commands_show_a_model_and_predict(columns: list[str], pooling: str
     outcome = {"rows": SimpleNamespace(text_columns=columns)}
     outcome["record"] = {"config": {"pooling": pooling}}
     *shown, lines, file = next_commands("my model", outcome)
-    words = [shlex.split(command)[len(program()) :] for command in shown]
+    words = [shlex.split(command)[1:] for command in shown]
     texts = list(SENTENCES[: len(columns)])
     assert [[word for word in call if word in texts] for call in words] == [texts] * len(shown)
     assert len(shown) == (pooling == "self_attention")
-    assert lines.endswith(shlex.join([*program(), "predict", "my model"]))
+    assert lines.endswith(shlex.join(["sase_hf", "predict", "my model"]))
     assert shlex.split(file)[-3:] == [",".join(columns), "--test_file", "new.csv"]

@@ -265,7 +265,6 @@ def test_checkpoint_is_fine_tuned_on_other_labels(
     [
         ({"num_hops": 4}, "--num_hops is 4, but the checkpoint was made with 3"),
         ({"label_names": ["a", "b"]}, r"--label_names are \['a', 'b'\], but the checkpoint's"),
-        ({"task": "nli"}, "--task is nli, but the checkpoint is for classification"),
         ({"vocab_size": 9, "word_vectors": "v.txt"}, "--vocab_size, --word_vectors shape a new"),
         ({"classifier_dropout": 1.0}, r"^classifier_dropout is 1\.0; it must be .* below 1"),
         # The loss of another family has no penalty, its code no attention of this kind.

@@ -61,7 +61,6 @@ def test_recipe_values_have_the_types_of_their_flags_which_override_them(recipe:
     [
         ("run.txt", "num_hops: 3", r"run\.txt is no recipe.*--train_file"),
         ("run.yaml", "- num_hops", r"run\.yaml has no entries"),
-        ("run.yaml", "seed: {a: 1}", "seed holds a mapping"),
         ("run.yaml", "seed: 'a", r"run\.yaml is not valid YAML"),
     ],
 )
@@ -153,8 +152,6 @@ def test_task_of_a_program_has_the_arguments_of_the_command_with_a_file() -> Non
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ({"seed": "three"}, "--seed is 'three'"),
-        ({"use_cpu": "no"}, "--use_cpu is 'no'"),
         ({"level": "line"}, "--level is 'line'; choose auto, word"),
         ({"pooling": "median"}, "--pooling is 'median'; choose self_attention"),
         ({"num_hop": 3}, "no flag --num_hop; did you mean --num_hops"),

@@ -43,7 +43,7 @@ from sase_hf import (
     SelfAttentiveForRetrieval,
     SelfAttentiveForSequenceClassification,
 )
-from sase_hf.training.checkpoints import list_checkpoints, why_incomplete
+from sase_hf.training.checkpoints import is_complete, list_checkpoints
 from sase_hf.training.trainer import SelfAttentiveTrainer
 
 pytestmark = [
@@ -256,7 +256,7 @@ def test_run_in_two_processes_equals_that_in_one(
     )
     assert predictions == [pytest.approx(scores, abs=1e-5) for scores in expected_predictions]
     assert json.loads((folder / "record.json").read_text())["hardware"]["processes"] == 2
-    assert why_incomplete(list_checkpoints(folder / "whole_run")[0]) is None
+    assert is_complete(list_checkpoints(folder / "whole_run")[0])
 
 
 def logged(run: Path) -> list[dict[str, float]]:

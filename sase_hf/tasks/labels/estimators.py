@@ -87,7 +87,6 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
     """What a classifier and a regressor of texts share."""
 
     learns_labels: ClassVar[bool]
-    other_estimator: ClassVar[str]
 
     def __init__(
         self,
@@ -212,21 +211,19 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
 
         A notebook shows the result as a heatmap; its `results` are those of the pipeline
         `self-attention`. A pair is the tuple (text, text_pair). `target` is the label to explain,
-        by default the predicted one. ValueError: a model without attention, or an unknown label.
+        as the model names it, by default the predicted one. ValueError: a model without attention,
+        or an unknown label.
         """
         check_is_fitted(self, "model_")
         is_pair = isinstance(texts, tuple) and len(self.text_columns_) == 2
         is_one = isinstance(texts, str) or is_pair
         rows = rows_to_read([texts] if is_one else texts, self.text_columns_)
         inputs = [dict(zip(TEXT_COLUMNS, row, strict=False)) for row in rows]
-        options = {} if target is None else {"target": self._target_name(target)}
+        target = target.item() if isinstance(target, np.generic) else target
+        options = {} if target is None else {"target": class_name(target)}
         read = attention_pipeline(self.model_, self.tokenizer_)
         results = read(inputs, batch_size=BATCH_SIZE, **options)
         return Attention(results[0] if is_one else results)
-
-    def _target_name(self, target: Any) -> str:
-        """Return the name that the model has for a label to explain."""
-        return class_name(target)
 
     def save_pretrained(self, folder: FilePath) -> None:
         """Write the model, its tokenizer, its code and its card to a folder.
@@ -248,13 +245,12 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         """
         with only_training_bar():
             model, tokenizer = load_checkpoint(str(checkpoint))
-        if not hasattr(model, "classify"):
+        is_head = hasattr(model, "classify")
+        if not is_head or answers_of(model.config).has_labels != cls.learns_labels:
             raise refusal(
-                f"{checkpoint} holds a {type(model).__name__}, which has no labels",
-                "name a checkpoint of sase_hf train or of save_pretrained",
+                f"{checkpoint} is no {cls.__name__}, but a {type(model).__name__}",
+                "TextClassifier loads models of labels, TextRegressor those of numbers",
             )
-        if answers_of(model.config).has_labels != cls.learns_labels:
-            raise refusal(f"{checkpoint} is no {cls.__name__}", f"load it by {cls.other_estimator}")
         estimator = cls()
         estimator._adopt(model, tokenizer, TEXT_COLUMNS[: 2 if model.reads_pairs else 1])
         estimator._adopt_labels()
@@ -330,7 +326,6 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
     """
 
     learns_labels = True
-    other_estimator = "TextRegressor"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -347,13 +342,6 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
         # The order of the classes is that of scikit-learn; a model may have another one.
         self.class_ids_ = np.arange(len(names)) if self.is_matrix_ else np.argsort(classes)
         self.classes_ = classes[self.class_ids_]
-
-    def _target_name(self, target: Any) -> str:
-        """Return the name of one of the `classes_`, which need not be what is printed for it."""
-        for label_id, value in zip(self.class_ids_, self.classes_, strict=True):
-            if value == target:
-                return self._answers.names[label_id]
-        return class_name(target)
 
     def predict(self, texts: Any, as_frame: bool = False) -> Any:
         """Return the label of each of N texts, (N,), in the type of the labels of `fit`.
@@ -411,7 +399,6 @@ class TextRegressor(RegressorMixin, _TextEstimator):  # type: ignore[misc]
     """
 
     learns_labels = False
-    other_estimator = "TextClassifier"
 
     def predict(self, texts: Any) -> np.ndarray:
         """Return the number of each of N texts, (N,); the numbers, (N, K), if `fit` had K."""

@@ -105,10 +105,7 @@ def _text_frame(given: Any) -> pd.DataFrame:
         return given.to_pandas()
     if isinstance(given, pd.DataFrame):
         return given
-    try:
-        frame = pd.DataFrame(given, dtype=object)
-    except (ValueError, TypeError) as reason:
-        raise refusal(f"the texts are {given!r:.80} ({reason})", WAYS_TO_GIVE_TEXTS) from reason
+    frame = _frame(given, dtype=object)
     names = TEXT_COLUMNS[: max(frame.shape[1], 1)]
     if frame.shape[1] > len(names):
         raise refusal(f"the rows have {frame.shape[1]} texts", WAYS_TO_GIVE_TEXTS)
@@ -117,19 +114,22 @@ def _text_frame(given: Any) -> pd.DataFrame:
 
 def _label_frame(given: Any) -> pd.DataFrame:
     """Return the columns of labels: those of a table or an array (N, C), else one."""
-    if isinstance(given, pd.DataFrame):
-        labels = given
-    else:
-        try:
-            has_type = hasattr(given, "__array__")
-            values = np.asarray(given) if has_type else pd.Series([*given], dtype=object)
-            labels = pd.DataFrame(values)
-        except (ValueError, TypeError) as reason:
-            raise refusal(
-                f"the labels are {given!r:.80} ({reason})",
-                "give a list of texts or numbers, a list of such lists, or an array (N, C)",
-            ) from reason
+    labels = given
+    if not isinstance(given, pd.DataFrame):
+        is_array = hasattr(given, "__array__")
+        # The lists in a list are the cells of one column.
+        labels = _frame(np.asarray(given) if is_array else pd.Series([*given], dtype=object))
     return labels.set_axis([LABEL], axis=1) if len(labels.columns) == 1 else labels
+
+
+def _frame(values: Any, dtype: Any = None) -> pd.DataFrame:
+    try:
+        return pd.DataFrame(values, dtype=dtype)
+    except (ValueError, TypeError) as reason:
+        raise refusal(
+            f"there is {values!r:.80} ({reason})",
+            f"{WAYS_TO_GIVE_TEXTS}; labels are a list, or an array (N, C)",
+        ) from reason
 
 
 def has_ids(rows: Dataset, column: str) -> bool:

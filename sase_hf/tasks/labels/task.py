@@ -74,14 +74,12 @@ class LabelTask(EncoderTask):
     def choose_head(self, rows: Rows, config: PreTrainedConfig | None) -> type[PreTrainedModel]:
         """Return the head of the checkpoint, or the one asked for, or one that fits the rows."""
         columns = rows.text_columns
-        asks_for_pairs = self.settings.task == "nli"
+        is_nli = self.settings.task == "nli" or len(columns) == 2
         heads = FAMILY.heads
-        name = "nli" if asks_for_pairs or len(columns) == 2 else "classification"
+        name = "nli" if is_nli else "classification"
         if config is not None:
             heads = FAMILIES[config.model_type].heads
             name = _saved_task(config) or name
-            if asks_for_pairs and name != "nli":
-                raise ValueError(f"--task is nli, but the checkpoint is for {name}")
         head = heads[name]
         if reads_pairs(head) and len(columns) != 2:
             raise refusal(
