@@ -24,6 +24,9 @@ LOGGED = (
     "tasks.labels.doubtful",
     "training.run",
 )
+HOW_TO_GO_ON = (
+    "stopped; the same command with --resume_from_checkpoint auto goes on, or begins anew"
+)
 LESS_MEMORY = (
     "halve --per_device_train_batch_size and double --gradient_accumulation_steps, or lower "
     "--max_tokens or the sizes of the model, such as --num_hops"
@@ -34,7 +37,7 @@ def run_script(
     script: str, description: str | None, argv: Sequence[str] | None, task_class: type[Task]
 ) -> None:
     """Run the steps of a task that the command line names, and print the results."""
-    with errors_in_one_line(script, on_out_of_memory=LESS_MEMORY):
+    with errors_in_one_line(script, HOW_TO_GO_ON, LESS_MEMORY):
         logging.basicConfig(format="%(message)s")
         logging.getLogger("sase_hf.training.command_line").setLevel(logging.INFO)
         task = parse_arguments(task_class, argv, description)
@@ -74,7 +77,7 @@ def next_steps(model: str, outcome: dict[str, Any]) -> Iterator[str]:
     config = outcome["record"]["config"]
     if (config.get("encoder"), config.get("pooling")) == ("bilstm", "self_attention"):
         yield shlex.join([*program(), "export", model, f"{model}.html"])
-    flags = ["--text_column_names", ",".join(outcome["text_columns"])]
+    flags = ["--text_column_names", ",".join(outcome["rows"].text_columns)]
     yield f"{shlex.join([*program(), 'predict', model, 'NEW.csv', *flags])} > predictions.csv"
 
 

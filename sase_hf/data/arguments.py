@@ -23,9 +23,10 @@ class SourceArguments:
     _argument_group_name: ClassVar[str] = "data"
     numbers_of_texts: ClassVar[tuple[int, ...]] = (1, 2)
 
-    dataset_name: str | None = flag("A dataset on the Hub, or a folder of data files.")
+    dataset_name: str | None = flag(
+        "A dataset on the Hub, OWNER/NAME or OWNER/NAME@REVISION, or a folder of data files."
+    )
     dataset_config_name: str | None = flag("Configuration of the dataset on the Hub.")
-    dataset_revision: str | None = flag("Branch, tag or commit of the dataset on the Hub.")
     train_file: str | None = flag("CSV, TSV, JSON, JSON Lines (all also .gz), Excel or Parquet.")
     validation_file: str | None = flag("Rows to evaluate on.")
     text_column_names: list[str] | None = flag(
@@ -40,8 +41,6 @@ class SourceArguments:
         "Share of the training rows to evaluate on, if there is no validation split; 0 for none."
     )
     shuffle_seed: int | None = flag("Shuffle the training rows before any are left out.")
-    cache_dir: str | None = flag("Folder for downloads.")
-    token: str | None = flag("Token for private repositories on the Hub.")
 
     def __post_init__(self) -> None:
         """Check the numbers."""

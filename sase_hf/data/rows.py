@@ -238,7 +238,7 @@ def open_sources(
     """
     files = {name: path for name in SPLITS if (path := arguments.file_of(name)) is not None}
     title, config = arguments.dataset_name, arguments.dataset_config_name
-    revision = arguments.dataset_revision
+    revision = None
     splits: Mapping[str, Any] = files
     if in_memory:
         title, splits = "rows in memory", in_memory
@@ -248,7 +248,10 @@ def open_sources(
             "give either a dataset, or files by --train_file, --validation_file and --test_file",
         )
     elif title is not None:
-        splits = load_splits(title, config, revision, arguments.cache_dir, arguments.token)
+        if not Path(title).exists():
+            title, _, commit = title.partition("@")
+            revision = commit or None
+        splits = load_splits(title, config, revision)
         title = Path(title).resolve().name if Path(title).is_dir() else title
     sources = []
     faults = []
@@ -258,7 +261,7 @@ def open_sources(
                 sources.append(source_of_file(split, str(files[own_split])))
             else:
                 rows = table(splits[own_split])
-                facts = {"config": config, "revision": commit_of(rows) or revision}
+                facts = {"config": config, "revision": commit_of(rows) or revision or None}
                 facts = {"fingerprint": rows._fingerprint} if in_memory else facts
                 shown = f"the {own_split} split of {title}"
                 sources.append(Source(split, shown, rows, {"dataset": title, **facts}))

@@ -21,6 +21,7 @@ from ..data.vectors import (
 )
 from ..training.settings import AUTO_LEVEL, NO_VECTORS, OWN_VECTORS
 from ..training.task import (
+    WITHOUT_CODE,
     ModelAndTokenizer,
     Task,
     TrainingSetup,
@@ -111,10 +112,6 @@ class EncoderTask(Task):
                 "give --level word, or --word_vectors own",
             )
 
-    def _vector_options(self) -> dict[str, Any]:
-        data = self.settings
-        return {"cache_dir": data.cache_dir, "token": data.token}
-
     def _build_tokenizer(
         self, texts: Iterable[str], known_words: Iterable[str] = (), **options: Any
     ) -> TokenizersBackend:
@@ -129,11 +126,7 @@ class EncoderTask(Task):
         if options.get("level") == "subword":
             options.pop("min_frequency", None)  # of words; that of pieces is `MIN_MERGED`
             return build_tokenizer(texts, **options)
-        words_of_files = (
-            word
-            for path in model.vector_files
-            for word, _ in vector_rows(path, **self._vector_options())
-        )
+        words_of_files = (word for path in model.vector_files for word, _ in vector_rows(path))
         options["extra_words"] = chain(known_words, words_of_files)
         return build_tokenizer(texts, **options)
 
@@ -150,7 +143,7 @@ class EncoderTask(Task):
                 "--encoder builds a new encoder, but --encoder_name_or_path loads one",
                 "give only one of the two",
             )
-        model = build_on_encoder(head, encoder, self.hub_options(), **config_fields)
+        model = build_on_encoder(head, encoder, WITHOUT_CODE, **config_fields)
         with reraise_naming(encoder, "the tokenizer for "):
             check_tokenizer(tokenizer, model.config.vocab_size)
         return ModelAndTokenizer(model, tokenizer)
@@ -173,7 +166,7 @@ class EncoderTask(Task):
         vectors: dict[str, tuple[Tensor, float]] = {}
         for name in names:
             if name != OWN_VECTORS:
-                vectors[name] = load_word_vectors(name, tokenizer, **self._vector_options())
+                vectors[name] = load_word_vectors(name, tokenizer)
         width_of_files = sum(matrix.shape[1] for matrix, _ in vectors.values())
         if names:
             asked_width = config_fields.get("embedding_size")

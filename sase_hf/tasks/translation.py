@@ -145,16 +145,13 @@ class TranslationTask(Task):
     def build(self, head: type[PreTrainedModel], rows: Rows) -> ModelAndTokenizer:
         """Return a new model and its tokenizer of both languages."""
         tokenizer = self.new_tokenizer(rows, build_translation_tokenizer)
-        model = self.settings
-        if model.tokenizer_name is not None:
-            _check_ends(tokenizer, model.tokenizer_name)
         config = new_config(
             head,
             vocab_size=len(tokenizer),
             pad_token_id=tokenizer.pad_token_id,
             eos_token_id=tokenizer.eos_token_id,
             decoder_start_token_id=tokenizer.pad_token_id,
-            **model.given(model.config_fields),
+            **self.settings.given(self.settings.config_fields),
         )
         return ModelAndTokenizer(head(config), tokenizer)
 
@@ -191,27 +188,3 @@ class TranslationTask(Task):
         if "bleu" not in measured:
             return {}
         return {"signatures": {"bleu": bleu_signature()}}
-
-
-def _check_ends(tokenizer: TokenizersBackend, name: str) -> None:
-    """Raise ValueError unless a ready tokenizer can pad texts, and ends each with its last token.
-
-    A model that never learns an end translates until the limit.
-    """
-    encoded = tokenizer(text_target="a", return_special_tokens_mask=True)
-    last_tokens: list[int] = []
-    for token, is_special in zip(encoded["input_ids"], encoded["special_tokens_mask"], strict=True):
-        last_tokens = [*last_tokens, token] if is_special else []
-    fault = None
-    if tokenizer.pad_token_id is None:
-        fault = "has no pad_token"
-    elif tokenizer.eos_token_id is None:
-        fault = "has no eos_token"
-    elif tokenizer.eos_token_id not in last_tokens:
-        fault = f"does not put its eos_token {tokenizer.eos_token!r} behind a text"
-    if fault is not None:
-        raise refusal(
-            f"--tokenizer_name {name} {fault}",
-            "name a tokenizer that pads texts and ends each with its eos_token, such as that of "
-            "T5, or leave the flag out to build one from the training rows",
-        )

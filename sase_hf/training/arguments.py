@@ -1,8 +1,6 @@
 """`RunArguments`: transformers' arguments of a training with defaults for small models."""
 
 import math
-import os
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, ClassVar
@@ -16,21 +14,15 @@ from ..evaluation.metrics import LOWER_IS_BETTER, SCORE
 from ..utils.errors import refusal
 from ..utils.precision import is_fast_in_bfloat16
 
-# Numbers in the ranges in which a run can learn: a check, and its words. With others a run would
-# end well and leave a model that was never trained, or end in the middle.
-RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
-    "learning_rate": (lambda x: 0 < x <= 100, "above 0 and at most 100"),
-    "num_train_epochs": (lambda x: 0 <= x < math.inf, "above 0, or 0 to choose by the rows"),
-    # A checkpoint with more is refused when it is loaded.
-    "generation_max_length": (lambda x: 1 <= x <= 10_000, "from 1 to 10000"),
-    **dict.fromkeys(
-        (
-            "per_device_train_batch_size",
-            "per_device_eval_batch_size",
-            "gradient_accumulation_steps",
-        ),
-        (lambda x: x >= 1, "1 or more"),
-    ),
+# The least and the most of numbers with which a run can learn. With others it would end well and
+# leave a model that was never trained, or a checkpoint that is refused when it is loaded.
+RANGES: dict[str, tuple[float, float]] = {
+    "learning_rate": (1e-300, 100),
+    "num_train_epochs": (0, 1e9),
+    "per_device_train_batch_size": (1, math.inf),
+    "per_device_eval_batch_size": (1, math.inf),
+    "gradient_accumulation_steps": (1, math.inf),
+    "generation_max_length": (1, 10_000),
 }
 
 
@@ -81,7 +73,6 @@ class RunArguments(Seq2SeqTrainingArguments):
     restore_callback_states_from_checkpoint: bool = flag(
         "Resume the patience of early stopping too.", default=True
     )
-    push_to_hub: bool = flag("Push the model and its card once, after training.", default=False)
     ddp_find_unused_parameters: bool | None = flag(
         "Search for parameters without a gradient in every step; the models here have none.",
         default=False,
@@ -103,9 +94,10 @@ class RunArguments(Seq2SeqTrainingArguments):
 
     def __post_init__(self) -> None:
         """Check the numbers; set the fields that depend on others and on the machine."""
-        check_numbers(self)
-        if self.resume_from_checkpoint is not None:
-            self.resume_from_checkpoint = os.path.expanduser(self.resume_from_checkpoint) or None
+        for name, (least, most) in RANGES.items():
+            value = getattr(self, name)
+            if value is not None and not least <= value <= most:
+                raise ValueError(f"--{name} is {value}; it must be from {least:g} to {most:g}")
         if self.do_predict and not self.predict_with_generate:
             raise refusal("--do_predict translates", "leave out --predict_with_generate false")
         if self.save_strategy is None:
@@ -136,14 +128,6 @@ class RunArguments(Seq2SeqTrainingArguments):
         """Return the updates of the warm-up; a share of all leaves one update after it."""
         steps = super().get_warmup_steps(num_training_steps)
         return min(steps, num_training_steps - 1) if self.warmup_steps < 1 else steps
-
-
-def check_numbers(args: TrainingArguments) -> None:
-    """Raise ValueError for a number of a run that is not in its range; None is the default."""
-    for name, (is_allowed, allowed) in RANGES.items():
-        value = getattr(args, name, None)
-        if value is not None and not is_allowed(value):
-            raise ValueError(f"--{name} is {value}; it must be {allowed}")
 
 
 def changed_arguments(*groups: Any) -> dict[str, Any]:

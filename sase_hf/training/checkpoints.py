@@ -1,10 +1,8 @@
 """The checkpoints of a run, and a `Trainer` that goes on from one as if it had not stopped.
 
-transformers writes `trainer_state.json` last, so a checkpoint is complete if it can be read. It
-deletes an old checkpoint file by file, so the other files must be there, too.
+transformers writes `trainer_state.json` last, so a checkpoint is complete if it can be read.
 """
 
-import gc
 import json
 import logging
 from contextlib import AbstractContextManager, nullcontext
@@ -29,20 +27,14 @@ from ..utils.privacy import redact
 
 logger = logging.getLogger(__name__)
 
-# Of the model, the optimizer, the schedule, and the random numbers of each process.
-NEEDED = ("*.safetensors", "optimizer.pt", "scheduler.pt", "rng_state*.pth")
 
-
-def why_incomplete(folder: FilePath) -> str | None:
-    """Return what a checkpoint lacks to be resumed; None if it is complete."""
+def is_complete(folder: FilePath) -> bool:
+    """Return whether a checkpoint can be resumed."""
     try:
         TrainerState.load_from_json(str(Path(folder, TRAINER_STATE_NAME)))
     except (OSError, ValueError, TypeError):
-        return f"{TRAINER_STATE_NAME}, written last, is missing or damaged"
-    for pattern in NEEDED:
-        if not any(Path(folder).glob(pattern)):
-            return f"{pattern} is missing"
-    return None
+        return False
+    return True
 
 
 def list_checkpoints(output_dir: FilePath) -> list[Path]:
@@ -51,13 +43,8 @@ def list_checkpoints(output_dir: FilePath) -> list[Path]:
 
 
 def newest_complete_checkpoint(output_dir: FilePath) -> Path | None:
-    """Return the newest complete checkpoint of a run; warn of newer ones that are skipped."""
-    for folder in list_checkpoints(output_dir):
-        reason = why_incomplete(folder)
-        if reason is None:
-            return folder
-        logger.warning(f"skipping the incomplete checkpoint {folder}: {reason}")
-    return None
+    """Return the newest complete checkpoint of a run."""
+    return next(filter(is_complete, list_checkpoints(output_dir)), None)
 
 
 def checkpoint_to_resume(requested: str, output_dir: FilePath) -> Path | None:
@@ -68,18 +55,19 @@ def checkpoint_to_resume(requested: str, output_dir: FilePath) -> Path | None:
     choice = requested.lower()
     if choice == "false":
         return None
-    reason = why_incomplete(requested)
+    checkpoint = Path(requested)
     if choice in ("true", "auto"):
-        checkpoint = newest_complete_checkpoint(output_dir)
-        if checkpoint is not None or choice == "auto":
-            return checkpoint
-        reason = f"{output_dir} holds no complete checkpoint"
-    if reason is not None:
+        newest = newest_complete_checkpoint(output_dir)
+        if newest is None and choice == "auto":
+            return None
+        checkpoint = newest or Path(output_dir)
+    if not is_complete(checkpoint):
         raise refusal(
-            f"--resume_from_checkpoint is {requested}, but {reason}",
-            "auto takes the newest complete checkpoint, or begins anew",
+            f"--resume_from_checkpoint is {requested}, but {checkpoint} holds no complete "
+            f"checkpoint, with a {TRAINER_STATE_NAME}",
+            "auto takes the newest complete one, or begins anew",
         )
-    return Path(requested)
+    return checkpoint
 
 
 def locked(output_dir: FilePath, process: int) -> AbstractContextManager[Any]:
@@ -225,7 +213,6 @@ class ResumableTrainer(Trainer, TrainerCallback):
         # In the other order, a DistributedDataParallel can wait forever for its closed group.
         self.model_wrapped = self.model
         self.accelerator.free_memory()
-        gc.collect()
         self.accelerator.wait_for_everyone()
         self.accelerator.end_training()
 

@@ -5,13 +5,14 @@ import difflib
 import logging
 import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, fields
 from functools import partial
-from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 import numpy as np
+from datasets import Dataset
 from transformers import HfArgumentParser
 
 from ..utils.cli import add_common_flags
@@ -47,7 +48,9 @@ def parse_arguments(
 
 
 def make_task(
-    task: type[TaskT], given: Mapping[str, Any], in_memory: Collection[str] = ()
+    task: type[TaskT],
+    given: Mapping[str, Any],
+    in_memory: Mapping[str, Dataset] = MappingProxyType({}),
 ) -> TaskT:
     """Return a task with the given arguments, by the names of flags, and those that follow.
 
@@ -69,7 +72,7 @@ def make_task(
     shown = {name: value for name, value in chosen.items() if name not in given}
     if shown and args.process_index == 0:
         logger.info(f"chosen: {' '.join(flag_words(shown))}")
-    return task(settings, args)
+    return task(settings, args, in_memory)
 
 
 def _of_group(group: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,20 +82,14 @@ def _of_group(group: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _typed(entry: Field[Any], value: Any) -> Any:
     """Return a value as a flag has it: a list where it takes several, and no types of numpy."""
-    is_union = get_origin(entry.type) in (Union, UnionType)
-    kinds = get_args(entry.type) if is_union else (entry.type,)
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, os.PathLike):
-        value = os.fspath(value)
     if isinstance(value, list | tuple):
         return [os.fspath(item) if isinstance(item, os.PathLike) else item for item in value]
-    if isinstance(value, str) and str not in kinds:
-        if any(get_origin(kind) is list for kind in kinds):
-            return [value]
-        if {int, float, bool} & {*kinds}:
-            raise refusal(f"--{entry.name} is {value!r}", "give a number, or True or False")
-    return value
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    takes_several = "list" in str(entry.type)
+    return [value] if takes_several and isinstance(value, str) else value
 
 
 def _no_flag(name: str) -> Exception:

@@ -70,7 +70,7 @@ def implied(given: Mapping[str, Any], in_memory: Collection[str] = ()) -> dict[s
         chosen |= of_command(given)
     if chosen.get("load_best_model_at_end") and given.get("save_steps") is not None:
         chosen |= {"eval_strategy": "steps", "eval_steps": given["save_steps"]}
-    if given.get("metric_name"):
+    if given.get("metric_name") or given.get("metric_for_best_model"):
         check_metric({**chosen, **given})
     is_trained = given.get("do_train") or "do_train" in chosen
     if not given.get("output_dir"):
@@ -126,7 +126,7 @@ def check_metric(given: Mapping[str, Any]) -> None:
     metric = given.get("metric_for_best_model") or "loss"
     is_told = metric != SCORE and given.get("greater_is_better") is not None
     if metric == SCORE:
-        metric = given["metric_name"][0]
+        metric = (given.get("metric_name") or ["loss"])[0]
     if not is_told and metric.removeprefix("eval_") not in (*METRICS, *LOWER_IS_BETTER):
         raise refusal(
             f"the best model is that of the best {metric}, which may be high or low",

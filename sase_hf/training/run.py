@@ -4,28 +4,23 @@ import logging
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from copy import copy
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from transformers import enable_full_determinism, set_seed
-from transformers.trainer_utils import IntervalStrategy
 
 from ..data.batching import longest_sides, share_of_token, token_counts
-from ..data.tokenizer import built_settings
-from ..evaluation.metrics import DEFAULT_METRICS, SCORE
+from ..evaluation.metrics import SCORE
 from ..evaluation.records import measured_record, results_of, write_record
-from ..hub import create_repository, push, write_model_card
-from ..models import FAMILIES
+from ..hub import write_model_card
 from ..utils.errors import refusal
 from ..utils.files import (
     check_output,
     is_checkpoint_file,
     is_inside,
     is_same_file,
-    is_write_error,
 )
 from ..utils.process import keep_freed_memory, limit_compiled_code
 from ..utils.text import Table, one_line
@@ -40,7 +35,7 @@ from .checkpoints import (
 from .defaults import chosen_by_rows
 from .predictions import write_predictions
 from .progress import only_training_bar
-from .settings import READERS, Settings
+from .settings import Settings
 from .task import Task, TrainingSetup
 from .trainer import SelfAttentiveTrainer
 
@@ -61,15 +56,15 @@ def run(task: Task) -> dict[str, Any]:
 
     Returns `metrics` (all, named as in the logs), `record` (as `measured_record`, of the test split
     if it was measured, after training with its `history`: every evaluation), `output_dir`,
-    `predictions` (their file, or None), `report` (its tables, none without `--report`),
-    `reads_pairs` (whether the model compares two texts), `text_columns` (their names).
+    `predictions` (their file, or None), `report` (its tables, none without `--report`), `rows` (as
+    the task loads them).
 
     Raises ValueError for arguments that contradict one another, the data or a checkpoint; OSError
     if a run to resume has no complete checkpoint or a file cannot be written; FloatingPointError if
     loss, gradient or weights cease to be finite.
     """
     args = task.args
-    check_plan(task)
+    check_plan(task.settings, args)
     steps = _Run(task)
     output_dir = str(args.output_dir)
     with locked(output_dir, args.process_index), only_training_bar():
@@ -79,8 +74,7 @@ def run(task: Task) -> dict[str, Any]:
         checkpoint = checkpoint_to_resume(requested, output_dir)
         if checkpoint is None or not is_inside(checkpoint, output_dir):
             check_unused(output_dir)
-        with saying_how_to_go_on():
-            return steps.outcome(checkpoint)
+        return steps.outcome(checkpoint)
 
 
 class _Run:
@@ -88,7 +82,6 @@ class _Run:
 
     args: the arguments as they were given; the trainer has a copy that the rows have completed.
     given: those that differ from their defaults, by name, for the record.
-    repo_id: the repository on the Hub for the card and, with `push_to_hub`, for the model.
     """
 
     setup: TrainingSetup
@@ -100,7 +93,6 @@ class _Run:
         self.args = task.args
         self.output_dir = str(self.args.output_dir)
         self.given = changed_arguments(task.settings, self.args)
-        self.repo_id = self.args.hub_model_id
         self.metrics: dict[str, float] = {}
         self.history: list[dict[str, Any]] | None = None  # None without training
         self.tables: list[Table] = []
@@ -128,8 +120,7 @@ class _Run:
             "output_dir": self.output_dir,
             "predictions": self.predictions,
             "report": self.tables,
-            "reads_pairs": getattr(self.setup.model, "reads_pairs", False),
-            "text_columns": self.setup.rows.text_columns,
+            "rows": self.setup.rows,
         }
 
     def prepare(self, checkpoint: Path | None) -> None:
@@ -144,8 +135,9 @@ class _Run:
         self.setup = self.task.assemble(checkpoint)
         chosen = chosen_by_rows(self.task, self.setup)
         self.given.update(chosen)
-        complete = changed(args, **chosen, push_to_hub=False)  # a run pushes once, at its end
-        check_setup(self.task, self.setup, complete)
+        complete = changed(args, chosen)
+        check_splits(self.setup, complete)
+        self.task.prepare(self.setup)
         log_summary(self.task, self.setup, complete)
         if args.do_train:
             read = self.task.what_is_read(self.setup.rows)
@@ -153,12 +145,6 @@ class _Run:
             check_same_run(self.output_dir, checkpoint, settings, args.process_index)
             held_out = self.setup.rows.sources.get("validation", {})
             warn_of_learned_rows(self.task.settings.model_name_or_path, read, held_out)
-        if args.push_to_hub and args.process_index == 0:  # now, and not after hours of training
-            self.repo_id = create_repository(
-                self.repo_id or Path(self.output_dir).resolve().name,
-                private=bool(args.hub_private_repo),
-                token=args.hub_token,
-            )
         self.trainer = self.task.make_trainer(self.setup, complete)
 
     def train(self, checkpoint: Path | None) -> None:
@@ -222,109 +208,59 @@ class _Run:
         return {**record, **of_training, **details}
 
     def publish(self, record: dict[str, Any]) -> None:
-        """Write the card of a trained model and the record, and push the model."""
-        args = self.args
-        if args.do_train:
+        """Write the card of a trained model, and the record."""
+        if self.args.do_train:
             # The model answers without autocast and on the CPU, as a reader would load it.
             model = self.trainer.accelerator.unwrap_model(self.setup.model, keep_fp32_wrapper=False)
             loaded = (model.cpu().eval(), self.setup.tokenizer)
-            write_model_card(self.output_dir, record, self.repo_id, loaded=loaded)
+            write_model_card(self.output_dir, record, loaded=loaded)
         if self.task.settings.record is not None:
             write_record(record, self.task.settings.record)
-        if args.push_to_hub and self.repo_id is not None:
-            push(
-                self.output_dir,
-                self.repo_id,
-                private=bool(args.hub_private_repo),
-                revision=args.hub_revision,
-                about={"license": "", "language": ""},  # a training run knows neither
-                token=args.hub_token,
-            )
 
 
-def check_plan(task: Task) -> None:
+def check_plan(settings: Settings, args: RunArguments) -> None:
     """Raise ValueError or OSError, before anything is loaded, if a run must fail later."""
-    check_steps(task.settings, task.args)
-    check_files(task.settings)
-    check_outputs(task.settings, task.args)
-
-
-def check_steps(settings: Settings, args: RunArguments) -> None:
-    """Raise ValueError if there is no step, or a step lacks what it needs."""
     if not (args.do_train or args.do_eval or args.do_predict):
         raise ValueError("nothing to do; give --train_file, --validation_file or --test_file")
     if not args.do_train and settings.model_name_or_path is None:
         raise ValueError("without --do_train, --model_name_or_path must name a checkpoint")
-    has_best = args.load_best_model_at_end and args.eval_strategy != IntervalStrategy.NO
-    if settings.early_stopping_patience is not None and not has_best:
-        raise refusal(
-            "--early_stopping_patience needs evaluations and the best model",
-            "add --eval_strategy epoch --load_best_model_at_end",
-        )
     if settings.calibrate and not (args.do_train and args.do_eval):
         raise ValueError("--calibrate fits a model after training; add --do_train --do_eval")
     if settings.report and not args.do_eval:
         raise ValueError("--report is about the validation rows; add --do_eval")
-    if args.push_to_hub and not args.do_train:
-        raise ValueError("--push_to_hub pushes a trained model; add --do_train, or use `push`")
-    factor = args.label_smoothing_factor
-    if factor:  # it would replace the loss of the model
-        has_own = settings.task in READERS["label_smoothing"]
+    if args.label_smoothing_factor:  # it would replace the loss of the model
         raise refusal(
-            f"--label_smoothing_factor is {factor}",
-            f"give --label_smoothing {factor}" if has_own else "leave it out",
+            f"--label_smoothing_factor is {args.label_smoothing_factor}",
+            "leave it out; classifiers and translation have --label_smoothing",
         )
+    check_files(settings, Path(str(args.output_dir)).absolute())
 
 
-def check_files(settings: Settings) -> None:
-    """Raise FileNotFoundError if a file of rows is not there."""
-    for name, path in settings.inputs():
+def check_files(settings: Settings, output_dir: Path) -> None:
+    """Raise OSError if a file of rows is not there, or the run would replace what it reads."""
+    inputs = list(settings.inputs())
+    for name, path in inputs:
         if name.endswith("_file") and not os.path.exists(path):
             raise FileNotFoundError(
                 f"--{name}: there is no file {path}; give --{name} another value"
             )
-
-
-def check_outputs(settings: Settings, args: RunArguments) -> None:
-    """Raise OSError if a file cannot be written, or would replace one that the run reads."""
-    inputs = [path for _, path in settings.inputs()]
-    folder = Path(str(args.output_dir)).absolute()  # not there yet
-    check_record(settings.record, folder, inputs)
-    dataset = settings.dataset_name
-    if dataset is not None and is_same_file(dataset, folder):
-        # Also a name on the Hub: `datasets` would read the new folder in its place.
-        raise FileExistsError(
-            f"--output_dir {args.output_dir} is --dataset_name, too: the run would read its own "
-            "folder; choose another --output_dir"
-        )
-    if not folder.is_dir():
-        return
-    for path in folder.iterdir():
-        is_written = RESULTS.fullmatch(path.name) or (args.do_train and is_checkpoint_file(path))
-        if is_written and any(is_same_file(path, source) for source in inputs):
+        # `datasets` would read a new folder in place of the data set of this name on the Hub.
+        is_replaced = name == "dataset_name" and is_same_file(path, output_dir)
+        if is_inside(path, output_dir) and RESULTS.fullmatch(Path(path).name):
+            is_replaced = True
+        if is_replaced:
             raise refusal(
-                f"the run reads {path} and would replace it",
+                f"--{name} {path} would be replaced by results of the run",
                 "choose another --output_dir",
                 FileExistsError,
             )
+    record = settings.record
+    check_output(record, [path for _, path in inputs])
+    if record is not None and is_inside(record, output_dir) and is_checkpoint_file(record):
+        raise FileExistsError(f"--record {record} is a file of a model; give it another name")
 
 
-def check_record(record: str | None, output_dir: Path, inputs: Sequence[str]) -> None:
-    """Raise OSError if the record cannot be written, or would replace a file of the run."""
-    if record is None:
-        return
-    path = Path(record).absolute()
-    if output_dir.is_relative_to(path):
-        raise IsADirectoryError(f"--record {record} is a folder of the run; name a file in it")
-    check_output(record, inputs)
-    is_file_of_run = is_checkpoint_file(path) or RESULTS.fullmatch(path.name)
-    if is_inside(path, output_dir) and is_file_of_run:
-        raise FileExistsError(
-            f"--record {record} would replace a file of the run; give it another name"
-        )
-
-
-def changed(args: RunArguments, **values: Any) -> RunArguments:
+def changed(args: RunArguments, values: dict[str, Any]) -> RunArguments:
     """Return a copy of arguments with other values, which nothing checks again."""
     copied = copy(args)
     for name, value in values.items():
@@ -332,8 +268,8 @@ def changed(args: RunArguments, **values: Any) -> RunArguments:
     return copied
 
 
-def check_setup(task: Task, setup: TrainingSetup, args: RunArguments) -> None:
-    """Raise ValueError if a step lacks its rows, or model or machine cannot do what a flag asks."""
+def check_splits(setup: TrainingSetup, args: RunArguments) -> None:
+    """Raise ValueError if a step lacks its rows."""
     for split, step, way_out in (
         ("train", "do_train", "--train_file"),
         ("validation", "do_eval", "--validation_file or --validation_fraction 0.1"),
@@ -341,39 +277,13 @@ def check_setup(task: Task, setup: TrainingSetup, args: RunArguments) -> None:
     ):
         if getattr(args, step) and split not in setup.rows.splits:
             raise refusal(f"--{step} needs a {split} split", f"give {way_out}")
-    name = args.metric_for_best_model
-    logged = FAMILIES[setup.model.config.model_type].logged_outputs
-    measured = (SCORE, "loss", *logged, *DEFAULT_METRICS[setup.rows.kind])
-    is_known = name is None or name.removeprefix("eval_") in measured
-    if task.settings.metric_name is None and not is_known:
-        raise refusal(
-            f"--metric_for_best_model is {name}",
-            f"choose {', '.join(measured)}, or measure another metric with --metric_name",
-        )
-    task.prepare(setup)
-
-
-@contextmanager
-def saying_how_to_go_on() -> Iterator[None]:
-    """Add the way to continue the run to an interruption and to the error of a full disk."""
-    way_out = "the same command with --resume_from_checkpoint auto goes on, or begins anew"
-    try:
-        yield
-    except KeyboardInterrupt as stop:
-        stop.args = (f"stopped; {way_out}",)
-        raise
-    except Exception as error:
-        if not is_write_error(error):
-            raise
-        what = f"a file could not be written: {error}. Make room"
-        raise refusal(what, way_out, OSError) from error
 
 
 def log_summary(task: Task, setup: TrainingSetup, args: RunArguments) -> None:
     """Log rows, words, sizes and the device before training."""
     for line in task.describe(setup):
         logger.info(one_line(line))
-    _log_words(task, setup)
+    _log_words(setup)
     limit = setup.model.config.max_tokens
     num_cut = 0
     for rows in setup.tokens.values():
@@ -400,33 +310,17 @@ def _precision(args: RunArguments) -> str:
     return "float16" if args.fp16 else "float32"
 
 
-def _log_words(task: Task, setup: TrainingSetup) -> None:
+def _log_words(setup: TrainingSetup) -> None:
     """Log the size of the vocabulary; warn of a split with many unknown words."""
     unknown_token = setup.tokenizer.unk_token_id
     shares = {name: share_of_token(rows, unknown_token) for name, rows in setup.tokens.items()}
-    split = max(shares, key=lambda name: (shares[name], name))
-    unknown = shares[split]
+    split, unknown = max(shares.items(), key=itemgetter(1))
     logger.info(
         f"vocabulary: {len(setup.tokenizer):,} entries, {unknown:.1%} of the tokens unknown"
     )
     if unknown > MANY_UNKNOWN:
-        ways = ["Train on more texts of the same language"]
-        of_new_model = ways_to_know_words(task.settings, setup)
-        if of_new_model:
-            ways.append(f"a new model with {' or '.join(of_new_model)}")
         logger.warning(
             f"{unknown:.0%} of the tokens of the {split} rows are words that the tokenizer does "
-            f"not know. {', or '.join(ways)}"
+            "not know; train on more texts of the same language, or a new model with "
+            "--word_vectors or --level subword (of a translation, --subwords)"
         )
-
-
-def ways_to_know_words(settings: Settings, setup: TrainingSetup) -> list[str]:
-    """Return flags that would make fewer words unknown, and are not set yet."""
-    ways = [] if settings.vocab_size is None else ["a larger --vocab_size"]
-    if settings.task in READERS["word_vectors"] and not settings.vector_files:
-        ways.append("--word_vectors")
-        if (built_settings(setup.tokenizer) or {}).get("level") == "word":
-            ways.append("--level subword")
-    if settings.task in READERS["subwords"] and not settings.subwords:
-        ways.append("--subwords")
-    return ways

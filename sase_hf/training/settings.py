@@ -1,6 +1,5 @@
 """`Settings`: what a run reads beside transformers' `TrainingArguments`, for every task."""
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import Field, dataclass, fields, make_dataclass
 from typing import Any, ClassVar, Literal, get_args, get_origin
@@ -35,19 +34,6 @@ INPUTS = (
     *("unlabelled_file", "corrections_file"),
 )
 
-# Fields of the config that only the heads with labels read.
-FIELDS_OF_LABELS = (
-    "linear_part",
-    "matching",
-    "rationale_coef",
-    "classifier",
-    "classifier_hidden_size",
-    "classifier_dropout",
-    "pruned_row_size",
-    "pruned_column_size",
-    "label_smoothing",
-    "answer_error",
-)
 TOKENIZER_OPTIONS = ("vocab_size", "min_frequency", "lowercase", "level", "subwords")
 OF_NEW_MODEL = (*TOKENIZER_OPTIONS, "tokenizer_name", "word_vectors", "encoder_name_or_path")
 
@@ -56,7 +42,7 @@ _ROWS_OF_LABELS = {entry.name for entry in fields(DataArguments)}
 _ROWS_OF_LABELS -= {entry.name for entry in fields(PredictionArguments)}
 READERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("test_file", "max_predict_samples", "metric_name"), PREDICTING),
-    **dict.fromkeys(("level", "encoder_name_or_path", "word_vectors"), TEXTS),
+    **dict.fromkeys(("level", "encoder_name_or_path", "word_vectors", "tokenizer_name"), TEXTS),
     **dict.fromkeys(("ignore_mismatched_sizes", "class_weights", "report", "calibrate"), LABELS),
     **dict.fromkeys(_ROWS_OF_LABELS, LABELS),
     **dict.fromkeys(("max_train_words", "both_directions", "subwords", "adadelta"), TRANSLATION),
@@ -77,8 +63,7 @@ def with_config_flags(group: type[Any]) -> type[Any]:
         for name in family.flags:
             entry = family.config.__dataclass_fields__[name]
             entries.setdefault(name, {})[family.objective] = entry
-            of_labels = LABELS if name in FIELDS_OF_LABELS else TEXTS
-            readers = of_labels if family.objective == "labels" else TRANSLATION
+            readers = TEXTS if family.objective == "labels" else TRANSLATION
             READERS[name] = (*READERS.get(name, ()), *readers)
     flags = [(name, *_config_flag(found)) for name, found in entries.items()]
     body = {
@@ -210,8 +195,9 @@ class Settings(DataArguments):
 
     def __post_init__(self) -> None:
         """Refuse a setting of another task, a value that is none, and contradictions."""
-        for name in (*INPUTS, "record", "cache_dir"):
-            setattr(self, name, _in_home(getattr(self, name)))
+        for name in (*INPUTS, "record"):
+            if getattr(self, name) in ("", [""]):  # leaves an entry of a recipe out
+                setattr(self, name, None)
         for entry in fields(self):
             self._check(entry)
         super().__post_init__()
@@ -269,10 +255,3 @@ class Settings(DataArguments):
             value = self.vector_files if name == "word_vectors" else getattr(self, name)
             for path in [value] if isinstance(value, str) else value or []:
                 yield name, path
-
-
-def _in_home(value: Any) -> Any:
-    """Return a path, or a list of paths, with ~ as the home folder; None for an empty one."""
-    if isinstance(value, list):
-        return [_in_home(path) for path in value if path] or None
-    return os.path.expanduser(value) if value else None

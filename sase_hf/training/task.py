@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 import torch
-from datasets import DatasetDict
+from datasets import Dataset, DatasetDict
 from transformers import (
     AutoTokenizer,
     EarlyStoppingCallback,
@@ -37,6 +37,7 @@ from .trainer import SelfAttentiveTrainer
 
 Predictions = Any  # of a Trainer: an array (B, ...), or several
 
+WITHOUT_CODE = {"trust_remote_code": False}  # the classes are here; a repository's are not run
 READ_AFTER_TRAINING = ("answer_error",)  # fields that a training with another value reads alike
 
 
@@ -71,14 +72,21 @@ class Task(ABC):
     """The task that a model learns in a run with these settings and arguments.
 
     names: the values of `--task`, the default first.
+    in_memory: splits that are given as rows, in place of files.
     """
 
     names: ClassVar[tuple[str, ...]]
     trainer: ClassVar[type[SelfAttentiveTrainer]] = SelfAttentiveTrainer
 
-    def __init__(self, settings: Settings, args: RunArguments) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        args: RunArguments,
+        in_memory: Mapping[str, Dataset] = MappingProxyType({}),
+    ) -> None:
         self.settings = settings
         self.args = args
+        self.in_memory = in_memory
 
     @abstractmethod
     def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
@@ -152,12 +160,10 @@ class Task(ABC):
     def describe(self, setup: TrainingSetup) -> Iterator[str]:
         """Yield the first lines of the log: the number of rows, and their columns."""
         counts = [f"{split.num_rows:,} {name}" for name, split in setup.tokens.items()]
-        columns = ", ".join(setup.rows.text_columns)
-        if setup.rows.label_columns:
-            columns += f" -> {', '.join(setup.rows.label_columns)}"
-        elif not setup.rows.label_names:  # pairs: the second text is what is learnt
-            columns = " -> ".join(setup.rows.text_columns)
-        yield f"rows: {', '.join(counts)} ({columns})"
+        columns = [
+            ", ".join(names) for names in (setup.rows.text_columns, setup.rows.label_columns)
+        ]
+        yield f"rows: {', '.join(counts)} ({' -> '.join(filter(None, columns))})"
 
     def score_metric(self, kind: str) -> str:
         """Return the metric that the score of a model is made of."""
@@ -204,7 +210,7 @@ class Task(ABC):
         source = self.settings.model_name_or_path
         if checkpoint is not None:
             source = str(checkpoint)
-        config = None if source is None else load_config(source, **self.hub_options())
+        config = None if source is None else load_config(source)
         rows = self.load_rows(config)
         head = self.choose_head(rows, config)
         if config is None:
@@ -230,14 +236,6 @@ class Task(ABC):
             trainer.add_callback(EarlyStoppingCallback(self.settings.early_stopping_patience))
         write_lines(trainer)
         return trainer
-
-    def hub_options(self) -> dict[str, Any]:
-        """Return the options of `from_pretrained` for everything that a run loads."""
-        return {
-            "cache_dir": self.settings.cache_dir,
-            "token": self.settings.token,
-            "trust_remote_code": False,  # the classes are here; code in a repository is not run
-        }
 
     def change_config(self, config: PreTrainedConfig, rows: Rows, is_resumed: bool) -> None:
         """Change a checkpoint's config as the flags ask; refuse what does not fit its weights.
@@ -266,7 +264,6 @@ class Task(ABC):
     ) -> ModelAndTokenizer:
         """Return the model of a checkpoint, to be trained with a changed config, and tokenizer."""
         source = str(config.name_or_path)
-        options = self.hub_options()
         with reraise_naming(source):
             tokenizer = self.ready_tokenizer(source)
             model = head.from_pretrained(
@@ -274,7 +271,7 @@ class Task(ABC):
                 config=config,
                 dtype=torch.float32,  # training in the half precision of a checkpoint loses updates
                 ignore_mismatched_sizes=self.settings.ignore_mismatched_sizes,
-                **options,
+                **WITHOUT_CODE,
             )
         with reraise_naming(source, "the tokenizer of "):
             check_tokenizer(tokenizer, model.config.vocab_size)
@@ -283,7 +280,7 @@ class Task(ABC):
     def ready_tokenizer(self, source: str) -> TokenizersBackend:
         """Return the tokenizer of a checkpoint."""
         tokenizer: TokenizersBackend = AutoTokenizer.from_pretrained(  # type: ignore[assignment]
-            source, **self.hub_options()
+            source, **WITHOUT_CODE
         )
         tokenizer.model_max_length = VERY_LARGE_INTEGER  # the limit is that of the model
         return tokenizer

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from accelerate.utils import recursively_apply
 from datasets import Dataset
 from torch import Tensor, nn
@@ -26,7 +25,6 @@ from ..data.labels import IGNORED_LABEL
 from ..evaluation.metrics import SCORE, score
 from ..models import FAMILIES
 from ..models.checked_files import record_tokenizer
-from .arguments import check_numbers
 from .checkpoints import ResumableTrainer
 
 
@@ -60,14 +58,12 @@ class SelfAttentiveTrainer(ResumableTrainer):
                 f"torchrun --nproc_per_node {self.args.n_gpu} -m sase_hf train ..., or set "
                 "CUDA_VISIBLE_DEVICES=0"
             )
-        check_numbers(self.args)
         self.args.logging_nan_inf_filter = False  # it would log a loss of 0 for one of NaN
         self.score_metric = score_metric
         self.family = FAMILIES[self.model.config.model_type]
-        # Columns, in order: cost of the marks, weight of the marked rows, weight * output for each
-        # logged output, weight of all rows. `output_sums` covers the steps since the last log,
-        # `_eval_sums` the current evaluation.
-        num_sums = len(self.family.logged_outputs) + 3
+        # Weight * output for each logged output, and the weight: of the steps since the last log in
+        # `output_sums`, of the current evaluation in `_eval_sums`.
+        num_sums = len(self.family.logged_outputs) + 1
         self.output_sums = torch.zeros(num_sums, device=self.args.device)
         self._eval_sums = torch.zeros_like(self.output_sums)
         self._batch_outputs: Tensor | None = None  # the terms of these sums, a row for each example
@@ -127,34 +123,21 @@ class SelfAttentiveTrainer(ResumableTrainer):
         else:
             counted = labels != IGNORED_LABEL
             weight = counted.reshape(len(counted), -1).sum(1)  # (B,): as the loss weighs a row
-        marks_cost = torch.zeros_like(weight)
-        marked_weight = torch.zeros_like(weight)
-        if "rationale_cost" in outputs:
-            marks_cost = weight * outputs["rationale_cost"].detach()
-            # `amax` needs a token: a column of zeros stands in where all texts are empty.
-            weight_of_marks = F.pad(inputs["rationale"], (0, 1)).amax(1)  # (B,), 0 without marks
-            marked_weight = weight * weight_of_marks
-        weighted = [weight * output for output in logged]
-        batch = torch.stack([marks_cost, marked_weight, *weighted, weight], dim=1)
+        batch = torch.stack([*(weight * output for output in logged), weight], dim=1)
         if model.training:
             self.output_sums += batch.sum(0)
         else:
-            self._batch_outputs = batch  # (B, logged outputs + 3)
+            self._batch_outputs = batch  # (B, logged outputs + 1)
         return (loss, outputs) if return_outputs else loss
 
     def _means(self, sums: Tensor) -> dict[str, float]:
-        marks_cost, marked_weight, *totals, total_weight = sums.tolist()
-        means = {}
-        for name, total in zip(self.family.logged_outputs, totals, strict=True):
-            means[name] = total / max(total_weight, 1)
-        if marked_weight:
-            means["rationale_cost"] = marks_cost / marked_weight
-        return means
+        *totals, weight = sums.tolist()
+        means = (total / max(weight, 1) for total in totals)
+        return dict(zip(self.family.logged_outputs, means, strict=True))
 
     def eval_total(self, logged_output: str) -> float:
         """Return the sum of a logged output over the last evaluation, weighted as in the loss."""
-        _, _, *totals, _ = self._eval_sums.tolist()
-        return float(totals[self.family.logged_outputs.index(logged_output)])
+        return float(self._eval_sums[self.family.logged_outputs.index(logged_output)])
 
     def push_to_hub(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse to push: `Trainer` uploads all of output_dir, also a pickle with the Hub token."""

@@ -1,14 +1,12 @@
 """The frame of every script: a parser, and errors of the user as one line."""
 
 import argparse
-import difflib
 import io
-import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Never
+from typing import Any
 
 from safetensors import SafetensorError
 
@@ -19,56 +17,11 @@ from .text import one_line
 SMALLER = "give smaller batches or shorter texts, or take a machine with more memory"
 
 
-# The arguments of the scripts that are files or folders, or can be.
-PATHS = {
-    *("checkpoint", "checkpoints", "compare", "translate_with", "dataset_name"),
-    *("file", "queries", "documents", "texts", "data", "examples", "word_list", "pairs"),
-    *("output", "output_dir", "record", "plot"),
-}
-
-
-def _with_home(value: Any) -> Any:
-    """Return a path, or a list of paths, with ~ as the home folder; anything else as it is."""
-    if isinstance(value, list):
-        return [_with_home(item) for item in value]
-    if isinstance(value, str | Path):
-        return type(value)(os.path.expanduser(value))
-    return value
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser whose error names the flag that a misspelt one is close to."""
-
-    words: Sequence[str] = ()  # of the command line
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse, with ~ as the home folder in paths, and keep the words for `error`."""
-        self.words = sys.argv[1:] if args is None else [*args]
-        flags, unknown = super().parse_known_args(args, namespace)
-        for name in PATHS & vars(flags).keys():
-            setattr(flags, name, _with_home(getattr(flags, name)))
-        return flags, unknown
-
-    def error(self, message: str) -> Never:
-        """Exit with the message, and with a suggestion for each flag that there is not."""
-        known = {*self._option_string_actions}
-        for action in self._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                for command in action.choices.values():
-                    known |= {*command._option_string_actions}
-        for word in self.words:
-            flag = word.partition("=")[0]
-            close = difflib.get_close_matches(flag, known, n=1)
-            if flag.startswith("--") and flag not in known and close:
-                message += f"; there is no flag {flag}; did you mean {close[0]}?"
-        super().error(message)
-
-
 def make_parser(description: str | None, **options: Any) -> argparse.ArgumentParser:
     """Return a parser with `--version` and `--help_all`, which begins with this docstring."""
     let_streams_write_any_text()
     options |= {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
-    parser = Parser(description=description, **options)
+    parser = argparse.ArgumentParser(description=description, **options)
     add_common_flags(parser)
     return parser
 
@@ -83,15 +36,9 @@ def add_common_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def let_streams_write_any_text() -> None:
-    """Let the standard output write characters that its encoding lacks, as escapes.
-
-    With LC_ALL=C it may be ASCII, and a label such as "güt" would end a training when it is shown.
-    """
+    """Let the standard output write characters that its encoding lacks, as escapes."""
     for stream in (sys.stdout, sys.stderr):
-        if not isinstance(stream, io.TextIOWrapper):
-            continue
-        lacks_characters = stream.encoding.lower().replace("-", "") != "utf8"
-        if lacks_characters or stream.errors == "strict":
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 

@@ -226,10 +226,10 @@ def test_open_sources_records_commit_of_dataset(monkeypatch: pytest.MonkeyPatch)
         return DatasetDict(train=rows, validation=Dataset.from_list(ROWS))
 
     monkeypatch.setattr("sase_hf.data.table.load_dataset", load_dataset)
-    flags = {"dataset_name": "some/set", "dataset_config_name": "en", "dataset_revision": "main"}
-    sources = open_sources(PredictionArguments(**flags, cache_dir="c", token="t"))
+    flags = {"dataset_name": "some/set@main", "dataset_config_name": "en"}
+    sources = open_sources(PredictionArguments(**flags))
     assert [source.origin["revision"] for source in sources] == [commit, "main"]
-    assert asked == ["some/set", "en", {"revision": "main", "cache_dir": "c", "token": "t"}]
+    assert asked == ["some/set", "en", {"revision": "main", "cache_dir": None, "token": None}]
 
 
 def test_open_sources_records_the_name_of_a_folder_only(tmp_path: Path) -> None:

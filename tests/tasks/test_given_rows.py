@@ -7,10 +7,9 @@ import pandas as pd
 import pytest
 import torch
 from datasets import ClassLabel, Dataset, DatasetDict
-from scipy.sparse import csr_matrix
 
 from sase_hf.tasks.labels.given_rows import (
-    labels_by_name,
+    has_ids,
     labels_by_type,
     rows_to_fit,
     rows_to_read,
@@ -45,42 +44,40 @@ frame = pd.DataFrame
 )
 def test_labels_are_a_column_beside_the_texts(labels: Any, expected: list[Any]) -> None:
     """None where one is missing: the run leaves such rows out."""
-    rows = rows_to_fit(TEXTS, labels)
-    cells = rows.in_memory["train"]["label"][:]
+    entries, rows = rows_to_fit(TEXTS, labels)
+    cells = rows["train"]["label"][:]
     assert cells == expected
     assert list(map(type, cells)) == list(map(type, expected))
-    assert rows.entries == {"label_column_name": "label", "text_column_names": "text"}
+    assert entries == {"label_column_name": "label", "text_column_names": "text"}
 
 
 @pytest.mark.parametrize("make", [np.array, torch.tensor, frame])
 def test_columns_of_a_matrix_are_those_of_its_labels(make: Any) -> None:
-    rows = rows_to_fit(TEXTS, make([[1, 0], [0, 0], [1, 1]]))
-    assert rows.entries["label_column_name"] == "0,1"
-    assert rows.values == {"0": 0, "1": 1}
-    train = rows.in_memory["train"]
+    entries, rows = rows_to_fit(TEXTS, make([[1, 0], [0, 0], [1, 1]]))
+    assert entries["label_column_name"] == "0,1"
+    train = rows["train"]
     assert (train["0"][:], train["1"][:]) == ([1, 0, 1], [0, 0, 1])
-    named = rows_to_fit(TEXTS, frame({"sad": [0, 0, 1], "fun": [1, 0, 1]}))
-    assert named.entries["label_column_name"] == "sad,fun"
+    named, _ = rows_to_fit(TEXTS, frame({"sad": [0, 0, 1], "fun": [1, 0, 1]}))
+    assert named["label_column_name"] == "sad,fun"
 
 
 def test_single_columns_of_labels_may_have_different_names() -> None:
-    rows = rows_to_fit(TEXTS, frame({"zed": [0, 1, 0]}), (TEXTS, frame({"abc": [1, 0, 1]})))
-    assert rows.in_memory["validation"]["label"][:] == [1, 0, 1]
+    _entries, rows = rows_to_fit(
+        TEXTS, frame({"zed": [0, 1, 0]}), (TEXTS, frame({"abc": [1, 0, 1]}))
+    )
+    assert rows["validation"]["label"][:] == [1, 0, 1]
 
 
 @pytest.mark.parametrize(
     ("texts", "labels", "message"),
     [
         (TEXTS, ["a", "b"], "there are 3 texts, but 2 labels; give a label"),
-        ("good meal", ["a"], "there is 'good meal', a str; give a list of texts"),
-        (["good", ("a", "b"), "bad"], ["a", "b", "a"], r"the rows have \[1, 2\] texts"),
-        ([("a", "b", "c")] * 3, ["a", "b", "a"], r"the rows have \[3\] texts"),
+        ("good meal", ["a"], "there is 'good meal' .*; give a list of texts"),
+        ([("a", "b", "c")] * 3, ["a", "b", "a"], "the rows have 3 texts"),
         (["good", 3, "bad"], ["a", "b", "a"], "int.*column text.*; give the values"),
         (["good", "bad", "b\ud800d"], ["a", "b", "a"], r"ud800.* surrogates"),
         (3, None, "the rows are 3; give texts and labels"),
-        (TEXTS, csr_matrix([[1, 0], [0, 1], [1, 1]]), "a csr_matrix; give a list of texts or num"),
-        (TEXTS, np.array(3), "a ndarray; give a list"),
-        (TEXTS, {"a"}, "a set; give a list"),
+        (TEXTS, np.zeros((1, 1, 1)), "there is .*; give a list"),
         (TEXTS, [1, "1", 1], "'1' with type str.*column label.*; give the values"),
         (TEXTS, [2**70, 1, 1], "int too large.*; give the values"),
         (TEXTS, [1j, 2j, 1j], "1j with type complex.*; give the values"),
@@ -98,44 +95,44 @@ def test_faults_are_named(texts: Any, labels: Any, message: str) -> None:
 def test_missing_cell_of_a_wide_table_stays_missing() -> None:
     """Which of its columns hold the texts is found out later; the cell is no text `nan`."""
     table = frame({"n": [1, 2, 3], "day": list("abc"), "review": ["good", float("nan"), "bad"]})
-    rows = rows_to_fit(table, ["x", "y", "x"])
-    assert rows.in_memory["train"]["review"][:] == ["good", None, "bad"]
-    assert rows.entries == {"label_column_name": "label"}
+    entries, rows = rows_to_fit(table, ["x", "y", "x"])
+    assert rows["train"]["review"][:] == ["good", None, "bad"]
+    assert entries == {"label_column_name": "label"}
 
 
 def test_pairs_are_two_columns() -> None:
-    rows = rows_to_fit([("a dog", "an animal"), ("a cat", "a dog")], ["yes", "no"])
-    assert rows.in_memory["train"].column_names == ["text", "text_pair", "label"]
-    assert rows.entries["text_column_names"] == "text,text_pair"
+    entries, rows = rows_to_fit([("a dog", "an animal"), ("a cat", "a dog")], ["yes", "no"])
+    assert rows["train"].column_names == ["text", "text_pair", "label"]
+    assert entries["text_column_names"] == "text,text_pair"
 
 
 @pytest.mark.parametrize("make", [frame, Dataset.from_dict])
 def test_table_beside_labels_holds_texts(make: Any) -> None:
-    rows = rows_to_fit(make({"review, long": TEXTS}), ["b", "a", "b"])
-    assert rows.in_memory["train"]["review, long"][:] == TEXTS
-    assert rows.entries["text_column_names"] == "review, long"
+    entries, rows = rows_to_fit(make({"review, long": TEXTS}), ["b", "a", "b"])
+    assert rows["train"]["review, long"][:] == TEXTS
+    assert entries["text_column_names"] == "review, long"
 
 
 @pytest.mark.parametrize("make", [frame, Dataset.from_dict])
 def test_table_without_labels_beside_it_is_read_as_a_file_is(make: Any) -> None:
     columns = {"review": TEXTS, "stars": [3, 2, 3]}
-    rows = rows_to_fit(make(columns), None, make(columns))
-    assert {name: split.to_dict() for name, split in rows.in_memory.items()} == {
+    entries, rows = rows_to_fit(make(columns), None, make(columns))
+    assert {name: split.to_dict() for name, split in rows.items()} == {
         "train": columns,
         "validation": columns,
     }
-    assert rows.entries == {}
+    assert entries == {}
 
 
 def test_splits_of_a_dataset_are_those_of_the_fit() -> None:
     split = Dataset.from_dict({"text": TEXTS, "label": [1, 0, 1]})
     given = DatasetDict({"train": split, "validation": split, "test": split})
-    assert list(rows_to_fit(given).in_memory) == ["train", "validation"]
+    assert list(rows_to_fit(given)[1]) == ["train", "validation"]
 
 
 def test_file_is_a_flag() -> None:
-    rows = rows_to_fit("reviews.csv", None, "dev.csv")
-    assert rows.entries == {"train_file": "reviews.csv", "validation_file": "dev.csv"}
+    entries, _rows = rows_to_fit("reviews.csv", None, "dev.csv")
+    assert entries == {"train_file": "reviews.csv", "validation_file": "dev.csv"}
     with pytest.raises(ValueError, match=r"the rows are 'dev\.csv'; .*only files"):
         rows_to_fit(frame({"text": TEXTS, "label": TEXTS}), None, "dev.csv")
 
@@ -154,19 +151,12 @@ def test_rows_to_read_are_texts_or_pairs() -> None:
         rows_to_read(table[["stars"]], ["text"])
 
 
-def test_labels_of_a_column_come_back_by_their_names() -> None:
-    numbers = Dataset.from_dict({"label": [3, None, 2]})
-    assert labels_by_name(numbers, "label") == {"2": 2, "3": 3}
-    lists = Dataset.from_dict({"label": [["x"], []]})
-    assert labels_by_name(lists, "label") == {"x": "x"}
-
-
-@pytest.mark.parametrize("names", [["neg", "pos"], ["1", "2"]], ids=str)
-def test_labels_of_a_class_label_are_its_ids(names: list[str]) -> None:
-    rows = Dataset.from_dict({"label": [1, 0]}).cast_column("label", ClassLabel(names=names))
-    values = labels_by_name(rows, "label")
-    assert values == dict(zip(names, [0, 1], strict=True))
-    assert type_of_labels(values) == "str"
+def test_labels_of_a_class_label_are_its_ids() -> None:
+    rows = Dataset.from_dict({"label": [1, 0]})
+    assert not has_ids(rows, "label")
+    rows = rows.cast_column("label", ClassLabel(names=["1", "2"]))
+    assert has_ids(rows, "label")
+    assert type_of_labels(rows, "label") == "str"
 
 
 @pytest.mark.parametrize(
@@ -180,7 +170,8 @@ def test_labels_of_a_class_label_are_its_ids(names: list[str]) -> None:
     ids=str,
 )
 def test_type_of_labels_reads_their_names(labels: list[Any], names: list[str]) -> None:
-    read = labels_by_type(names, type_of_labels(dict(zip(names, labels, strict=True))))
+    rows = Dataset.from_dict({"label": labels})
+    read = labels_by_type(names, type_of_labels(rows, "label"))
     assert read == labels
     assert list(map(type, read)) == list(map(type, labels))
 
@@ -188,4 +179,3 @@ def test_type_of_labels_reads_their_names(labels: list[Any], names: list[str]) -
 def test_renamed_labels_are_texts() -> None:
     assert labels_by_type(["good", "bad"], "int") == ["good", "bad"]
     assert labels_by_type(["good", "bad"], "bool") == ["good", "bad"]
-    assert type_of_labels({"1": 1, "a": "a"}) == "str"

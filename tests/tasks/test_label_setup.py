@@ -1,8 +1,6 @@
 """What labels are learnt with: a new model from vectors and sizes, or a checkpoint."""
 
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -68,62 +66,22 @@ def test_setup_joins_the_vectors_and_words_of_several_files(
         set_up(**reviews, word_vectors=files[0], embedding_size=6)
 
 
-@pytest.fixture
-def advice(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Return a function of a run: what its report advises, and what for rare labels."""
-    monkeypatch.setattr("sase_hf.tasks.labels.task.write_report", lambda *texts: texts[-2:])
-
-    def advice_of(words: str = "", weights: list[float] | None = None, **rows: Any) -> Any:
-        task: Any = parse_arguments(LabelTask, ["--do_eval", "--report", *words.split()])
-        rows = {"unlabelled": None, "text_columns": ["text"], **rows}
-        model = SimpleNamespace(config=SimpleNamespace(class_weights=weights))
-        return task.evaluate(None, SimpleNamespace(model=model, rows=SimpleNamespace(**rows)), {})
-
-    return advice_of
-
-
-def test_report_advises_no_vectors_where_the_run_has_some(advice: Callable[..., Any]) -> None:
-    for words in ("", "--word_vectors=v.txt", "--model_name_or_path=runs/reviews"):
-        assert ("--word_vectors" in advice(words)[0]) == (not words)
-
-
-def test_report_advises_unlabelled_texts_where_a_model_reads_them(
-    advice: Callable[..., Any],
-) -> None:
-    for rows in ({}, {"unlabelled": object()}, {"text_columns": ["a", "b"]}):
-        assert ("--unlabelled_file" in advice(**rows)[0]) == (not rows)
-
-
 @pytest.mark.parametrize(
     ("words", "more", "rare"),
     [
         ("", "train on more rows, or with --word_vectors", "try --class_weights balanced"),
-        ("--class_weights balanced", "train on more rows, or", "add rows with these labels"),
-        (
-            "--class_weights 1 2",
-            "train on more rows, or",
-            "raise their --class_weights, or add rows",
-        ),
-        (
-            "--max_train_samples 9",
-            "train on more rows, without --max_train_samples, or with",
-            "try",
-        ),
-        (
-            "--max_steps 9",
-            "train on more rows, or for more --max_steps than 9, or with",
-            "try --cl",
-        ),
+        ("--class_weights balanced --word_vectors=v.txt", "train on more rows", "add rows with"),
+        ("--class_weights 1 2 --encoder_name_or_path=bert", "train on more rows", "add rows with"),
     ],
 )
 def test_report_advises_nothing_that_the_run_has_done(
-    words: str, more: str, rare: str, advice: Callable[..., Any]
+    words: str, more: str, rare: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = advice(words, [1.0, 2.0] if "class_weights" in words else None)
-    assert [text[: len(start)] for text, start in zip(found, (more, rare), strict=True)] == [
-        more,
-        rare,
-    ]
+    monkeypatch.setattr("sase_hf.tasks.labels.task.write_report", lambda *texts: texts[-2:])
+    task: Any = parse_arguments(LabelTask, ["--do_eval", "--report", *words.split()])
+    found = task.evaluate(None, None, {})
+    assert found[0] == more
+    assert found[1].startswith(rare)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +177,7 @@ def test_setup_refuses_targets_that_float32_does_not_tell_apart(
     rows = [{"text": "warm soup", "label": value} for value in targets]
     file = write_rows(tmp_path / "rows.jsonl", rows)
     options = {"do_train": True, "train_file": file, "problem_type": "regression"}
-    with pytest.raises(ValueError, match=f"train rows .* {distance} apart; subtract an offset"):
+    with pytest.raises(ValueError, match=f"train rows are {distance} apart .*; subtract an offset"):
         check_set_up(**options)
 
 
@@ -307,7 +265,6 @@ def test_checkpoint_is_fine_tuned_on_other_labels(
     [
         ({"num_hops": 4}, "--num_hops is 4, but the checkpoint was made with 3"),
         ({"label_names": ["a", "b"]}, r"--label_names are \['a', 'b'\], but the checkpoint's"),
-        ({"task": "nli"}, "--task is nli, but the checkpoint is for classification"),
         ({"vocab_size": 9, "word_vectors": "v.txt"}, "--vocab_size, --word_vectors shape a new"),
         ({"classifier_dropout": 1.0}, r"^classifier_dropout is 1\.0; it must be .* below 1"),
         # The loss of another family has no penalty, its code no attention of this kind.

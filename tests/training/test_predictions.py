@@ -60,9 +60,9 @@ def test_predictions_keep_the_columns_of_their_file(ending: str, tmp_path: Path)
     rows = read(path)
     assert [{name: row[name] for name in ROWS[0]} for row in rows] == ROWS
     assert [row["predicted_label"] for row in rows] == names
-    assert float(rows[0]["confidence_"]) == pytest.approx(LOGITS[0].softmax(0)[0].item())
+    assert float(rows[0]["confidence_"]) == round(LOGITS[0].softmax(0)[0].item(), 4)
     scores = rows[1].get("scores") or {name: float(rows[1][f"scores_{name}"]) for name in names}
-    assert scores == pytest.approx(dict(zip(names, LOGITS[1].softmax(0).tolist(), strict=True)))
+    assert scores == {"no": 0.0474, "yes": 0.9526}
 
 
 def test_predictions_quote_line_ends_of_every_kind(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from transformers import (
 from sase_hf import SelfAttentiveForSequenceClassification
 from sase_hf.data.batching import longest_first, token_counts
 from sase_hf.evaluation.metrics import score
-from sase_hf.training.checkpoints import why_incomplete
+from sase_hf.training.checkpoints import is_complete
 from sase_hf.training.progress import write_lines
 from sase_hf.training.trainer import SelfAttentiveTrainer
 
@@ -196,13 +196,13 @@ def test_trainer_resumes_from_the_newest_complete_checkpoint(tmp_path: Path) -> 
     """The stock Trainer takes the highest number and fails on a torn folder."""
     whole = make_trainer(tmp_path, **EVERY_FIVE)
     whole.train()
-    (tmp_path / "checkpoint-16" / "scheduler.pt").unlink()
+    (tmp_path / "checkpoint-16" / "trainer_state.json").unlink()
     (tmp_path / "checkpoint-15" / "trainer_state.json").write_text("{")
     resumed = make_trainer(tmp_path, **EVERY_FIVE)
     resumed.train(resume_from_checkpoint=True)
     assert resumed._initial_global_step == 10
     assert same_weights(weights_of(resumed), weights_of(whole))
-    assert why_incomplete(tmp_path / "checkpoint-16") is None, "torn folders are written anew"
+    assert is_complete(tmp_path / "checkpoint-16"), "torn folders are written anew"
 
 
 def test_checkpoint_is_complete_once_the_random_state_of_each_process_is_written(
@@ -221,7 +221,7 @@ def test_checkpoint_is_complete_once_the_random_state_of_each_process_is_written
     (tmp_path / "checkpoint-1" / "rng_state.pth").unlink()
     training.train()
     assert seen == [(False, False), (True, False)]
-    assert why_incomplete(tmp_path / "checkpoint-1") is None
+    assert is_complete(tmp_path / "checkpoint-1")
 
 
 def test_trainer_learns_the_same_with_evaluations(tmp_path: Path) -> None:

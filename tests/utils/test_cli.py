@@ -3,7 +3,6 @@
 import io
 import re
 import sys
-from pathlib import Path
 
 import pytest
 from checkpoints import script_main
@@ -11,40 +10,6 @@ from checkpoints import script_main
 from sase_hf import __version__
 from sase_hf.__main__ import main
 from sase_hf.utils.cli import errors_in_one_line, make_parser
-
-
-@pytest.mark.parametrize(
-    ("command", "close"),
-    [
-        ("rank a --quries b --documents c", "there is no flag --quries; did you mean --queries"),
-        ("predict a --fromat=csv", "there is no flag --fromat; did you mean --format"),
-    ],
-)
-def test_parser_names_the_flag_that_a_misspelt_one_is_close_to(
-    command: str, close: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    name, *words = command.split()
-    with pytest.raises(SystemExit, match="2"):
-        script_main(name)(words)
-    assert close in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "predict ~/none",
-        "visualize ~/none --text x",
-        "export ~/none out",
-    ],
-)
-def test_script_reads_a_tilde_as_the_home_folder(
-    command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "rows.csv").write_text("text\ngood\n")
-    name, *words = command.split()
-    with pytest.raises(SystemExit, match=f"there is no folder {tmp_path}/none"):
-        script_main(name)(words)
 
 
 @pytest.mark.parametrize(

@@ -7,19 +7,17 @@ Shapes: N texts, C classes, K numbers for each text.
 
 import logging
 import random
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 import torch
-from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
+from datasets import Dataset
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score
 from sklearn.preprocessing import MultiLabelBinarizer
@@ -30,7 +28,6 @@ from transformers import PreTrainedConfig, TokenizersBackend
 from ...data.labels import class_name
 from ...data.rows import Rows
 from ...data.table import TEXT_COLUMNS
-from ...evaluation.metrics import METRICS
 from ...evaluation.records import results_of
 from ...hub import Push, push, write_model_card
 from ...models.answers import REGRESSION, Answers, answers_of
@@ -38,7 +35,6 @@ from ...models.checked_files import record_tokenizer
 from ...models.checked_model import CheckedPreTrainedModel
 from ...training.arguments import RunArguments
 from ...training.command_line import make_task
-from ...training.defaults import STEPS
 from ...training.progress import EpochLines, only_training_bar
 from ...training.run import run
 from ...training.task import TrainingSetup
@@ -48,42 +44,22 @@ from ...utils.files import FilePath
 from ...utils.loading import attention_pipeline, load_checkpoint
 from ...utils.process import interrupted_by_signals
 from ...visualization import Attention
-from .given_rows import (
-    FitRows,
-    labels_by_name,
-    labels_by_type,
-    rows_to_fit,
-    rows_to_read,
-    type_of_labels,
-)
+from .given_rows import has_ids, labels_by_type, rows_to_fit, rows_to_read, type_of_labels
 from .predictions import logits_of
-from .report import SHARES, shown_metric
 from .task import LabelTask
 
-# Flags of `sase_hf train` that are no settings: what a fit does, and with which rows.
-NOT_SETTINGS = (
-    *(*STEPS, "push_to_hub", "dataset_name"),
-    *("train_file", "validation_file", "test_file"),
-)
 BATCH_SIZE = 64  # texts that are predicted at once
 # Fits of several threads run one after the other: they share random numbers and progress bars.
 _FITS = threading.Lock()
 
 
 class _FitTask(LabelTask):
-    """The task of one fit: rows in memory or files.
-
-    learns_labels: whether the labels are classes, and not numbers.
-    values: the labels as they were given, by the names that the model has for them.
-    """
-
-    learns_labels: bool = True
-    values: Mapping[str, Any] = MappingProxyType({})
+    """The task of one fit: rows in memory or files."""
 
     def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
         """Load the rows; ValueError if a classifier would learn numbers."""
         rows = super().load_rows(config)
-        if self.learns_labels and rows.kind == REGRESSION:
+        if rows.kind == REGRESSION and self.settings.problem_type is None:
             raise refusal(
                 f"the labels in {','.join(rows.label_columns)!r} are numbers, not all whole",
                 "use TextRegressor",
@@ -93,13 +69,11 @@ class _FitTask(LabelTask):
     def prepare(self, setup: TrainingSetup) -> None:
         """Write into the config of the model what the labels were."""
         super().prepare(setup)
-        if self.learns_labels and self.in_memory and not self.values:
-            found: dict[str, Any] = {}
-            for column in setup.rows.label_columns:
-                found |= labels_by_name(self.in_memory["train"], column)
-            names = setup.rows.label_names
-            self.values = {name: found[name] for name in names if name in found}
-        setup.model.config.label_type = type_of_labels(self.values)
+        label_type = "str"
+        [column, *others] = setup.rows.label_columns
+        if self.in_memory and setup.rows.answers.has_labels and not others:
+            label_type = type_of_labels(self.in_memory["train"], column)
+        setup.model.config.label_type = label_type
 
     def make_trainer(self, setup: TrainingSetup, args: RunArguments) -> SelfAttentiveTrainer:
         """Return a trainer that writes lines beside its bar alone."""
@@ -113,7 +87,6 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
     """What a classifier and a regressor of texts share."""
 
     learns_labels: ClassVar[bool]
-    other_estimator: ClassVar[str]
 
     def __init__(
         self,
@@ -159,22 +132,12 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = True
         return tags
 
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters; ValueError for a part of the settings, which are one parameter."""
-        for name in params:
-            if name.startswith("settings__"):
-                raise refusal(f"there is no parameter {name!r}", "set all `settings` as a whole")
-        super().set_params(**params)
-        return self
-
     def fit(
         self,
         texts: Any,
         labels: Any = None,
         *,
-        y: Any = None,
         validation: Any = None,
-        **others: Any,
     ) -> Self:
         """Train a new model, as `sase_hf train` does; return this estimator.
 
@@ -185,56 +148,34 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
                 `--train_file` finds them, or named by `settings`. Beside `labels`, a Dataset or
                 DataFrame holds the texts.
             labels: N labels, or None where `texts` holds them.
-            y: The same as `labels`, by the name that scikit-learn has for them.
             validation: Rows to validate with: (texts, labels), or rows with their labels. By
                 default `validation_fraction` of the rows are held out, a tenth.
-            others: None. `sample_weight` in the signature would tell scikit-learn that rows can be
-                weighed.
 
         ValueError names the row that cannot be read, or the parameter that is refused, as the
-        commands name it: --learning_rate. TypeError: there is an argument of another name.
+        commands name it: --learning_rate.
         """
-        _check_no_others(others)
-        if y is not None:
-            if labels is not None:
-                raise refusal(
-                    "the labels are given twice, as `labels` and as `y`", "give them once"
-                )
-            labels = y
-        entries = self._entries()
-        rows = rows_to_fit(texts, labels, validation)
-        entries = rows.entries | entries
+        entries, in_memory = rows_to_fit(texts, labels, validation)
+        entries |= self._entries()
         if not self.learns_labels:
             entries["problem_type"] = REGRESSION
         with _alone(), _warnings(not self.disable_tqdm), tempfile.TemporaryDirectory() as scratch:
             entries.setdefault("output_dir", Path(scratch, "model"))
-            task = make_task(_FitTask, entries, rows.in_memory)
-            task.learns_labels = self.learns_labels
-            task.in_memory = rows.in_memory
-            task.values = rows.values
+            task = make_task(_FitTask, entries, in_memory)
             outcome = run(task)
             model, tokenizer = load_checkpoint(outcome["output_dir"])
-        self._adopt(model, tokenizer, outcome["text_columns"])
-        self._adopt_labels(task.values, rows)
+        rows = outcome["rows"]
+        self._adopt(model, tokenizer, rows.text_columns)
+        self._adopt_labels(rows.label_columns, in_memory.get("train"))
         model.to(task.args.device)  # type: ignore[arg-type]  # of torch, and wrapped
         self.record_ = outcome["record"]
         self.metrics_ = results_of(outcome["metrics"], "eval_")
-        if not self.disable_tqdm:
-            tqdm.write(self._line(), file=sys.stderr)
         return self
 
     def _entries(self) -> dict[str, Any]:
         """Return the flags that are given, by their names."""
         entries = self.get_params(deep=False)
         settings = entries.pop("settings") or {}
-        if not isinstance(settings, Mapping):
-            raise refusal(f"settings are {settings!r:.80}", "give a dict of flags by their names")
-        for name in settings:
-            if entries.get(name) is not None:
-                raise refusal(f"{name} is a parameter and in the settings", "give it once")
-            if name in NOT_SETTINGS:
-                raise refusal(f"settings hold {name!r}", "leave it out; fit says what is done")
-        if entries["report"] is None and entries["output_dir"] is None:
+        if self.report is None and self.output_dir is None:
             entries["report"] = False  # nobody would see it
         given = {name: value for name, value in entries.items() if value is not None}
         return {**given, **settings}
@@ -249,21 +190,8 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         self.tokenizer_ = tokenizer
         self.text_columns_ = tuple(text_columns)
 
-    def _adopt_labels(self, values: Mapping[str, Any], rows: FitRows) -> None:
-        """Keep what the labels of a model were; `rows` are those of a fit."""
-
-    def _line(self) -> str:
-        """Return what the rows that were held out say."""
-        validation = self.record_["sources"].get("validation")
-        if validation is None:
-            return f"trained on {self.record_['sources']['train']['rows']:,} rows, none held out"
-        measured = [
-            f"{SHARES.get(name, name)} {shown_metric(name, self.metrics_[name])}"
-            for name in METRICS
-            if name in self.metrics_
-        ]
-        noun = "row" if validation["rows"] == 1 else "rows"
-        return f"{validation['rows']:,} held-out {noun}: {', '.join(measured)}"
+    def _adopt_labels(self, columns: Sequence[str] = (), train: Dataset | None = None) -> None:
+        """Keep what the labels of a model were: those in columns of the rows of a fit."""
 
     @property
     def _answers(self) -> Answers:
@@ -283,21 +211,19 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
 
         A notebook shows the result as a heatmap; its `results` are those of the pipeline
         `self-attention`. A pair is the tuple (text, text_pair). `target` is the label to explain,
-        by default the predicted one. ValueError: a model without attention, or an unknown label.
+        as the model names it, by default the predicted one. ValueError: a model without attention,
+        or an unknown label.
         """
         check_is_fitted(self, "model_")
         is_pair = isinstance(texts, tuple) and len(self.text_columns_) == 2
         is_one = isinstance(texts, str) or is_pair
         rows = rows_to_read([texts] if is_one else texts, self.text_columns_)
         inputs = [dict(zip(TEXT_COLUMNS, row, strict=False)) for row in rows]
-        options = {} if target is None else {"target": self._target_name(target)}
+        target = target.item() if isinstance(target, np.generic) else target
+        options = {} if target is None else {"target": class_name(target)}
         read = attention_pipeline(self.model_, self.tokenizer_)
         results = read(inputs, batch_size=BATCH_SIZE, **options)
         return Attention(results[0] if is_one else results)
-
-    def _target_name(self, target: Any) -> str:
-        """Return the name that the model has for a label to explain."""
-        return class_name(target)
 
     def save_pretrained(self, folder: FilePath) -> None:
         """Write the model, its tokenizer, its code and its card to a folder.
@@ -319,16 +245,15 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         """
         with only_training_bar():
             model, tokenizer = load_checkpoint(str(checkpoint))
-        if not hasattr(model, "classify"):
+        is_head = hasattr(model, "classify")
+        if not is_head or answers_of(model.config).has_labels != cls.learns_labels:
             raise refusal(
-                f"{checkpoint} holds a {type(model).__name__}, which has no labels",
-                "name a checkpoint of sase_hf train or of save_pretrained",
+                f"{checkpoint} is no {cls.__name__}, but a {type(model).__name__}",
+                "TextClassifier loads models of labels, TextRegressor those of numbers",
             )
-        if answers_of(model.config).has_labels != cls.learns_labels:
-            raise refusal(f"{checkpoint} is no {cls.__name__}", f"load it by {cls.other_estimator}")
         estimator = cls()
         estimator._adopt(model, tokenizer, TEXT_COLUMNS[: 2 if model.reads_pairs else 1])
-        estimator._adopt_labels({}, FitRows({}, {}))
+        estimator._adopt_labels()
         estimator.record_ = None
         estimator.metrics_ = {}
         return estimator
@@ -360,9 +285,9 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
         model.predict(["The room was small."])
 
     It follows the conventions of scikit-learn: `clone`, `cross_val_score` and `GridSearchCV` take
-    it. Labels are texts, numbers or times, one for each text; lists of them where a text has
-    several or none; or an array or a DataFrame (N, C) of 0 and 1, whose columns name the labels.
-    `predict` returns them as they came.
+    it. Labels are texts or numbers, one for each text; lists of them where a text has several or
+    none; or an array or a DataFrame (N, C) of 0 and 1, whose columns name the labels. `predict`
+    returns them as they came; labels of other types, such as dates, come back as texts.
 
     Parameters are flags of `sase_hf train`, under their names; None is the default named here.
     Every other flag goes into `settings`.
@@ -401,31 +326,22 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
     """
 
     learns_labels = True
-    other_estimator = "TextRegressor"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags
 
-    def _adopt_labels(self, values: Mapping[str, Any], rows: FitRows) -> None:
+    def _adopt_labels(self, columns: Sequence[str] = (), train: Dataset | None = None) -> None:
         names = self._answers.names
-        # A checkpoint to start from can have labels that the rows of a fit lack.
-        known = labels_by_type(names, self.model_.config.label_type)
-        labels = [values.get(name, label) for name, label in zip(names, known, strict=True)]
-        are_of_one_type = len(set(map(type, labels))) == 1
-        classes = np.array(labels, rows.dtype) if are_of_one_type else np.array(names)
-        self.is_matrix_ = len(rows.values) > 1
+        labels = labels_by_type(names, self.model_.config.label_type)
+        self.is_matrix_ = len(columns) > 1
+        if train is not None and not self.is_matrix_ and has_ids(train, columns[0]):
+            labels = list(range(len(names)))
+        classes = np.array(labels)
         # The order of the classes is that of scikit-learn; a model may have another one.
         self.class_ids_ = np.arange(len(names)) if self.is_matrix_ else np.argsort(classes)
         self.classes_ = classes[self.class_ids_]
-
-    def _target_name(self, target: Any) -> str:
-        """Return the name of one of the `classes_`, which need not be what is printed for it."""
-        for label_id, value in zip(self.class_ids_, self.classes_, strict=True):
-            if value == target:
-                return self._answers.names[label_id]
-        return class_name(target)
 
     def predict(self, texts: Any, as_frame: bool = False) -> Any:
         """Return the label of each of N texts, (N,), in the type of the labels of `fit`.
@@ -483,21 +399,11 @@ class TextRegressor(RegressorMixin, _TextEstimator):  # type: ignore[misc]
     """
 
     learns_labels = False
-    other_estimator = "TextClassifier"
 
     def predict(self, texts: Any) -> np.ndarray:
         """Return the number of each of N texts, (N,); the numbers, (N, K), if `fit` had K."""
         numbers = self._answers.scores(self._logits(texts)).numpy()
         return numbers[:, 0] if numbers.shape[1] == 1 else numbers
-
-
-def _check_no_others(others: Mapping[str, Any]) -> None:
-    """Raise TypeError if `fit` is given an argument that it does not take."""
-    for name in others:
-        way_out = "it takes texts, labels (or y) and validation"
-        if name == "sample_weight":
-            way_out = "rows weigh alike, and labels by settings={'class_weights': 'balanced'}"
-        raise refusal(f"fit takes no {name}", way_out, TypeError)
 
 
 @contextmanager

@@ -20,9 +20,18 @@ def predicted_labels(logits: Tensor, answers: Answers) -> list[dict[str, Any]]:
 
     One label: `predicted_label`, `confidence` (its probability), the probability of every label in
     `scores`, and with a threshold `answer_set`, the labels that may be right. Several labels:
-    `predicted_labels` and `scores`. Numbers: `predicted_` and the name of each.
+    `predicted_labels` and `scores`. Numbers: `predicted_` and the name of each. Probabilities have
+    four digits.
     """
-    return [answers.columns(scores) for scores in answers.scores(logits.float()).tolist()]
+    columns = [answers.columns(scores) for scores in answers.scores(logits.float()).tolist()]
+    return [_rounded(row) for row in columns] if answers.has_labels else columns
+
+
+def _rounded(value: Any) -> Any:
+    """Return a probability, or a dict with some, with four digits; anything else as it is."""
+    if isinstance(value, dict):
+        return {name: _rounded(entry) for name, entry in value.items()}
+    return round(value, 4) if isinstance(value, float) else value
 
 
 def batch_logits(

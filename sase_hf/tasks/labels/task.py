@@ -1,9 +1,8 @@
 """Labels, sets of labels or numbers, for texts and pairs of texts."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from ...evaluation.metrics import load_metrics, metrics_function
 from ...models import FAMILIES, RETRIEVAL
 from ...models.answers import answers_of
 from ...models.linear_self_attentive import NUM_PAIRS, NUM_PARTS_OF_PAIR
-from ...training.settings import OWN_VECTORS
 from ...training.task import ModelAndTokenizer, Predictions, TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
 from ...utils.errors import refusal
@@ -40,17 +38,12 @@ FAMILY = next(family for family in FAMILIES.values() if family.objective == "lab
 
 
 class LabelTask(EncoderTask):
-    """Classification of one or several labels, or regression.
+    """Classification of one or several labels, or regression."""
 
-    in_memory: splits that are given as rows, in place of files.
-    """
-
-    in_memory: Mapping[str, Dataset] = MappingProxyType({})
     names = ("labels", "nli")
 
     def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
         """Load the rows, with the labels of the checkpoint if there is one that keeps them."""
-        self._check_answer_error()
         self._check_unlabelled()
         data = self.settings
         if config is None:
@@ -68,44 +61,25 @@ class LabelTask(EncoderTask):
             data = replace(data, problem_type=problem_type, label_names=saved_names)
         return load_rows(data, checkpoint=config.name_or_path, in_memory=self.in_memory)
 
-    def _check_answer_error(self) -> None:
-        asked = self.settings.given(["answer_error"])
-        if asked and not self.settings.calibrate:
-            raise refusal(
-                f"--answer_error is {asked['answer_error']}, but no answer sets are made",
-                "add --calibrate, which fits them after training",
-            )
-
     def _check_unlabelled(self) -> None:
-        """Raise ValueError for unlabelled texts that no model takes words and vectors from."""
-        model = self.settings
-        vectors = model.word_vectors
-        if self.settings.unlabelled_file and vectors and OWN_VECTORS not in vectors:
-            raise refusal(
-                "--unlabelled_file is for vectors of one's own texts, but --word_vectors is "
-                f"{' '.join(vectors)}",
-                f"add {OWN_VECTORS} to it, or leave out one of the two",
-            )
+        """Raise ValueError for unlabelled texts that no model takes words from."""
         for name in ("model_name_or_path", "encoder_name_or_path"):
-            trained = getattr(model, name)
-            if self.settings.unlabelled_file and trained is not None:
+            if self.settings.unlabelled_file and getattr(self.settings, name) is not None:
                 raise refusal(
-                    f"--unlabelled_file is for the words of a new model, but --{name} {trained} "
-                    "has its own",
+                    "--unlabelled_file is for the words of a new model, but that of "
+                    f"--{name} {getattr(self.settings, name)} has its own",
                     "leave out one of the two",
                 )
 
     def choose_head(self, rows: Rows, config: PreTrainedConfig | None) -> type[PreTrainedModel]:
         """Return the head of the checkpoint, or the one asked for, or one that fits the rows."""
         columns = rows.text_columns
-        asks_for_pairs = self.settings.task == "nli"
+        is_nli = self.settings.task == "nli" or len(columns) == 2
         heads = FAMILY.heads
-        name = "nli" if asks_for_pairs or len(columns) == 2 else "classification"
+        name = "nli" if is_nli else "classification"
         if config is not None:
             heads = FAMILIES[config.model_type].heads
             name = _saved_task(config) or name
-            if asks_for_pairs and name != "nli":
-                raise ValueError(f"--task is nli, but the checkpoint is for {name}")
         head = heads[name]
         if reads_pairs(head) and len(columns) != 2:
             raise refusal(
@@ -222,32 +196,14 @@ class LabelTask(EncoderTask):
         """Evaluate, with a report if it was asked for."""
         if not self.settings.report:
             return super().evaluate(trainer, setup, known)
-        rare_way_out = self.way_to_learn_rare_labels(setup.model.config.class_weights)
-        way_out = self.way_to_learn_more(setup.rows)
-        return write_report(trainer, setup, way_out, rare_way_out)
-
-    def way_to_learn_more(self, rows: Rows) -> str:
-        """Return what the flags of the run leave to be done for a better model."""
-        model = self.settings
-        run = self.args
+        settings = self.settings
         ways = ["train on more rows"]
-        if self.settings.max_train_samples is not None:
-            ways = ["train on more rows, without --max_train_samples"]
-        if run.max_steps > 0:
-            ways.append(f"for more --max_steps than {run.max_steps}")
-        if not (model.vector_files or model.encoder_name_or_path or model.model_name_or_path):
+        if not (settings.vector_files or settings.encoder_name_or_path):
             ways.append("with --word_vectors")
-            if rows.unlabelled is None and len(rows.text_columns) == 1:
-                ways.append("with --unlabelled_file")
-        return ", or ".join(ways)
-
-    def way_to_learn_rare_labels(self, weights: Sequence[float] | None) -> str:
-        """Return what helps labels that are never predicted; `weights` are those of the model."""
-        if self.settings.class_weights == ["balanced"]:
-            return "add rows with these labels"
-        if weights is not None:
-            return "raise their --class_weights, or add rows with these labels"
-        return "try --class_weights balanced"
+        of_rare = "add rows with these labels"
+        if settings.class_weights is None:
+            of_rare = "try --class_weights balanced"
+        return write_report(trainer, setup, ", or ".join(ways), of_rare)
 
     def columns(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, predictions: Predictions
@@ -310,13 +266,7 @@ def _class_weights(asked: list[str], rows: Rows) -> list[float]:
         counts = np.bincount(train["label"][:], minlength=len(rows.label_names))
         mean_count = counts.sum() / np.count_nonzero(counts)  # some labels may have no rows
         return [float(mean_count / count) if count else 1.0 for count in counts]
-    try:
-        return [float(weight) for weight in asked]
-    except ValueError:
-        raise refusal(
-            f"--class_weights is {' '.join(asked)}",
-            "give balanced, or a number for each of the labels " + ", ".join(rows.label_names),
-        ) from None
+    return [float(weight) for weight in asked]
 
 
 def _label_fields(rows: Rows) -> dict[str, Any]:
@@ -358,16 +308,12 @@ def _check_rounding(setup: TrainingSetup) -> None:
     if rows.answers.has_labels or "train" not in rows.splits:
         return
     targets = _targets(rows.splits["train"])
-    deviations = _deviations(targets)
     distances = np.spacing(np.abs(targets).max(0).astype(np.float32))
-    for column, name in enumerate(rows.label_names):
-        lowest = targets[:, column].min()
-        highest = targets[:, column].max()
-        distance = distances[column]
-        if lowest < highest and distance > MAX_ROUNDING * deviations[column]:
-            raise refusal(
-                f"the train rows have numbers from {lowest:.15g} to {highest:.15g} as {name!r}, "
-                f"with a deviation of {deviations[column]:.3g}, but in float32, as a model "
-                f"computes, such numbers are {distance:.3g} apart",
-                f"subtract an offset from all of them, such as {lowest:.0f}",
-            )
+    are_lost = (np.ptp(targets, 0) > 0) & (distances > MAX_ROUNDING * targets.std(0))
+    if are_lost.any():
+        column = are_lost.argmax()
+        raise refusal(
+            f"numbers of the size of those of {rows.label_names[column]!r} in the train rows are "
+            f"{distances[column]:.3g} apart in float32, as a model computes",
+            f"subtract an offset from all of them, such as {targets[:, column].min():.0f}",
+        )
