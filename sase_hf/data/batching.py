@@ -97,22 +97,23 @@ def encode_rows(
             # The collator adds the mask: rows that hold ids alone are encoded faster, and a third
             # smaller.
             return_attention_mask=False,
-            return_token_type_ids=True,
+            return_token_type_ids=is_pair,
             verbose=False,  # no warning of a limit of the tokenizer
         )
         columns = dict(encoded)
         if any(name in batch for name in SPAN_COLUMNS):
             columns["rationale"] = [
-                _marks(encoding, [batch.get(name, {row: None})[row] for name in SPAN_COLUMNS])
+                _marks(
+                    encoding, [batch[name][row] if name in batch else None for name in SPAN_COLUMNS]
+                )
                 for row, encoding in enumerate(encoded.encodings)
             ]
-        for row, sides in enumerate(columns["token_type_ids"]):
-            if len(sides) > max_tokens:
+        for row, ids in enumerate(columns["input_ids"]):
+            if len(ids) > max_tokens:
+                sides = columns["token_type_ids"][row] if is_pair else [0] * len(ids)
                 kept = first_places(sides, max_tokens)
                 for column in columns.values():
                     column[row] = [column[row][place] for place in kept]
-        if not is_pair:
-            del columns["token_type_ids"]
         return columns
 
     return _tokenized(rows.splits, encode)

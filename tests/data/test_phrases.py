@@ -84,15 +84,6 @@ def test_without_words_joins_no_words_and_doubles_no_blanks(text: str, left: str
     assert without_words(text, {phrase}, [], []) == (left, [])
 
 
-def test_without_words_moves_reasons_and_leaves_them_in_the_text() -> None:
-    """Marks against may overlap; they take whole words."""
-    text = "one two three four five"
-    reasons = [(text.index(word), text.index(word) + len(word)) for word in ("three", "five")]
-    left, moved = without_words(text, {("four", "five")}, [(4, 6), (5, 7)], reasons)
-    assert left == "one three five"
-    assert [left[start:end] for start, end in moved] == ["three", "five"]
-
-
 # ---- marks against -------------------------------------------------------------------------------
 
 

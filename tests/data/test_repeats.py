@@ -55,18 +55,3 @@ def test_load_rows_counts_pairs_that_are_also_trained_on(
         "1 validation texts are also in the train rows",
         "1 test texts are also in the train rows",
     ]
-
-
-def test_load_rows_held_out_rows_have_no_text_of_the_training_rows(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Spellings of one text stay on one side, too."""
-    rows = [
-        {"text": text, "label": "ab"[index % 2]}
-        for index in range(40)
-        for text in (f"text {index}", f"TEXT  {index}", f" Text {index}")
-    ]
-    task = load_rows(DataArguments(**files_of(tmp_path, train=rows), validation_fraction=0.3))
-    numbers = [{text.split()[1] for text in split["text"]} for split in task.splits.values()]
-    assert numbers[0].isdisjoint(numbers[1])
-    assert overlaps_of(caplog) == []
