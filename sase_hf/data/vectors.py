@@ -10,6 +10,7 @@ import os
 import struct
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, chain
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -193,9 +194,9 @@ def _rows_of_file(path: str) -> Iterator[Row]:
             file.seek(0)
         if path.removesuffix(".gz").endswith(".bin"):
             for _ in range(int(first[0])):
-                word = b"".join(iter(lambda: file.read(1) or b" ", b" ")).lstrip(b"\n")
+                letters = b"".join(iter(lambda: file.read(1) or b" ", b" ")).lstrip(b"\n")
                 numbers = struct.unpack(f"<{width}f", file.read(4 * width))
-                yield word.decode(errors="replace"), np.array(numbers, np.float32)
+                yield letters.decode(errors="replace"), np.array(numbers, np.float32)
             return
         for line in codecs.iterdecode(file, "utf-8-sig", "replace"):
             # The last fields are the numbers: some words of GloVe hold spaces.
@@ -212,13 +213,11 @@ def _static_rows(folder: str) -> Iterator[Row]:
     [matrix] = matrices.values()
     tokenizer = Tokenizer.from_file(tokenizer_file)
     are_marked = isinstance(tokenizer.model, models.BPE | models.Unigram)
-    for row in range(tokenizer.get_vocab_size()):
-        word = tokenizer.id_to_token(row)
+    for word, row in sorted(tokenizer.get_vocab().items(), key=itemgetter(1)):
         if are_marked and word.startswith(WORD_STARTS):
-            word = word[1:]
-        elif word.startswith(CONTINUATION) or (are_marked and word[:1].isalnum()):
-            continue
-        yield word, matrix[row].float().numpy()
+            yield word[1:], matrix[row].float().numpy()
+        elif not (word.startswith(CONTINUATION) or (are_marked and word[:1].isalnum())):
+            yield word, matrix[row].float().numpy()
 
 
 def _blocks(texts: Iterable[str], tokenizer: TokenizersBackend) -> Iterator[np.ndarray]:
