@@ -86,25 +86,10 @@ _MODULES = {
     "own_word_vectors": ".data.vectors",
 }
 
-_FOLDERS = (
-    "data",
-    "evaluation",
-    "hub",
-    "models",
-    "retrieval",
-    "serving",
-    "tasks",
-    "training",
-    "utils",
-    "visualization",
-)
-
 if not TYPE_CHECKING:  # a type checker would take it for a promise of any name
 
     def __getattr__(name: str) -> object:
-        """Import the module of a public name, or a folder, when the name is first used."""
-        if name in _FOLDERS:
-            return importlib.import_module(f".{name}", __name__)
+        """Import the module of a public name when the name is first used."""
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         # First, and in every thread: its import ends with `registration`, which imports files here

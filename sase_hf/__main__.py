@@ -5,7 +5,6 @@ are those of classes of transformers, whose import takes seconds. `--help_all` i
 """
 
 import ast
-import difflib
 import importlib
 import sys
 from pathlib import Path
@@ -32,9 +31,7 @@ def main() -> None:
     elif name == "--version":
         sys.stdout.write(f"sase_hf {__version__}\n")
     elif name not in COMMANDS:
-        close = difflib.get_close_matches(name, [*COMMANDS, "--help", "--version"], n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        sys.exit(f"sase_hf: there is no command {name!r}{hint}\n{usage()}")
+        sys.exit(f"sase_hf: there is no command {name!r}\n{usage()}")
     else:
         sys.argv = [f"sase_hf {name}", *words]
         run_command(name)
@@ -46,8 +43,6 @@ def run_command(name: str) -> None:
     if "--help" in words or "-h" in words or (name == "train" and not words):
         first_line = f"usage: sase_hf {name} ...; --help_all lists every flag"
         sys.stdout.write(f"{first_line}\n\n{docstring(name)}\n")
-    elif "--version" in words:
-        sys.stdout.write(f"sase_hf {__version__}\n")
     else:
         importlib.import_module(f"sase_hf.commands.{name}").main()
 

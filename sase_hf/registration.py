@@ -9,8 +9,6 @@ from transformers.pipelines import PIPELINE_REGISTRY
 from .models.families import FAMILIES, Family
 from .models.lenient_tokenizer import LenientTokenizer
 
-STOCK_TASKS = ("text-classification", "sentiment-analysis")  # one task under two names
-
 
 def register(family: Family) -> None:
     """Let the Auto classes and `pipeline` know a family."""
@@ -31,9 +29,7 @@ def register(family: Family) -> None:
         pt_model=family.auto_class,
         type="text",
     )
-    # Older checkpoints name a class of their own for the stock pipelines of labels.
-    stock_tasks = STOCK_TASKS if family.hub_task in STOCK_TASKS else ()
-    config.local_pipelines = (family.pipeline_task, *stock_tasks)
+    config.is_registered = True
 
 
 for _family in FAMILIES.values():

@@ -45,8 +45,8 @@ def run_python(code: str) -> str:
     return done.stdout
 
 
-# The first uses of the package in a process: what `import sase_hf` brings, names in several threads
-# at once, then every folder.
+# The first uses of the package in a process: what `import sase_hf` brings, then names in several
+# threads at once.
 FIRST_USES = """
 import json, sys, threading
 import sase_hf
@@ -75,8 +75,7 @@ for thread in threads:
 for thread in threads:
     thread.join()
 
-folders = [name for name in sase_hf._FOLDERS if getattr(sase_hf, name).__path__]
-print(json.dumps({"imported": imported, "errors": errors, "folders": folders}))
+print(json.dumps({"imported": imported, "errors": errors}))
 """
 
 
@@ -93,10 +92,6 @@ def test_package_imports_neither_torch_nor_transformers_before_a_name_is_used(
 
 def test_names_can_be_first_used_in_several_threads(first_uses: Any) -> None:
     assert first_uses["errors"] == []
-
-
-def test_folders_are_attributes(first_uses: Any) -> None:
-    assert first_uses["folders"] == list(sase_hf._FOLDERS)
 
 
 @pytest.mark.slow

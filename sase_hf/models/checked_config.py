@@ -39,8 +39,8 @@ class CheckedConfig(PreTrainedConfig):
 
     # Read by transformers.
     bos_token_id = sep_token_id = None
-    # Pipeline tasks that an installed package provides, so that a checkpoint's code is not needed.
-    local_pipelines = tuple[str, ...]()
+    # Whether the package is installed, whose pipelines need no code of a checkpoint.
+    is_registered = False
     # Fields that change how a model learns, not what it answers.
     fields_of_training = tuple[str, ...]()
 
@@ -55,17 +55,14 @@ class CheckedConfig(PreTrainedConfig):
         cls.__doc__ = "\n".join([f"{cls.__doc__}", "    Fields:", *lines])
 
     def __post_init__(self, **kwargs: Any) -> None:
-        """Refuse misspelt names; leave out the pipelines that the package provides."""
+        """Refuse misspelt names; leave out pipelines of a checkpoint if the package has them."""
         fields_of_class = self.__annotations__.keys() - PreTrainedConfig.__annotations__.keys()
         for name in kwargs:
             close = difflib.get_close_matches(name, fields_of_class, n=1, cutoff=0.8)
             if close and not hasattr(type(self), name):
                 raise TypeError(f"there is no field {name!r}; did you mean {close[0]!r}?")
-        pipelines = dict(kwargs.pop("custom_pipelines", None) or {})
-        for task in self.local_pipelines:
-            pipelines.pop(task, None)
-        if pipelines:
-            kwargs["custom_pipelines"] = pipelines
+        if self.is_registered:
+            kwargs.pop("custom_pipelines", None)
         super().__post_init__(**kwargs)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -105,6 +102,6 @@ class CheckedConfig(PreTrainedConfig):
                 actual = getattr(self, name)
                 if is_meant and actual not in allowed:
                     raise ValueError(
-                        f"{entry.name} is {value!r:.200}, which needs {name} to be in {allowed}, "
-                        f"but {name} is {actual!r}; set {entry.name} to {entry.default!r}"
+                        f"{entry.name} is {value!r:.200}, but {name} is {actual!r}; it must be in "
+                        f"{allowed}, or {entry.name} must be {entry.default!r}"
                     )

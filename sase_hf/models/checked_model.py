@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -26,10 +26,6 @@ from .checked_files import (
     list_files,
 )
 
-if TYPE_CHECKING:
-    from transformers.modeling_utils import LoadStateDictConfig
-    from transformers.utils.loading_report import LoadStateDictInfo
-
 logger = logging.get_logger(__name__)
 
 Encoded = dict[str, list[Any]]  # the columns of a tokenizer for one text or pair
@@ -41,7 +37,8 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 class CheckedPreTrainedModel(PreTrainedModel):
     """A model that loads exactly the saved weights, and only if all are finite.
 
-    The weights load only with the config and beside the tokenizer that they were saved with.
+    The weights load only with the config and beside the tokenizer that they were saved with; what
+    is refused is a ValueError, and weights of other shapes a RuntimeError, as in transformers.
     """
 
     summary = "A sentence encoder."  # of a base model, for its card
@@ -81,31 +78,28 @@ class CheckedPreTrainedModel(PreTrainedModel):
     @classmethod
     def _load_pretrained_model(
         cls,
-        model: PreTrainedModel,
+        model: Any,
         state_dict: dict[str, Tensor] | None,
         checkpoint_files: list[str] | None,
-        load_config: "LoadStateDictConfig",
+        load_config: Any,
         expected_keys: list[str] | None = None,
-    ) -> "tuple[LoadStateDictInfo, dict[str, object]]":
+    ) -> Any:
         """Load weights between two checks; `from_pretrained` calls this with a model on `meta`.
 
         Only this method knows the files: a subfolder, a variant, an adapter or the config can
         change them. At this point the new weights have no memory yet.
         """
-        assert isinstance(model, CheckedPreTrainedModel)
-        files = checkpoint_files or []
-        if expected_keys is not None:  # those of an adapter, for a model with checked weights
-            files, state_dict = [], state_dict or {}
-        source = "the weights in state_dict"
+        is_adapter = expected_keys is not None  # for a model whose own weights were checked
+        files = None if is_adapter else checkpoint_files
+        source = f"the weights in {load_config.pretrained_model_name_or_path or 'state_dict'}"
         if files:
-            source = f"the weights in {load_config.pretrained_model_name_or_path}"
-            base: Any = model.base_model
-            base._tokenizer_digest = _check_files(files, load_config)
+            model.base_model._tokenizer_digest = _check_files(files, load_config)
         info, offloaded = super()._load_pretrained_model(
             model, state_dict, checkpoint_files, load_config, expected_keys
         )
         # A quantizer has names of its own, and an empty dict asks for new weights.
-        if (files or state_dict) and not load_config.is_quantized:
+        is_given = not is_adapter and (files or state_dict)
+        if is_given and not load_config.is_quantized:
             ignores_sizes = load_config.ignore_mismatched_sizes
             _check_names_and_shapes(model, info, source, ignores_sizes, are_files=bool(files))
         for name, weight in chain(model.named_parameters(), model.named_buffers()):
@@ -123,9 +117,8 @@ class CheckedPreTrainedModel(PreTrainedModel):
         self,
         save_directory: str | os.PathLike[str],
         is_main_process: bool = True,
-        state_dict: dict[str, Tensor] | None = None,
-        push_to_hub: bool = False,
         *args: Any,
+        push_to_hub: bool = False,
         **kwargs: Any,
     ) -> None:
         """Save the model so that every Auto class and `pipeline` load it.
@@ -147,7 +140,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
         vars(self.config).pop("custom_pipelines", None)
         for name, value in self.code_references().items():
             setattr(self.config, name, value)
-        super().save_pretrained(save_directory, is_main_process, state_dict, False, *args, **kwargs)
+        super().save_pretrained(save_directory, is_main_process, *args, **kwargs)
         if not is_main_process:
             return
         folder = Path(save_directory)
@@ -309,7 +302,7 @@ def _reference(thing: object) -> str:
     return f"{type(thing).__module__.rpartition('.')[2]}.{type(thing).__name__}"
 
 
-def _check_files(files: list[str], load_config: "LoadStateDictConfig") -> str | None:
+def _check_files(files: list[str], load_config: Any) -> str | None:
     """Raise ValueError unless files are safetensors of the checkpoint's folder, as saved.
 
     So must be its config and its tokenizer, which are fetched, if they are on the Hub. Returns the
@@ -375,7 +368,7 @@ def _part_of(name: str) -> str:
 
 def _check_names_and_shapes(
     model: PreTrainedModel,
-    info: "LoadStateDictInfo",
+    info: Any,
     source: str,
     ignore_mismatched_sizes: bool,
     are_files: bool,

@@ -305,17 +305,11 @@ class SelfAttentiveConfig(CheckedConfig):
         """
         names = (cls.__annotations__.keys() | cls.attribute_map.keys()) - {"encoder_config"}
         overrides = {name: kwargs.pop(name) for name in names & kwargs.keys()}
-        for name in LABEL_MAPS & overrides.keys():
-            if overrides[name] is None:
-                del overrides[name]
-        replaced = {*IMPLEMENTATIONS}
-        if overrides:
-            replaced |= DERIVED
-        keeps_names = kwargs.get("num_labels") in (None, len(config_dict.get("id2label") or ()))
+        replaced = {*IMPLEMENTATIONS, *(DERIVED if overrides else ())}
         if LABEL_MAPS & overrides.keys():
             kwargs.pop("num_labels", None)
-            keeps_names = False
-        if not keeps_names:
+            replaced |= LABEL_MAPS
+        elif kwargs.get("num_labels") not in (None, len(config_dict.get("id2label") or ())):
             replaced |= LABEL_MAPS
         kept = {name: value for name, value in config_dict.items() if name not in replaced}
         return super().from_dict(kept | overrides, **kwargs)

@@ -118,7 +118,7 @@ def test_config_of_a_file_refuses_unknown_choices_and_types(
         ({"num_labels": 1, "answer_error": 0.1}, "answer_error is 0.1.*'regression'"),
         ({"num_labels": 1, "answer_threshold": 0.1}, "answer_threshold is 0.1.*'regression'"),
         ({"answer_threshold": 1.5}, "answer_threshold is 1.5; it must be from 0 to 1"),
-        ({"target_mean": [0, 1]}, "target_mean is .*set target_mean to None"),
+        ({"target_mean": [0, 1]}, "target_mean is .* target_mean must be None"),
         ({"num_labels": 1, "target_deviation": [0]}, "target_deviation is .*from 1e-30"),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",

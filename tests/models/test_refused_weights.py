@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from tiny import tiny_model
 from tiny_translation import save_translator, tiny_translator
 from torch import Tensor
-from transformers import AutoModel, PreTrainedModel
+from transformers import AutoModel
 
 from sase_hf import (
     SelfAttentiveForNLI,
@@ -179,7 +179,6 @@ def test_no_config_lets_other_weights_in(
             load()
 
 
-@pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
 @every_family
 def test_other_files_than_safetensors_of_the_folder_are_refused(
     family: str, tmp_path: Path

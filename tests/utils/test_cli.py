@@ -12,15 +12,9 @@ from sase_hf.__main__ import main
 from sase_hf.utils.cli import errors_in_one_line, make_parser
 
 
-@pytest.mark.parametrize(
-    ("word", "close"),
-    [("visualise", "visualize"), ("--versoin", "--version"), ("--hlep", "--help")],
-)
-def test_sase_hf_names_the_command_that_a_misspelt_one_is_close_to(
-    word: str, close: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["sase_hf", word])
-    with pytest.raises(SystemExit, match=f"no command '{word}'; did you mean {close}"):
+def test_sase_hf_lists_the_commands_for_a_misspelt_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["sase_hf", "visualise"])
+    with pytest.raises(SystemExit, match=r"no command 'visualise'\n.*\n\n.*  embed "):
         main()
 
 
