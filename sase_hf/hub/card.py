@@ -18,7 +18,7 @@ from jinja2 import Environment, FileSystemLoader
 from transformers import PreTrainedConfig, TokenizersBackend
 from yaml import YAMLError
 
-from ..models import FAMILIES
+from ..models import FAMILIES, Family
 from ..models.checked_files import SavedFiles, list_files
 from ..models.checked_model import CheckedPreTrainedModel
 from ..utils.errors import refusal
@@ -98,7 +98,7 @@ def model_card(
         for metric, value in results.items()
     }
     return _TEMPLATES.get_template(f"card_{config.model_type}.md").render(
-        card_data=_front_matter(model_class, name, record, about, results).to_yaml(),
+        card_data=_front_matter(family, model_class, name, record, about, results).to_yaml(),
         config=config,
         family=family,
         model_class=model_class,
@@ -202,6 +202,7 @@ def _front_matter_of(card: str | Path) -> dict[str, Any]:
 
 
 def _front_matter(
+    family: Family,
     model_class: type[CheckedPreTrainedModel],
     name: str,
     record: JsonObject,
@@ -209,7 +210,6 @@ def _front_matter(
     results: Mapping[str, float],
 ) -> ModelCardData:
     """Return the data for the Hub: library, task, origins, and the results as a model index."""
-    family = FAMILIES[model_class.config_class.model_type]
     task = "feature-extraction" if model_class is family.base_model else family.hub_task
     sources, split = record.get("sources", {}), record.get("split", "")
     source = sources.get(split, {})

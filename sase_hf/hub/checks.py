@@ -35,7 +35,7 @@ def check_publishable(folder: Path, about: Mapping[str, str | None]) -> list[str
     if TOKENIZER_NAME not in saved.digests:
         raise refusal(
             f"{CHECKSUMS_NAME} in {folder} lists no {TOKENIZER_NAME}",
-            "load model and tokenizer, and save both with save_pretrained",
+            "load both with sase_hf, and save the model, then the tokenizer, with save_pretrained",
         )
     names = sorted({*saved.digests, REPOCARD_NAME})
     for name in names:
@@ -73,15 +73,17 @@ def _other_code(
         if name not in files or digests.get(name) != sha256_of(files[name]):
             yield name
     references = model.code_references()
-    of_config = {key: references.get(key) for key in ("auto_map", "custom_pipelines")}
-    expected = {CONFIG_NAME: of_config, "tokenizer_config.json": {"auto_map": None}}
+    expected: dict[str, dict[str, object]] = {
+        CONFIG_NAME: {key: references.get(key) for key in ("auto_map", "custom_pipelines")},
+        "tokenizer_config.json": {"auto_map": None},
+    }
     for name, fields in expected.items():
         content = json.loads((folder / name).read_bytes())
         for key, value in fields.items():
             if content.get(key) != value:
                 yield f"{key} in {name}"
-    for name, content in model.json_files.items():
-        if name not in digests or json.loads((folder / name).read_bytes()) != content:
+    for name, written in model.json_files.items():
+        if name not in digests or json.loads((folder / name).read_bytes()) != written:
             yield name
 
 

@@ -13,14 +13,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.utils import CONFIG_NAME, logging
+from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME, logging
 from transformers.utils.hub import cached_file
 from transformers.utils.import_utils import is_tracing
 
 from .checked_config import CheckedConfig
 from .checked_files import (
     CHECKSUMS_NAME,
-    PART_NAMES,
     TOKENIZER_NAME,
     SavedFiles,
     list_files,
@@ -125,7 +124,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
 
         The arguments are those of transformers. In addition to its files, the folder gets the code,
         an `auto_map` that names its classes, `json_files`, and `SHA256SUMS`: the SHA-256 of each
-        file, also of a tokenizer that is there.
+        file. Save the tokenizer after the model, so that it is listed, too.
 
         Raises:
             ValueError: If `push_to_hub` is asked for: it would send some of the files.
@@ -151,9 +150,10 @@ class CheckedPreTrainedModel(PreTrainedModel):
         for path in weights:  # which transformers writes for their owner alone
             shutil.copymode(folder / CONFIG_NAME, path)
         code = Path(__file__).parent.glob("*.py")
-        others = [path.name for path in (*weights, *folder.glob("*.index.json"), *code)]
-        (folder / CHECKSUMS_NAME).write_text("")
-        list_files(folder, [*others, *PART_NAMES, *self.json_files])
+        names = [path.name for path in (*weights, *folder.glob("*.index.json"), *code)]
+        names += [CONFIG_NAME, GENERATION_CONFIG_NAME, *self.json_files]
+        (folder / CHECKSUMS_NAME).write_text("")  # of a tokenizer, too, which is saved after this
+        list_files(folder, names)
 
     def code_references(self) -> dict[str, object]:
         """Return the config entries that name the code files beside the weights."""

@@ -80,7 +80,7 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
     "no checksums": (lambda f: (f / "SHA256SUMS").unlink(), "lists no tokenizer"),
     "tokenizer that is not listed": (
         lambda f: drop_lines(f / "SHA256SUMS", "tokenizer"),
-        "lists no tokenizer.* save both",
+        "lists no tokenizer.* then the tokenizer",
     ),
     "listed file that is gone": (lambda f: (f / "modules.json").unlink(), "there is no .*modules"),
     "file of another folder in the list": (

@@ -17,7 +17,13 @@ from checkpoints import TEXTS, save_checkpoint
 from isolated import run_isolated
 from tiny import ON_BERT, tiny_model
 from tiny_translation import save_translator
-from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer, pipeline
+from transformers import (
+    AutoModel,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    TokenizersBackend,
+    pipeline,
+)
 
 from sase_hf import (
     SelfAttentiveForNLI,
@@ -206,6 +212,15 @@ def test_change_on_purpose_is_loaded(kind: str, copied: Path) -> None:
         load_checkpoint(str(copied))
 
 
+def test_tokenizer_that_another_program_saves_beside_new_weights_is_loaded(copied: Path) -> None:
+    """As the stock class does in a training without the package; it is not listed then."""
+    model, tokenizer = load_checkpoint(str(copied))
+    model.save_pretrained(copied)
+    tokenizer(TEXTS, padding=True)
+    TokenizersBackend.save_pretrained(tokenizer, copied)
+    load_checkpoint(str(copied))
+
+
 def test_labels_without_names_may_get_some(tmp_path: Path) -> None:
     tiny_model(SelfAttentiveForSequenceClassification).save_pretrained(tmp_path)
     config_with(id2label={"0": "bad", "1": "good"}, label2id={"bad": 0, "good": 1})(tmp_path)
@@ -267,10 +282,10 @@ def test_new_word_vectors_let_go_of_the_tokenizer(copied: Path, tmp_path: Path) 
 
 
 def test_list_names_every_file_in_the_form_of_sha256sum(copied: Path) -> None:
-    """Also each shard, and a tokenizer that was saved before its model."""
+    """Also each shard."""
     model, tokenizer = load_checkpoint(str(copied))
-    tokenizer.save_pretrained(copied / "again")
     model.save_pretrained(copied / "again", max_shard_size="2KB")
+    tokenizer.save_pretrained(copied / "again")
     if shutil.which("sha256sum") is None:
         pytest.skip("there is no sha256sum here")
     words = ["sha256sum", "--strict", "-c", "SHA256SUMS"]

@@ -23,6 +23,7 @@ from transformers import (
 )
 
 from sase_hf import SelfAttentiveModel
+from sase_hf.models.checked_files import list_files
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +85,7 @@ def test_loading_reads_nothing_that_a_config_names(folder: Path, tmp_path: Path)
         "weights_url": bait.as_uri(),
     }
     (hostile / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    list_files(hostile, ["config.json"])
     opened: list[str] = []
     watched = ["open"]  # a hook cannot be removed
     sys.addaudithook(lambda event, args: event in watched and opened.append(str(args[0])))
