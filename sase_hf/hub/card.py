@@ -86,7 +86,7 @@ def model_card(
     if unknown:
         raise refusal(f"{', '.join(unknown)}: not a field of a card", f"use {', '.join(ABOUT)}")
     family = FAMILIES[config.model_type]
-    [architecture] = config.architectures or [family.base_model.__name__]
+    [architecture, *_] = config.architectures or [family.base_model.__name__]
     model_class = family.classes[architecture]
     meanings = {str(label): meaning for label, meaning in about.get("labels", {}).items()}
     labels = [label for _, label in sorted((config.id2label or {}).items())]

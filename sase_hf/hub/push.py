@@ -11,6 +11,7 @@ from pathlib import Path
 from huggingface_hub import HfApi, ModelCard, SpaceCardData, constants, errors
 from huggingface_hub.constants import REPOCARD_NAME
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+from transformers.utils import CONFIG_NAME
 
 from ..models.checked_files import CHECKSUMS_NAME, SavedFiles, list_files, sha256_of
 from ..utils.errors import refusal
@@ -136,7 +137,7 @@ def _stage_checkpoint(
     repo_id: str,
 ) -> None:
     """Copy the files of a checkpoint and of its export to a folder, and list what is new."""
-    new = [REPOCARD_NAME]
+    new = [REPOCARD_NAME, CONFIG_NAME]  # with other names of labels, perhaps
     for name in (CHECKSUMS_NAME, *names):
         (staged / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(folder / name, staged / name)

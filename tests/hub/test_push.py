@@ -20,7 +20,7 @@ from sase_hf import (
 )
 from sase_hf.hub import push, write_model_card
 from sase_hf.models import FAMILIES
-from sase_hf.models.checked_files import SavedFiles
+from sase_hf.models.checked_files import SavedFiles, sha256_of
 
 NAME = f"{OWNER}/rooms"
 SPACE = f"spaces/{NAME}"  # another repository than the model of this name
@@ -103,12 +103,6 @@ def test_push_space_needs_a_card(folder: Path, hub: Hub) -> None:
     assert not hub.requests
 
 
-def test_push_space_has_no_export(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        load_command("push").main(["model", NAME, "--space", "--onnx"])
-    assert "--onnx: not allowed with argument --space" in capsys.readouterr().err
-
-
 def test_push_writes_into_no_folder_that_holds_something(folder: Path, hub: Hub) -> None:
     with pytest.raises(SystemExit, match=r"exists; name a new folder"):
         by_command(folder, "--output", str(folder))
@@ -142,6 +136,16 @@ def test_push_takes_a_licence_that_the_card_lacks(folder: Path, hub: Hub) -> Non
         by_command(folder)
     by_command(folder, "--license", "apache-2.0")
     assert b"\nlicense: apache-2.0\n" in hub.files(NAME)["README.md"]
+
+
+def test_push_lists_what_it_writes(folder: Path, tmp_path: Path) -> None:
+    """Also a config whose labels have got other names."""
+    path = folder / "config.json"
+    path.write_text(path.read_text().replace('"good"', '"great"'))
+    done = push(folder, NAME, output=tmp_path / "out")
+    digests = SavedFiles.read(tmp_path / "out").digests
+    assert digests.keys() | {"SHA256SUMS"} == done.files.keys()
+    assert all(sha256_of(tmp_path / "out" / name) == digests[name] for name in digests)
 
 
 def test_push_replaces_weights_of_another_form(folder: Path, hub: Hub) -> None:
