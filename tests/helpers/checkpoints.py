@@ -94,6 +94,12 @@ def change_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], obj
     list_files(folder, ["model.safetensors"])
 
 
+def replace_text(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
 def write_texts(folder: Path, *, is_pair: bool = False) -> str:
     rows: list[dict[str, str]] = [{"text": text} for text in TEXTS]
     if is_pair:

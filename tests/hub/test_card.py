@@ -209,19 +209,16 @@ def test_card_facts_of_a_broken_card_are_empty(broken: str, tmp_path: Path) -> N
     assert not any(facts_of(tmp_path, broken).values())
 
 
-def test_card_facts_name_what_was_measured_and_no_loss(tmp_path: Path) -> None:
+def test_card_facts_name_terms_and_what_was_measured(tmp_path: Path) -> None:
     """A loss and a penalty mean nothing to a reader."""
     metrics = {"loss": 0.3, "penalty": 0.2, "accuracy": 0.75}
     sources = {"test": {"file": "a.jsonl", "rows": 5}}
     record = {"split": "test", "metrics": metrics, "sources": sources}
-    card = model_card(tiny_config(), record, name="rooms", num_parameters=1)
-    assert facts_of(tmp_path, card)["Measured"] == "accuracy 0.75, on test rows of a.jsonl"
-
-
-def test_card_facts_give_the_terms(tmp_path: Path) -> None:
     about = {"license": "other", "license_name": "x-terms"}
-    card = model_card(tiny_config(), name="rooms", num_parameters=1, about=about)
-    assert facts_of(tmp_path, card)["Licence"] == "other, x-terms"
+    card = model_card(tiny_config(), record, name="rooms", num_parameters=1, about=about)
+    facts = facts_of(tmp_path, card)
+    assert facts["Measured"] == "accuracy 0.75, on test rows of a.jsonl"
+    assert facts["Licence"] == "other, x-terms"
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checkpoints import change_weights
+from checkpoints import change_weights, replace_text
 from safetensors.torch import load_file, save_file
 
 from sase_hf.hub.checks import check_publishable
@@ -23,12 +23,6 @@ def change_json(path: Path, **fields: Any) -> None:
         content[name] = {**content.get(name, {}), **value} if isinstance(value, dict) else value
     path.write_text(json.dumps(content), encoding="utf-8")
     list_files(path.parent, [path.name])
-
-
-def replace_text(path: Path, old: str, new: str) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new), encoding="utf-8")
 
 
 def drop_lines(path: Path, word: str) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import torch
 from browsers import watched_tab
-from checkpoints import change_weights
+from checkpoints import change_weights, replace_text
 from huggingface_hub import HfApi, RepoCard, constants
 from loopback_hub import DROP, OWNER, TOKEN, Hub
 from script_files import load_command
 from tiny import tiny_config
-from transformers import AutoModelForSequenceClassification, pipeline
+from transformers import pipeline
 
 from sase_hf import (
     SelfAttentiveForSequenceClassification,
@@ -109,39 +109,29 @@ def test_push_writes_into_no_folder_that_holds_something(folder: Path, hub: Hub)
 
 
 def test_push_space_keeps_the_terms_of_the_card(folder: Path, hub: Hub) -> None:
-    terms = {"license": "other", "license_name": "x-terms", "license_link": "LICENSE"}
-    card = RepoCard.load(folder / "README.md")
-    vars(card.data).update(terms)
-    card.save(folder / "README.md")
+    replace_text(folder / "README.md", "license: mit", "license: other\nlicense_name: x-terms")
     push(folder, NAME, page="new")
     front = RepoCard(hub.files(SPACE)["README.md"].decode()).data.to_dict()
-    assert {name: front.get(name) for name in terms} == terms
+    assert (front["license"], front["license_name"]) == ("other", "x-terms")
 
 
-def test_push_prints_the_address_and_the_commit(
+def test_push_takes_a_licence_that_the_card_lacks(
     folder: Path, hub: Hub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    by_command(folder)
-    commit = hub.repositories[NAME].branches["main"]
-    said = f"page        {hub.address}/{NAME}\ncommit      {commit}\n"
-    assert capsys.readouterr().out.endswith(said)
-    model = AutoModelForSequenceClassification.from_pretrained(NAME, revision=commit)
-    assert type(model) is SelfAttentiveForSequenceClassification
-
-
-def test_push_takes_a_licence_that_the_card_lacks(folder: Path, hub: Hub) -> None:
-    card = folder / "README.md"
-    card.write_text(card.read_text().replace("license: mit\n", ""))
+    """And prints where the model is."""
+    replace_text(folder / "README.md", "license: mit\n", "")
     with pytest.raises(SystemExit, match=r"lacks license; .*--license"):
         by_command(folder)
     by_command(folder, "--license", "apache-2.0")
+    commit = hub.repositories[NAME].branches["main"]
+    said = f"page        {hub.address}/{NAME}\ncommit      {commit}\n"
+    assert capsys.readouterr().out.endswith(said)
     assert b"\nlicense: apache-2.0\n" in hub.files(NAME)["README.md"]
 
 
 def test_push_lists_what_it_writes(folder: Path, tmp_path: Path) -> None:
-    """Also a config whose labels have got other names."""
-    path = folder / "config.json"
-    path.write_text(path.read_text().replace('"good"', '"great"'))
+    """Also a config whose labels have got other names, which every reader then has."""
+    replace_text(folder / "config.json", '"good"', '"great"')
     done = push(folder, NAME, output=tmp_path / "out")
     digests = SavedFiles.read(tmp_path / "out").digests
     assert digests.keys() | {"SHA256SUMS"} == done.files.keys()
