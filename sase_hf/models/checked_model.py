@@ -21,6 +21,7 @@ from .checked_config import CheckedConfig
 from .checked_files import (
     CHECKSUMS_NAME,
     TOKENIZER_NAME,
+    TOKENIZER_NAMES,
     SavedFiles,
     list_files,
 )
@@ -124,7 +125,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
 
         The arguments are those of transformers. In addition to its files, the folder gets the code,
         an `auto_map` that names its classes, `json_files`, and `SHA256SUMS`: the SHA-256 of each
-        file. Save the tokenizer after the model, so that it is listed, too.
+        file. A tokenizer is listed when it is saved after the model.
 
         Raises:
             ValueError: If `push_to_hub` is asked for: it would send some of the files.
@@ -152,7 +153,9 @@ class CheckedPreTrainedModel(PreTrainedModel):
         code = Path(__file__).parent.glob("*.py")
         names = [path.name for path in (*weights, *folder.glob("*.index.json"), *code)]
         names += [CONFIG_NAME, GENERATION_CONFIG_NAME, *self.json_files]
-        (folder / CHECKSUMS_NAME).write_text("")  # of a tokenizer, too, which is saved after this
+        old = SavedFiles.read(folder).digests
+        kept = [f"{old[name]}  {name}\n" for name in TOKENIZER_NAMES if name in old]
+        (folder / CHECKSUMS_NAME).write_text("".join(kept))
         list_files(folder, names)
 
     def code_references(self) -> dict[str, object]:

@@ -212,13 +212,22 @@ def test_change_on_purpose_is_loaded(kind: str, copied: Path) -> None:
         load_checkpoint(str(copied))
 
 
-def test_tokenizer_that_another_program_saves_beside_new_weights_is_loaded(copied: Path) -> None:
-    """As the stock class does in a training without the package; it is not listed then."""
+def test_tokenizer_that_another_program_saves_is_not_listed(copied: Path, tmp_path: Path) -> None:
+    """As in a training without the package, which saves into one folder again and again."""
     model, tokenizer = load_checkpoint(str(copied))
+    for lengths in (False, True):
+        model.save_pretrained(tmp_path / "new")
+        tokenizer(TEXTS, padding=lengths)
+        TokenizersBackend.save_pretrained(tokenizer, tmp_path / "new")
+        load_checkpoint(str(tmp_path / "new"))
+
+
+def test_weights_keep_a_listed_tokenizer(copied: Path) -> None:
+    model, _ = load_checkpoint(str(copied))
     model.save_pretrained(copied)
-    tokenizer(TEXTS, padding=True)
-    TokenizersBackend.save_pretrained(tokenizer, copied)
-    load_checkpoint(str(copied))
+    vocabulary_by(shuffled)(copied)
+    with pytest.raises(ValueError, match=r"tokenizer\.json in .* is not as it was saved"):
+        load_checkpoint(str(copied))
 
 
 def test_labels_without_names_may_get_some(tmp_path: Path) -> None:
