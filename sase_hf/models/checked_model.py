@@ -20,6 +20,7 @@ from transformers.utils.import_utils import is_tracing
 from .checked_config import CheckedConfig
 from .checked_files import (
     CHECKSUMS_NAME,
+    PART_NAMES,
     TOKENIZER_NAME,
     TOKENIZER_NAMES,
     SavedFiles,

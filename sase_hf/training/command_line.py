@@ -1,12 +1,11 @@
 """Make a task of a command line, which may begin with a recipe, or of what a program gives."""
 
 import argparse
-import difflib
 import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, fields
+from dataclasses import fields
 from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -39,11 +38,11 @@ def parse_arguments(
     """
     words = with_recipe(sys.argv[1:] if argv is None else argv)
     given, unknown = _parser(description).parse_known_args(words)
-    if unknown and unknown[0].startswith("-"):
-        raise _no_flag(unknown[0].removeprefix("--").partition("=")[0].replace("-", "_"))
     if unknown:
-        what = f"unexpected {unknown[0]!r}"
-        raise refusal(what, "a recipe comes first, and every value belongs to a --flag")
+        raise refusal(
+            f"there is no flag for {unknown[0]!r}",
+            "a recipe comes first, every value belongs to a --flag, and --help_all lists all flags",
+        )
     return make_task(task, vars(given))
 
 
@@ -57,46 +56,30 @@ def make_task(
     The splits `in_memory` are rows of the program. Raises ValueError for names and values that no
     flag has, and for contradictions.
     """
-    entries = {entry.name: entry for group in GROUPS for entry in fields(group) if entry.init}
-    for name in given:
-        if name not in entries:
-            raise _no_flag(name)
-    values = {name: _typed(entries[name], value) for name, value in given.items()}
-    values = {"task": task.names[0], **values}
+    kinds = {entry.name: str(entry.type) for group in GROUPS for entry in fields(group)}
+    values = {"task": task.names[0]}
+    for name, value in given.items():
+        values[name] = _plain(value, takes_several="list" in kinds.get(name, ""))
     chosen = implied(values, in_memory)
     values = {**chosen, **values}
     if values["task"] not in task.names:
         raise refusal(f"--task is {values['task']!r}", f"here it is {' or '.join(task.names)}")
-    settings = Settings(**_of_group(Settings, values))
-    args = RunArguments(**_of_group(RunArguments, values))
+    settings, args = HfArgumentParser(GROUPS).parse_dict(values)
     shown = {name: value for name, value in chosen.items() if name not in given}
     if shown and args.process_index == 0:
         logger.info(f"chosen: {' '.join(flag_words(shown))}")
     return task(settings, args, in_memory)
 
 
-def _of_group(group: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    names = [entry.name for entry in fields(group) if entry.init]
-    return {name: values[name] for name in names if name in values}
-
-
-def _typed(entry: Field[Any], value: Any) -> Any:
-    """Return a value as a flag has it: a list where it takes several, and no types of numpy."""
+def _plain(value: Any, takes_several: bool) -> Any:
+    """Return a value as that of a flag, which may take several: no paths, no types of numpy."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, list | tuple):
-        return [os.fspath(item) if isinstance(item, os.PathLike) else item for item in value]
+        return [_plain(item, takes_several=False) for item in value]
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
-    takes_several = "list" in str(entry.type)
     return [value] if takes_several and isinstance(value, str) else value
-
-
-def _no_flag(name: str) -> Exception:
-    names = ["help_all", *(entry.name for group in GROUPS for entry in fields(group))]
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean --{close[0]}?" if close else "--help_all lists all flags"
-    return refusal(f"there is no flag --{name}", hint)
 
 
 def _parser(description: str | None) -> HfArgumentParser:

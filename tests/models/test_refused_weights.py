@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from tiny import tiny_model
 from tiny_translation import save_translator, tiny_translator
 from torch import Tensor
-from transformers import AutoModel
+from transformers import AutoModel, PreTrainedModel
 
 from sase_hf import (
     SelfAttentiveForNLI,

@@ -74,7 +74,7 @@ def test_recipe_that_cannot_be_read_is_refused(
 def test_recipe_entry_that_no_flag_takes_is_named(
     recipe: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(ValueError, match="--penalty_coeff; did you mean --penalty_coef"):
+    with pytest.raises(ValueError, match=r"no flag for .*penalty_coeff"):
         parse_arguments(LabelTask, [recipe("penalty_coeff: 3")])
     with pytest.raises(SystemExit):
         parse_arguments(LabelTask, [recipe("seed: 3.0")])
@@ -154,7 +154,7 @@ def test_task_of_a_program_has_the_arguments_of_the_command_with_a_file() -> Non
     [
         ({"level": "line"}, "--level is 'line'; choose auto, word"),
         ({"pooling": "median"}, "--pooling is 'median'; choose self_attention"),
-        ({"num_hop": 3}, "no flag --num_hop; did you mean --num_hops"),
+        ({"num_hop": 3}, r"not used by the HfArgumentParser: \['num_hop'\]"),
         ({"task": "nli", "subwords": True}, "subwords .* --task nli .*; .* --task translation"),
         ({"task": "retrieval"}, "--task is 'retrieval'; here it is labels or nli"),
     ],
@@ -165,13 +165,10 @@ def test_task_of_a_program_refuses_what_no_flag_takes(entries: Any, message: str
         make_task(LabelTask, entries)
 
 
-def test_parse_arguments_refuses_unknown_flag_and_names_the_closest() -> None:
-    with pytest.raises(ValueError, match="no flag --nm_hops; did you mean --num_hops"):
-        parse_arguments(LabelTask, ["--nm_hops", "3"])
-    with pytest.raises(ValueError, match="no flag --help_al; did you mean --help_all"):
-        parse_arguments(LabelTask, ["--help_al"])
-    with pytest.raises(ValueError, match=r"unexpected 'run\.yaml'; a recipe comes first"):
-        parse_arguments(LabelTask, ["--num_hops", "3", "run.yaml"])
+@pytest.mark.parametrize("words", [["--nm_hops", "3"], ["run.yaml"]])
+def test_parse_arguments_refuses_words_that_no_flag_takes(words: list[str]) -> None:
+    with pytest.raises(ValueError, match=f"there is no flag for '{words[0]}'"):
+        parse_arguments(LabelTask, ["--num_hops", "3", *words])
 
 
 def test_parse_arguments_help_all_lists_the_flags_of_rows_model_and_training(
