@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 REPORT_NAME = "report.html"
 NUM_EXAMPLES = 10
 MAX_ROWS = 20  # of a table in the terminal; the page has all tables
-NUM_CANDIDATES = 20  # of which the shortest text is shown first
+NUM_CANDIDATES = 20  # of each kind, of which one is shown first
 MAX_EXPLAINED = 300  # rows that say what the model learned, in some seconds
 
 
@@ -147,12 +147,13 @@ def _sections(
 def _first_rows(report: Report, validation: Dataset) -> list[int]:
     """Return three rows to begin with: a right one, a wrong one, and a right one that is not sure.
 
-    Of each kind the shortest of the first ones is taken.
+    Of each kind one with a rather short text is taken among the first.
     """
     chosen: list[int] = []
     for rows in (report.right[-NUM_CANDIDATES:], report.wrong, report.right):
         others = [row for row in rows[:NUM_CANDIDATES] if row not in chosen]
-        chosen += sorted(others, key=lambda row: len(str(validation[row])))[:1]
+        others.sort(key=lambda row: len(str(validation[row])))
+        chosen += others[len(others) // 4 :][:1]
     return chosen
 
 
