@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from .models.checked_model import check_one_per_token
 from .models.configuration_self_attentive import SelfAttentiveConfig
-from .models.packing_self_attentive import packing_of
-from .models.pooling_self_attentive import PackedSelfAttention, init_glorot_uniform
+from .models.pooling_self_attentive import SelfAttentionPooling, init_glorot_uniform
 
 
 class SelfAttention(nn.Module):
@@ -38,7 +37,7 @@ class SelfAttention(nn.Module):
             num_hops=num_hops,
             **choices,
         )
-        self.pooling = PackedSelfAttention(self.config)
+        self.pooling = SelfAttentionPooling(self.config)
         with torch.no_grad():
             self.pooling.apply(init_glorot_uniform)
 
@@ -60,10 +59,10 @@ class SelfAttention(nn.Module):
                 f"states has shape {tuple(states.shape)}; it must have three dimensions, "
                 f"sentences, tokens (from 1) and hidden_size={width}"
             )
-        if attention_mask is None:
-            attention_mask = states.new_ones(states.shape[:2])
-        check_one_per_token("attention_mask", attention_mask, states)
-        packing = packing_of(attention_mask != 0, states.dtype)
-        packed = packing.pack(states)
-        matrix, attention, penalty, _ = self.pooling(packing.unpack(packed), packed, packing)
-        return matrix, packing.restore(attention.mT).mT, penalty
+        real = None
+        if attention_mask is not None:
+            check_one_per_token("attention_mask", attention_mask, states)
+            real = attention_mask != 0
+            states = states.masked_fill(~real.unsqueeze(-1), 0)
+        matrix, attention, penalty, _ = self.pooling(states, real)
+        return matrix, attention, penalty

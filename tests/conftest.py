@@ -47,15 +47,17 @@ def seed() -> None:
 
 
 @pytest.fixture
-def many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cut a batch into many blocks with spare positions; tests have too few texts for that."""
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read a batch in parts of two texts with spare steps; tests have too few texts for that."""
     import torch
 
-    from sase_hf.models import packing_self_attentive
+    from sase_hf.models import modeling_self_attentive, rows_self_attentive
 
-    monkeypatch.setattr(packing_self_attentive, "CALL_IN_TOKENS", 0)
-    monkeypatch.setattr(packing_self_attentive, "LENGTHS_PER_OCTAVE", 1)
-    monkeypatch.setattr(packing_self_attentive, "COMPILED", (torch.float32, torch.float64))
+    for module in (modeling_self_attentive, rows_self_attentive):
+        monkeypatch.setattr(module, "TEXTS_IN_PART", 2)
+    monkeypatch.setattr(rows_self_attentive, "TOKENS_FOR_PART", 0)
+    monkeypatch.setattr(rows_self_attentive, "LENGTHS_PER_OCTAVE", 1)
+    monkeypatch.setattr(rows_self_attentive, "COMPILED", (torch.float32, torch.float64))
 
 
 @pytest.fixture

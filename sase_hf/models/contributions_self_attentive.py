@@ -28,7 +28,7 @@ from transformers import PreTrainedModel
 
 from .answers import answers_of
 from .checked_model import first_tokens
-from .packing_self_attentive import packing_of, real_tokens, tokens_of_sides
+from .rows_self_attentive import Rows, real_tokens, tokens_of_sides
 from .words_self_attentive import added_by_words
 
 HALF_PRECISION = (torch.bfloat16, torch.float16)
@@ -122,19 +122,14 @@ def _words(model: Any, inputs: Inputs, levels: Sequence[Tensor], slopes: Tensor)
     The levels are the word vectors and the states of each layer, (B, T, width) or (B, 2, T, width),
     and the slopes (B, T, H) or (B, 2, T, H) those of the last states.
     """
-    shape = slopes.shape[:-1]
-    if slopes.shape[-2] == 0:
-        return slopes.new_zeros(shape)
-    packing = packing_of(_read_tokens(model, inputs), limit=model.config.max_tokens)
-    vectors, *layers = [packing.pack(level.flatten(0, -3)) for level in levels]
-    packed = packing.pack(slopes.flatten(0, -3))
-    packed = packed.masked_fill(packing.repeats.unsqueeze(-1), 0)
+    rows = Rows(_read_tokens(model, inputs), limit=model.config.max_tokens)
+    vectors, *layers = [rows.left(level.flatten(0, -3)) for level in levels]
     # An adapter wraps the model, and another class than ours has its own `base_model`.
     plain = model.get_base_model() if hasattr(model, "get_base_model") else model
     encoder = plain.base_model.token_encoder
-    added = added_by_words(encoder, model.config.encoder, vectors, layers, packing, packed)
-    restored = packing.restore(packing.unpack(added.unsqueeze(-1)))
-    return restored.view(shape)
+    of_rows = rows.left(slopes.flatten(0, -3))
+    added = added_by_words(encoder, model.config.encoder, vectors, layers, rows, of_rows)
+    return rows.back(added).view(slopes.shape[:-1])
 
 
 def _read_tokens(model: Any, inputs: Inputs) -> Tensor:

@@ -1,14 +1,14 @@
 """Encoders: from word vectors to the states H that the pooling reads.
 
-Shapes: P positions of the packed batch (see `Packing`), d width of the word vectors, u LSTM units
-per direction, H width of the states. Every encoder takes packed word vectors (P, d) and the packing
-and returns the packed states (P, H) of each of its layers, lowest first.
+Shapes: B texts, S tokens of the longest (see `Rows`), d width of the word vectors, u LSTM units per
+direction, H width of the states. Every encoder takes word vectors (B, S, d), zero on padding, and
+the rows, and returns the states (B, S, H) of each of its layers, lowest first; they are unspecified
+on padding.
 
-Padding never enters a state that is used, and little padding is read. For a bidirectional LSTM the
-packed batch is read by two one-way LSTMs, the second from every sentence's own last token. That is
-exact like `pack_padded_sequence`, several times faster in training, linear in the length, and,
-unlike it, passes through `torch.export` and ONNX. A convolution is a product with the windows of
-all tokens, which end at the ends of their sentence.
+Padding never enters a state that is used. A bidirectional LSTM is two one-way LSTMs, the second of
+which reads every text from its own last token. That is exact like `pack_padded_sequence`, several
+times faster in training, and, unlike it, passes through `torch.export` and ONNX. A convolution is a
+product with the windows of all tokens, which end at the ends of their text.
 """
 
 import torch
@@ -19,75 +19,85 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils.import_utils import is_tracing
 
 from .configuration_self_attentive import SelfAttentiveConfig
-from .packing_self_attentive import Packing
 from .relation_network_self_attentive import RelationNetworkEncoder
+from .rows_self_attentive import Rows
 
 # Gradient checkpointing holds the inner states of this number of LSTM steps in memory at a time.
 CHECKPOINTED_STEPS = 256
 
 
-class BlockLSTM(GradientCheckpointingLayer, nn.LSTM):
+class StepsLSTM(GradientCheckpointingLayer, nn.LSTM):
     """One LSTM in one direction; gradient checkpointing runs each call of it twice."""
 
     def forward(  # type: ignore[override]  # checkpointing ignores tensors in tuples
         self, x: Tensor, hidden: Tensor, cell: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the states of all steps of a block (steps, sentences, width), and the last two.
+        """Return the states of some steps (steps, B, u), and the last two.
 
-        `hidden` and `cell`, the states before the block, are (1, sentences, u).
+        `hidden` and `cell`, the states before these steps, are (1, B, u).
         """
         output, (hidden, cell) = nn.LSTM.forward(self, x, (hidden, cell))
         return output, hidden, cell
 
 
 class BiLSTMLayer(nn.Module):
-    """One bidirectional LSTM layer over a packed sequence (section 2.1 of the paper)."""
+    """One bidirectional LSTM layer (section 2.1 of the paper)."""
 
     gradient_checkpointing = False  # set by transformers, as in both LSTMs
 
     def __init__(self, input_size: int, units: int) -> None:
         super().__init__()
         self.units = units  # read here and not of an LSTM, which an adapter may wrap
-        self.forward_lstm = BlockLSTM(input_size, units)
-        self.backward_lstm = BlockLSTM(input_size, units)
+        self.forward_lstm = StepsLSTM(input_size, units)
+        self.backward_lstm = StepsLSTM(input_size, units)
 
-    def forward(self, x: Tensor, packing: Packing) -> Tensor:
-        """Return the states of both directions, (P, H), from packed inputs (P, width)."""
-        mirrored = packing.mirror(x)
-        left_to_right = self._read(self.forward_lstm, x, packing)
-        right_to_left = self._read(self.backward_lstm, mirrored, packing)
-        right_to_left = packing.mirror(right_to_left)
-        return torch.cat([left_to_right, right_to_left], dim=-1)
+    def forward(self, x: Tensor, rows: Rows) -> Tensor:
+        """Return the states of both directions, (B, S, H), from inputs (B, S, width)."""
+        is_checkpointed = self.gradient_checkpointing and self.training
+        lstms = (self.forward_lstm, self.backward_lstm)
+        if rows.is_full and not is_checkpointed and all(map(_is_plain, lstms)):
+            return self._read_both(x)
+        steps = CHECKPOINTED_STEPS if is_checkpointed else None
+        left_to_right = self._read(self.forward_lstm, x, steps)
+        right_to_left = self._read(self.backward_lstm, rows.mirror(x), steps)
+        return torch.cat([left_to_right, rows.mirror(right_to_left)], dim=-1)
 
-    def _read(self, lstm: BlockLSTM, x: Tensor, packing: Packing) -> Tensor:
-        """Run one LSTM over the blocks, carrying its state along: (P, width) -> (P, u)."""
-        blocks = packing.blocks
-        if self.gradient_checkpointing and self.training:
-            blocks = _short_blocks(blocks)
-        if len(blocks) == 1 and packing.spare == 0:  # nothing to split and to join
-            before = x.new_zeros(1, blocks[0][1], self.units)
-            output, _, _ = lstm(x.unflatten(0, blocks[0]), before, before)
-            wide = torch.promote_types(output.dtype, x.dtype)  # autocast may narrow it
-            return output.flatten(0, 1).to(wide)
-        # One split: with a slice for each block, the backward pass would fill all of x per block.
-        sizes = [steps * rows for steps, rows in blocks]
-        *parts, spare = x.split([*sizes, packing.spare])
-        outputs: list[Tensor] = []
-        hidden = cell = x.new_zeros(1, blocks[0][1], self.units)
-        for part, (steps, rows) in zip(parts, blocks, strict=True):
-            part = part.unflatten(0, (steps, rows))
-            output, hidden, cell = lstm(part, hidden[:, :rows], cell[:, :rows])
-            outputs.append(output.flatten(0, 1))
-        return torch.cat([*outputs, spare.new_zeros(len(spare), self.units)])
+    def _read(self, lstm: nn.Module, x: Tensor, steps: int | None) -> Tensor:
+        """Run one LSTM from left to right, some steps a call: (B, S, width) -> (B, S, u)."""
+        by_step = x.transpose(0, 1)
+        hidden = cell = x.new_zeros(1, x.shape[0], self.units)
+        outputs = []
+        for part in [by_step] if steps is None else by_step.split(steps):
+            output, hidden, cell = lstm(part, hidden, cell)
+            outputs.append(output)
+        joined = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+        wide = torch.promote_types(joined.dtype, x.dtype)  # autocast may narrow it
+        return joined.transpose(0, 1).to(wide)
+
+    def _read_both(self, x: Tensor) -> Tensor:
+        """Run both LSTMs over texts without padding as one of torch's, which is faster."""
+        weights = self.forward_lstm.all_weights[0] + self.backward_lstm.all_weights[0]
+        before = x.new_zeros(2, x.shape[0], self.units)
+        output, _, _ = torch.lstm(
+            x,
+            (before, before),
+            weights,
+            has_biases=True,
+            num_layers=1,
+            dropout=0.0,
+            train=self.training,
+            bidirectional=True,
+            batch_first=True,
+        )
+        return output
 
 
-def _short_blocks(blocks: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Divide blocks, steps and sentences of each, into those of `CHECKPOINTED_STEPS` at most."""
-    short_blocks = []
-    for steps, rows in blocks:
-        for done in range(0, steps, CHECKPOINTED_STEPS):
-            short_blocks.append((min(CHECKPOINTED_STEPS, steps - done), rows))
-    return short_blocks
+def _is_plain(lstm: nn.Module) -> bool:
+    """Return whether the weights of an LSTM can be read without a call of it.
+
+    An adapter hides what it adds, and weights on a disk are fetched by the call.
+    """
+    return type(lstm) is StepsLSTM and "forward" not in vars(lstm)
 
 
 class BiLSTMEncoder(nn.Module):
@@ -104,12 +114,12 @@ class BiLSTMEncoder(nn.Module):
                 widths.append(config.hidden_size)
         self.layers = nn.ModuleList(BiLSTMLayer(width, config.lstm_hidden_size) for width in widths)
 
-    def forward(self, x: Tensor, packing: Packing) -> list[Tensor]:
-        """Return the states of every layer, (P, H), from word vectors (P, d)."""
+    def forward(self, x: Tensor, rows: Rows) -> list[Tensor]:
+        """Return the states of every layer, (B, S, H), from word vectors (B, S, d)."""
         states = [x]
         for layer in self.layers:
             below = states if self.has_shortcuts else states[-1:]
-            states.append(layer(torch.cat(below, dim=-1), packing))
+            states.append(layer(torch.cat(below, dim=-1), rows))
         return states[1:]
 
 
@@ -130,17 +140,17 @@ class CNNEncoder(GradientCheckpointingLayer):
                 self.convolutions.append(nn.Linear(size * width, config.cnn_num_filters))
             width = config.hidden_size
 
-    def forward(self, x: Tensor, packing: Packing) -> tuple[Tensor, ...]:
-        """Return the states of every layer, (P, H), in order of the widths, from vectors (P, d)."""
+    def forward(self, x: Tensor, rows: Rows) -> tuple[Tensor, ...]:
+        """Return the states of every layer, (B, S, H), in order of the widths, from (B, S, d)."""
         reach = max(self.sizes)
         before = (reach - 1) // 2
         states = [x]
         for first in range(0, len(self.convolutions), len(self.sizes)):
-            windows = packing.windows(states[-1], range(-before, reach // 2 + 1))
+            windows = rows.windows(states[-1], range(-before, reach // 2 + 1))
             states_of_widths = []
             for number, size in enumerate(self.sizes, start=first):
                 start = before - (size - 1) // 2
-                window = windows[:, start : start + size].flatten(1)
+                window = windows[:, :, start : start + size].flatten(2)
                 states_of_widths.append(F.relu(self.convolutions[number](window)))
             states.append(torch.cat(states_of_widths, dim=-1))
         return tuple(states[1:])  # reentrant checkpointing ignores tensors in lists
@@ -156,9 +166,9 @@ class DilatedCNNLayer(GradientCheckpointingLayer):
         self.offsets = [dilation * (place - (size - 1) // 2) for place in range(size)]
         self.convolution = nn.Linear(size * width, width)
 
-    def forward(self, x: Tensor, packing: Packing) -> Tensor:
-        """Return the states above (P, H) from those below (P, H)."""
-        return x + F.relu(self.convolution(packing.windows(x, self.offsets).flatten(1)))
+    def forward(self, x: Tensor, rows: Rows) -> Tensor:
+        """Return the states above (B, S, H) from those below (B, S, H)."""
+        return x + F.relu(self.convolution(rows.windows(x, self.offsets).flatten(2)))
 
 
 class DilatedCNNEncoder(nn.Module):
@@ -175,11 +185,11 @@ class DilatedCNNEncoder(nn.Module):
             DilatedCNNLayer(config, 2**number) for number in range(config.dilated_cnn_num_layers)
         )
 
-    def forward(self, x: Tensor, packing: Packing) -> list[Tensor]:
-        """Return the states of every layer, (P, H), from word vectors (P, d)."""
+    def forward(self, x: Tensor, rows: Rows) -> list[Tensor]:
+        """Return the states of every layer, (B, S, H), from word vectors (B, S, d)."""
         states = [self.projection(x)]
         for layer in self.layers:
-            states.append(layer(states[-1], packing))
+            states.append(layer(states[-1], rows))
         return states[1:]
 
 
@@ -191,8 +201,8 @@ class WordVectors(nn.Module):
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__()
 
-    def forward(self, x: Tensor, packing: Packing) -> list[Tensor]:
-        """Return the word vectors (P, d)."""
+    def forward(self, x: Tensor, rows: Rows) -> list[Tensor]:
+        """Return the word vectors (B, S, d)."""
         return [x]
 
 
@@ -226,27 +236,24 @@ class AutoModelEncoder(nn.Module):
         if self.longest is not None:
             config.max_tokens = min(config.max_tokens, self.longest)
 
-    def forward(self, x: Tensor, packing: Packing) -> list[Tensor]:
-        """Return the last states (P, H) from word vectors (P, d).
+    def forward(self, x: Tensor, rows: Rows) -> list[Tensor]:
+        """Return the last states (B, S, H) from word vectors (B, S, d).
 
         Raises:
             ValueError: If a text has more tokens than the model has positions.
         """
-        rows = packing.unpack(x)
-        if packing.lengths is not None:
-            rows = rows[:, : max(packing.lengths[0], 1)]  # no position for a spare step
-        if self.longest and not is_tracing(rows) and rows.shape[1] > self.longest:
+        steps = x.shape[1]
+        if self.longest and not is_tracing(x) and steps > self.longest:
             raise ValueError(
-                f"a text has {rows.shape[1]} tokens, but this encoder reads {self.longest}; "
+                f"rows have {steps} tokens, but this encoder reads {self.longest}; "
                 f"set config.max_tokens to {self.longest}"
             )
-        if rows.shape[0] == 0:  # which not every model can reshape
-            return [x.new_zeros(x.shape[0], self.width)]
-        # A sentence without tokens reads one position of padding: no row of weights is empty.
-        steps = rows.shape[1]
-        mask = packing.real[:, :steps] | (torch.arange(steps, device=x.device) == 0)
-        outputs = self.model(inputs_embeds=rows, attention_mask=mask.long(), return_dict=True)
-        return [packing.pack_rows(outputs.last_hidden_state)]
+        if x.shape[0] == 0:  # which not every model can reshape
+            return [x.new_zeros(*x.shape[:2], self.width)]
+        # A text without tokens reads one position of padding: no row of weights is empty.
+        mask = rows.real | (torch.arange(steps, device=x.device) == 0)
+        outputs = self.model(inputs_embeds=x, attention_mask=mask.long(), return_dict=True)
+        return [outputs.last_hidden_state]
 
 
 ENCODERS: dict[str, type[nn.Module]] = {

@@ -22,12 +22,7 @@ from torch import Tensor, nn
 
 from .checked_model import first_tokens
 from .configuration_self_attentive import SelfAttentiveConfig
-from .packing_self_attentive import (
-    columns_of_tokens,
-    has_no_padding,
-    real_tokens,
-    tokens_of_sides,
-)
+from .rows_self_attentive import Rows, real_tokens, tokens_of_sides
 
 NUM_PAIRS = 2**16
 # The product with an id stays below 2^53, so that the script of a page computes the same.
@@ -38,10 +33,19 @@ NUM_PARTS_OF_PAIR = 3
 class _Aligned(NamedTuple):
     """The words of each part of each text on the left, as rows of the weights."""
 
-    word_rows: Tensor  # (B n, T)
-    pair_rows: Tensor  # of each word and the next one, (B n, T - 1)
-    is_word: Tensor | None  # (B n, T); None: every place has a word
-    is_pair: Tensor | None  # (B n, T - 1)
+    rows: Rows  # of the parts of all texts, (B n, S)
+    of_words: Tensor  # rows of the weights, (B n, S)
+    of_pairs: Tensor  # those of each word and the next one, (B n, S - 1)
+
+    @property
+    def is_word(self) -> Tensor | None:
+        """Return where there is a word (B n, S); None: everywhere."""
+        return None if self.rows.is_full else self.rows.real
+
+    @property
+    def is_pair(self) -> Tensor | None:
+        """Return where there is a pair (B n, S - 1); None: everywhere."""
+        return None if self.rows.is_full else self.rows.real[:, 1:]
 
 
 class LinearPart(nn.Module):
@@ -80,9 +84,9 @@ class LinearPart(nn.Module):
         real = self._tokens_read(input_ids, attention_mask, token_type_ids)
         parts = self._parts(input_ids, real, token_type_ids)  # (B, n, T)
         texts = self._aligned(input_ids, parts)
-        total = _sum_of(self.word_weight, texts.word_rows, texts.is_word)
+        total = _sum_of(self.word_weight, texts.of_words, texts.is_word)
         if self.pair_weight is not None:
-            total = total + _sum_of(self.pair_weight, texts.pair_rows, texts.is_pair)
+            total = total + _sum_of(self.pair_weight, texts.of_pairs, texts.is_pair)
         of_parts = total.unflatten(0, (-1, self.num_parts))  # (B, n, L)
         of_parts = of_parts * _scale(real).unsqueeze(1)
         if not self.reads_pairs:
@@ -106,18 +110,14 @@ class LinearPart(nn.Module):
         parts = self._parts(input_ids, real, token_type_ids)  # (B, n, T)
         texts = self._aligned(input_ids, parts)
         weigh_labels = weigh_labels.repeat_interleave(self.num_parts, 0)
-        added = _weighted(self.word_weight, texts.word_rows, texts.is_word, weigh_labels)
+        added = _weighted(self.word_weight, texts.of_words, texts.is_word, weigh_labels)
         if self.pair_weight is not None:
-            of_pairs = _weighted(self.pair_weight, texts.pair_rows, texts.is_pair, weigh_labels)
+            of_pairs = _weighted(self.pair_weight, texts.of_pairs, texts.is_pair, weigh_labels)
             half = of_pairs / 2
             of_first_words = F.pad(half, (0, 1))
             of_second_words = F.pad(half, (1, 0))
             added = added + of_first_words + of_second_words
-        in_part = parts.flatten(0, 1)
-        place = in_part.cumsum(1) - 1  # of each token among the words of its part
-        restored = added.gather(1, place.clamp(min=0))
-        restored = restored.masked_fill(~in_part, 0)
-        of_parts = restored.unflatten(0, (-1, self.num_parts))  # (B, n, T)
+        of_parts = texts.rows.back(added).unflatten(0, (-1, self.num_parts))  # (B, n, T)
         return of_parts.sum(1) * _scale(real)
 
     def resize(self, num_words: int) -> None:
@@ -159,26 +159,17 @@ class LinearPart(nn.Module):
         return counts.gather(1, ids) > 0
 
     def _aligned(self, input_ids: Tensor, parts: Tensor) -> _Aligned:
-        if not self.reads_pairs and has_no_padding(parts):  # spares a text many small operations
-            ids = input_ids.long()
-            return _Aligned(ids, pair_ids(ids[:, :-1], ids[:, 1:]), is_word=None, is_pair=None)
-        in_part = parts.flatten(0, 1)
-        lengths = in_part.sum(1)
-        ids = input_ids.long().repeat_interleave(self.num_parts, 0)
-        ids = ids.gather(1, columns_of_tokens(in_part, lengths))
-        first = ids[:, :-1]
-        second = ids[:, 1:]
-        place = torch.arange(ids.shape[1], device=ids.device)
-        is_word = place < lengths.unsqueeze(1)
+        rows = Rows(parts.flatten(0, 1))
+        ids = input_ids.long()
+        if not self.reads_pairs:
+            ids = rows.left(ids)
+            return _Aligned(rows, ids, pair_ids(ids[:, :-1], ids[:, 1:]))
+        ids = rows.left(ids.repeat_interleave(self.num_parts, 0))
         # The weights of all parts lie one below the other.
         number = torch.arange(self.num_parts, device=ids.device)
         part = number.expand(parts.shape[0], -1).reshape(-1, 1)
-        return _Aligned(
-            word_rows=ids + part * self.num_words,
-            pair_rows=pair_ids(first, second) + part * NUM_PAIRS,
-            is_word=is_word,
-            is_pair=is_word[:, 1:],
-        )
+        of_pairs = pair_ids(ids[:, :-1], ids[:, 1:]) + part * NUM_PAIRS
+        return _Aligned(rows, ids + part * self.num_words, of_pairs)
 
 
 def pair_ids(first: Tensor, second: Tensor) -> Tensor:

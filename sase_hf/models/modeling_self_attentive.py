@@ -2,18 +2,18 @@
 
 Lin et al., *A Structured Self-Attentive Sentence Embedding*, ICLR 2017, https://arxiv.org/abs/1703.03130.
 
-Shapes, everywhere in this file: B sentences (or pairs), T tokens, S tokens after left-alignment,
-P positions after packing (S and P with a few spare ones in half precision), d width of the word
-vectors, H width of the states, r hops (rows of the sentence matrix M), W width of a row that a
-classifier reads (H, or 4H), b, p, q hidden units.
+Shapes, everywhere in this file: B sentences (or pairs), T tokens, S tokens of the longest, d width
+of the word vectors, H width of the states, r hops (rows of the sentence matrix M), W width of a row
+that a classifier reads (H, or 4H), b, p, q hidden units.
 
-Data flow: ids -> `embeddings` (B, T, d) -> `Packing` (P, d) -> `token_encoder`: H (P, H) ->
+Data flow: ids -> `embeddings` (B, T, d) -> `Rows` (B, S, d) -> `token_encoder`: H (B, S, H) ->
 `pooling`: A (B, r, S) and M = A H (B, r, H) -> head: logits, loss.
 """
 
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Never
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Never
 
 import torch
 import torch.distributed as dist
@@ -26,8 +26,8 @@ from .checked_model import CheckedPreTrainedModel, check_one_per_token, first_to
 from .configuration_self_attentive import SelfAttentiveConfig
 from .encoders_self_attentive import ENCODERS
 from .linear_self_attentive import LinearPart
-from .packing_self_attentive import packing_of, tokens_of_sides
 from .pooling_self_attentive import POOLINGS, init_glorot_uniform
+from .rows_self_attentive import TEXTS_IN_PART, Rows, order_of_parts, tokens_of_sides
 
 if TYPE_CHECKING:  # transformers copies every file that an import names; only others run these
     from .multi_vector_self_attentive import SentenceRows  # noqa: F401
@@ -85,7 +85,8 @@ class SelfAttentiveHeadOutput(ModelOutput):
     logits: Tensor | None = None  # (B, num_labels); of a ranker the scores, -1 to 1, (B, 1)
     query_embedding: Tensor | None = None  # the sentence matrices, row by row, (B, r * H)
     document_embedding: Tensor | None = None  # (B, r * H)
-    penalty: Tensor | None = None  # of both sentences of a pair together, float32, (B,)
+    # Of both sentences of a pair together, float32, (B,); None without gradients and loss.
+    penalty: Tensor | None = None
     rationale_cost: Tensor | None = None  # of both sentences of a pair together
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None
@@ -412,6 +413,15 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
         )
 
 
+class _Asked(NamedTuple):
+    """Which outputs of the base model are computed beside the sentence matrix."""
+
+    attentions: bool
+    hidden_states: bool
+    last_hidden_state: bool
+    penalty: bool
+
+
 class SelfAttentiveModel(SelfAttentivePreTrainedModel):
     """The sentence encoder: word vectors, states, attention, sentence matrix (section 2.1)."""
 
@@ -438,6 +448,8 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         rationale: Tensor | None = None,
+        output_last_hidden_state: bool = True,
+        output_penalty: bool = True,
         **kwargs: object,
     ) -> SelfAttentiveModelOutput:
         """Encode sentences, each up to `config.max_tokens` real tokens; the rest counts as padding.
@@ -452,6 +464,8 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             output_hidden_states: Return the states of every layer.
             rationale: Marks of people, 0 on tokens without one, shape (B, T); needs a pooling with
                 attention. The marks of a row are one number, its weight in `rationale_cost`.
+            output_last_hidden_state: Return the states, which a head does not read.
+            output_penalty: Return the penalty, which only a loss reads.
             **kwargs: Ignored, as in transformers.
 
         Raises:
@@ -459,41 +473,52 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
                 the marks have another shape, or if there are marks but no attention.
         """
         word_vectors = self.embed(input_ids, inputs_embeds)
-        embeds = word_vectors
-        real = self.real_tokens(embeds, input_ids, attention_mask)
+        real = self.real_tokens(word_vectors, input_ids, attention_mask)
         mask = first_tokens(real, self.config.max_tokens)
-        num_tokens = embeds.shape[1]
         if rationale is not None:
-            check_one_per_token("rationale", rationale, embeds)
+            check_one_per_token("rationale", rationale, word_vectors)
             if not self.config.has_attention:
                 raise ValueError(
                     f"pooling is {self.config.pooling!r}, which has no attention that could learn "
                     "from marks; choose 'self_attention', or leave rationale out"
                 )
-        if num_tokens == 0:  # an LSTM refuses sequences of length 0: read one token of padding
-            embeds = F.pad(embeds, (0, 0, 0, 1))
-            mask = F.pad(mask, (0, 1))
-            rationale = None if rationale is None else F.pad(rationale, (0, 1))
-        packing = packing_of(mask, embeds.dtype, self.config.max_tokens)
-        vectors = self.dropout(packing.pack(embeds))
-        layers = self.token_encoder(vectors, packing)
-        states = packing.unpack(layers[-1])  # (B, S, H)
-        if rationale is not None:
-            marks = packing.unpack(packing.pack(rationale.unsqueeze(-1))).squeeze(-1)
-            rationale = marks.masked_fill(~packing.real, 0)  # (B, S)
-        matrix, attention, penalty, cost = self.pooling(states, layers[-1], packing, rationale)
         attends, shows_states = self.asked_outputs(output_attentions, output_hidden_states)
-        attentions = hidden_states = pairs = None
-        if attends and attention is not None:
-            attentions = (packing.restore(attention.mT)[:, :num_tokens].mT,)
-        if attends and self.config.relation_weights != "none":
-            weights = self.token_encoder.attend(vectors, packing)  # type: ignore[operator]
-            pairs = packing.restore_pairs(weights)[:, :num_tokens, :num_tokens]
+        asked = _Asked(attends, shows_states, output_last_hidden_state, output_penalty)
+        vectors = self.dropout(word_vectors)
+        order = order_of_parts(mask)
+        if order is None:
+            outputs = self._encode(vectors, mask, rationale, asked)
+        else:
+            outputs = self._encode_parts(vectors, mask, rationale, asked, order)
         if shows_states:
-            restored = (packing.restore(packing.unpack(layer))[:, :num_tokens] for layer in layers)
-            hidden_states = (word_vectors, *restored)
+            outputs.hidden_states = (word_vectors, *outputs.hidden_states)
+        return outputs
+
+    def _encode(
+        self, vectors: Tensor, mask: Tensor, rationale: Tensor | None, asked: "_Asked"
+    ) -> Any:
+        """Return the outputs for word vectors (B, T, d) whose real tokens are in a mask (B, T)."""
+        rows = Rows(mask, vectors.dtype, self.config.max_tokens)
+        x = rows.left(vectors)
+        layers = self.token_encoder(x, rows)
+        matrix, attention, penalty, cost = self.pooling(
+            layers[-1],
+            None if rows.is_full else rows.real,
+            None if rationale is None else rows.left(rationale),
+            asked.penalty,
+        )
+        attentions = pairs = None
+        if asked.attentions and attention is not None:
+            attentions = (rows.back(attention.mT).mT,)
+        if asked.attentions and self.config.relation_weights != "none":
+            weights = self.token_encoder.attend(x, rows)  # type: ignore[operator]
+            pairs = rows.back(rows.back(weights).mT).mT
+        hidden_states = tuple(map(rows.back, layers)) if asked.hidden_states else None
+        last = hidden_states[-1] if hidden_states else None
+        if asked.last_hidden_state and last is None:
+            last = rows.back(layers[-1])
         return SelfAttentiveModelOutput(
-            last_hidden_state=packing.restore(states)[:, :num_tokens],
+            last_hidden_state=last,
             sentence_embedding=matrix.flatten(1),
             penalty=penalty,
             rationale_cost=cost,
@@ -501,6 +526,24 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             attentions=attentions,
             pair_attentions=pairs,
         )
+
+    def _encode_parts(
+        self,
+        vectors: Tensor,
+        mask: Tensor,
+        rationale: Tensor | None,
+        asked: "_Asked",
+        order: Tensor,
+    ) -> Any:
+        """Return the outputs of `_encode` for texts that are read in parts, in an order (B,)."""
+        parts = []
+        for texts in order.split(TEXTS_IN_PART):
+            marks = None if rationale is None else rationale[texts]
+            parts.append(self._encode(vectors[texts], mask[texts], marks, asked))
+        places = order.argsort()
+        names = parts[0].keys()
+        joined = {name: _joined([part[name] for part in parts], places) for name in names}
+        return SelfAttentiveModelOutput(**joined)
 
     def real_tokens(
         self, embeds: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None
@@ -609,6 +652,8 @@ class _Classifier(SelfAttentivePreTrainedModel):
             inputs_embeds,
             output_attentions=output_attentions,
             output_hidden_states=output_hidden_states,
+            output_last_hidden_state=False,
+            output_penalty=labels is not None or torch.is_grad_enabled(),
             rationale=rationale,
         )
         matrices = outputs.sentence_embedding.unflatten(-1, (self.config.num_rows, -1))
@@ -703,6 +748,8 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
             match_rows: For scores by rows, return as row i of the document's attention that of the
                 document row to which query row i is most similar: rows may repeat or be missing.
         """
+        if return_loss is None:
+            return_loss = self.training
         outputs = encode_pairs(
             self.encoder,
             input_ids,
@@ -711,6 +758,8 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
             inputs_embeds,
             output_attentions=output_attentions,
             output_hidden_states=output_hidden_states,
+            output_last_hidden_state=False,
+            output_penalty=return_loss or torch.is_grad_enabled(),
         )
         query_embedding, document_embedding = outputs.sentence_embedding.unbind(1)
         queries = unit_rows(query_embedding, self.config)
@@ -723,8 +772,6 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
             of_query, of_document = attentions[0].unbind(1)  # (B, r, T) each
             of_document = of_document.take_along_dim(most_similar.unsqueeze(2), 1)
             attentions = (torch.stack([of_query, of_document], 1),)
-        if return_loss is None:
-            return_loss = self.training
         loss = None
         if return_loss:
             loss = self.ranking_loss(queries, documents, outputs.penalty)
@@ -801,7 +848,8 @@ def encode_pairs(
     )
     of_both = {name: _unfold(value) for name, value in outputs.items()}
     pairs: Any = SelfAttentiveModelOutput(**of_both)
-    pairs.penalty = pairs.penalty.sum(1)
+    if pairs.penalty is not None:
+        pairs.penalty = pairs.penalty.sum(1)
     if rationale is not None:
         pairs.rationale_cost = pairs.rationale_cost.sum(1)
     return pairs
@@ -810,3 +858,10 @@ def encode_pairs(
 def _unfold(value: Any) -> Any:
     """Reshape a tensor (2B, ...), or each of several, to (B, 2, ...)."""
     return tuple(map(_unfold, value)) if isinstance(value, tuple) else value.unflatten(0, (-1, 2))
+
+
+def _joined(parts: Sequence[Any], places: Tensor) -> Any:
+    """Join tensors (n, ...), or tuples of them, and return the texts at places (B,): (B, ...)."""
+    if isinstance(parts[0], tuple):
+        return tuple(_joined(values, places) for values in zip(*parts, strict=True))
+    return torch.cat(list(parts)).index_select(0, places)

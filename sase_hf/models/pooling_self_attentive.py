@@ -1,10 +1,10 @@
 """Poolings: from the states H to the sentence matrix M.
 
-Shapes: B sentences, S tokens after left-alignment, P positions after packing (see `Packing`), H
-width of the states, a attention size, r hops (rows of M). Every pooling takes the states twice, as
-rows (B, S, H), unspecified on padding, and packed (P, H), the packing, and where marks are learnt
-the `rationale` (B, S); it returns M (B, r, H), the attention A (B, r, S) or None, the penalty (B,),
-and the `rationale_cost` (B,) or None.
+Shapes: B texts, S tokens, H width of the states, a attention size, r hops (rows of M). Every
+pooling takes the states (B, S, H), finite on padding, and where tokens are real (B, S), None if all
+are; where marks are learnt also the `rationale` (B, S). It returns M (B, r, H), the attention A
+(B, r, S) or None, the penalty (B,), None where nobody asks for it, and the `rationale_cost` (B,) or
+None.
 """
 
 import math
@@ -17,10 +17,9 @@ from transformers import initialization as init
 from transformers.utils.import_utils import is_tracing
 
 from .configuration_self_attentive import SelfAttentiveConfig
-from .packing_self_attentive import DensePacking, Packing
 
 # M, A, penalty, cost of the marks
-Pooled = tuple[Tensor, Tensor | None, Tensor, Tensor | None]
+Pooled = tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]
 # Where entmax or sparsemax gives all marked tokens exactly 0, the logarithm of their weight has no
 # gradient. This share of the weight is a softmax of the same scores, which gives no token 0.
 SOFTMAX_SHARE = 0.01
@@ -75,6 +74,9 @@ def kl_penalty(attention: Tensor, log_attention: Tensor) -> Tensor:
     return -divergences / max(hops * (hops - 1), 1)
 
 
+PENALTIES = {"frobenius": attention_penalty, "cosine": cosine_penalty}
+
+
 def rationale_cost(weights: Tensor, scores: Tensor, rationale: Tensor | None) -> Tensor | None:
     """Return -log of the mean weight of the marked tokens, times the mark: 0 without marks, (B,).
 
@@ -95,7 +97,7 @@ def _inner_products(rows: Tensor) -> Tensor:
         return rows @ rows.mT
 
 
-class PackedSelfAttention(nn.Module):
+class SelfAttentionPooling(nn.Module):
     """A = softmax(W_s2 tanh(W_s1 H^T)), M = A H, without biases (equations 6 and 7).
 
     The config may put another function in the place of the softmax, and the normalised states in
@@ -109,25 +111,35 @@ class PackedSelfAttention(nn.Module):
         self.hops = nn.Linear(config.attention_size, config.num_hops, bias=False)  # W_s2
 
     def forward(
-        self, states: Tensor, packed: Tensor, packing: Packing, rationale: Tensor | None = None
+        self,
+        states: Tensor,
+        real: Tensor | None,
+        rationale: Tensor | None = None,
+        needs_penalty: bool = True,
     ) -> Pooled:
         """Return M, A in at least float32, the penalty, and the cost of the marks."""
+        read = states
         if self.config.normalize_states:
-            packed = F.layer_norm(packed, packed.shape[-1:])
-        scores = self.hops(torch.tanh(self.projection(packed)))  # (P, r)
-        rows = _rows_of_scores(scores, packing)
-        real = packing.real.unsqueeze(-1)  # (B, S, 1); matters for sentences without tokens alone
-        weights = _attend(rows, self.config.attention_function) * real
-        cost = rationale_cost(weights, rows, rationale)
+            read = F.layer_norm(states, states.shape[-1:])
+        scores = self.hops(torch.tanh(self.projection(read)))  # (B, S, r)
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        if real is not None:
+            real = real.unsqueeze(-1)  # (B, S, 1)
+            scores = scores.masked_fill(~real, torch.finfo(scores.dtype).min)
+        weights = attend(scores, self.config.attention_function)
+        if real is not None:  # matters for texts without tokens alone
+            weights = weights * real
         attention = weights.mT
-        matrix = _zero_if_empty(attention.to(states.dtype) @ states, packing)
-        if self.config.penalty == "kl":
-            penalty = kl_penalty(attention, (rows.log_softmax(1) * real).mT)
-        elif self.config.penalty == "cosine":
-            penalty = cosine_penalty(attention)
-        else:
-            penalty = attention_penalty(attention)
-        return matrix, attention, penalty, cost
+        matrix = attention.to(states.dtype) @ states
+        penalty = None
+        if needs_penalty and self.config.penalty == "kl":
+            log_weights = scores.log_softmax(1)
+            if real is not None:
+                log_weights = log_weights * real
+            penalty = kl_penalty(attention, log_weights.mT)
+        elif needs_penalty:
+            penalty = PENALTIES[self.config.penalty](attention)
+        return matrix, attention, penalty, rationale_cost(weights, scores, rationale)
 
 
 class BaselinePooling(nn.Module):
@@ -139,12 +151,19 @@ class BaselinePooling(nn.Module):
         self.pool = pools[config.pooling]
 
     def forward(
-        self, states: Tensor, packed: Tensor, packing: Packing, rationale: Tensor | None = None
+        self,
+        states: Tensor,
+        real: Tensor | None,
+        rationale: Tensor | None = None,
+        needs_penalty: bool = True,
     ) -> Pooled:
         """Return M (B, 1, H), no attention, a penalty (B,) of zeros, and no cost of marks."""
+        if real is None:
+            real = states.new_ones(states.shape[:2], dtype=torch.bool)
         penalty = torch.zeros(states.shape[0], device=states.device)
-        pooled = self.pool(states, packing.real.unsqueeze(-1))
-        return _zero_if_empty(pooled.unsqueeze(1), packing), None, penalty, None
+        pooled = self.pool(states, real.unsqueeze(-1))
+        matrix = pooled.masked_fill(~real.any(1, keepdim=True), 0).unsqueeze(1)
+        return matrix, None, penalty, None
 
     @staticmethod
     def _max(states: Tensor, real: Tensor) -> Tensor:
@@ -215,8 +234,11 @@ def _sparse_weights(scores: Tensor, alpha: float) -> Tensor:
     return weights if alpha == 2 else weights.square()
 
 
-def _attend(scores: Tensor, function: str) -> Tensor:
-    """Return weights of `_rows_of_scores` that sum to 1 over the tokens of each row."""
+def attend(scores: Tensor, function: str) -> Tensor:
+    """Return weights (B, S, r) that sum to 1 over the tokens, given the scores of each.
+
+    Padding with the lowest score gets the weight 0, except in a text without tokens.
+    """
     if function == "softmax":
         return scores.softmax(1)
     alpha = ALPHAS[function]
@@ -226,29 +248,8 @@ def _attend(scores: Tensor, function: str) -> Tensor:
     return weigh(shifted, alpha).mT
 
 
-def _rows_of_scores(scores: Tensor, packing: Packing) -> Tensor:
-    """Put scores into left-aligned rows: (P, r) -> (B, S, r), in at least float32.
-
-    Padding gets the lowest score, so every function of `_attend` gives padding the weight 0, except
-    in an empty sentence.
-    """
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    rows = packing.unpack(scores)
-    if isinstance(packing, DensePacking):  # no padding
-        return rows
-    real = packing.real.unsqueeze(-1)  # (B, S, 1)
-    return torch.where(real, rows, torch.finfo(scores.dtype).min)
-
-
-def _zero_if_empty(matrix: Tensor, packing: Packing) -> Tensor:
-    """Return M with zeros for sentences without tokens; their states are those of padding."""
-    if isinstance(packing, DensePacking):  # each sentence has tokens
-        return matrix
-    return matrix.masked_fill(~packing.real.any(1).view(-1, 1, 1), 0)
-
-
 POOLINGS: dict[str, type[nn.Module]] = {
-    "self_attention": PackedSelfAttention,
+    "self_attention": SelfAttentionPooling,
     "max": BaselinePooling,
     "mean": BaselinePooling,
     "last": BaselinePooling,

@@ -19,7 +19,7 @@ from sase_hf.models.relation_network_self_attentive import PairFunction
 def test_relation_network_blocks_change_no_state_and_no_gradient(
     monkeypatch: pytest.MonkeyPatch, relation_weights: str, window: int | None
 ) -> None:
-    """Blocks bound the memory: of 100 numbers, two tokens ask five partners each."""
+    """Blocks bound the memory: of 400 numbers, two tokens of five texts ask five partners each."""
     monkeypatch.setattr(relation_network_self_attentive, "SMALLEST_BLOCK", 5)
     fields = {"relation_weights": relation_weights, "relation_window": window}
     model = tiny.tiny_model(SelfAttentiveModel, encoder="relation_network", **fields)
@@ -32,7 +32,7 @@ def test_relation_network_blocks_change_no_state_and_no_gradient(
         lambda self, mask, *inputs: asked.append(mask.shape[1]) or relate(self, mask, *inputs),
     )
     outcomes = []
-    for block_size, most in ((2**22, 5), (100, 2), (1, 1)):
+    for block_size, most in ((2**22, 5), (400, 2), (1, 1)):
         monkeypatch.setattr(relation_network_self_attentive, "BLOCK_SIZE", block_size)
         model.zero_grad()
         embeds.grad = None

@@ -23,7 +23,7 @@ from sase_hf.models.modeling_self_attentive import SelfAttentivePreTrainedModel,
 
 HEADS = (SelfAttentiveForSequenceClassification, SelfAttentiveForNLI)
 CLASSIFIERS = ("mlp", "pruned_mlp")
-pytestmark = pytest.mark.usefixtures("many_blocks")
+pytestmark = pytest.mark.usefixtures("small_parts")
 
 
 PROBLEMS = ("single_label_classification", "multi_label_classification", "regression")

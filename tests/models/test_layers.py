@@ -172,7 +172,7 @@ def test_training_on_a_pretrained_encoder_leaves_a_whole_checkpoint(
     assert json.loads(run_isolated(["-c", code], tmp_path)) == result["attention"]
 
 
-@pytest.mark.usefixtures("many_blocks")
+@pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize(
     ("fields", "longest"),
     [({}, 64), ({"model_type": "roberta", "pad_token_id": 1}, 62)],  # RoBERTa counts from 2
@@ -187,7 +187,7 @@ def test_a_model_reads_at_most_as_many_tokens_as_its_encoder(
     found = [model(torch.full((1, n), 3)).sentence_embedding for n in (longest, longest + 1)]
     torch.testing.assert_close(*found)
     model.config.max_tokens = 512
-    with pytest.raises(ValueError, match=f"{longest + 1} tokens, but this encoder reads {longest}"):
+    with pytest.raises(ValueError, match=f"this encoder reads {longest}"):
         model(torch.full((1, longest + 1), 3))
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveModel
 
-pytestmark = pytest.mark.usefixtures("many_blocks")
+pytestmark = pytest.mark.usefixtures("small_parts")
 
 
 @pytest.mark.parametrize("padding", tiny.PADDINGS)

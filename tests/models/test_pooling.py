@@ -5,10 +5,9 @@ import pytest
 import tiny
 import torch
 
-from sase_hf.models.packing_self_attentive import Packing
 from sase_hf.models.pooling_self_attentive import (
     BaselinePooling,
-    _attend,
+    attend,
     rationale_cost,
 )
 
@@ -16,8 +15,7 @@ from sase_hf.models.pooling_self_attentive import (
 def test_mean_pooling_of_half_precision_states_does_not_overflow() -> None:
     """Two thousand states of 50 have a mean that float16 holds and a sum that it does not."""
     states = torch.full((1, 2048, 4), 50, dtype=torch.float16)
-    packing = Packing(torch.ones(1, 2048, dtype=torch.bool))
-    mean, *_ = BaselinePooling(tiny.tiny_config(pooling="mean"))(states, states[0], packing)
+    mean, *_ = BaselinePooling(tiny.tiny_config(pooling="mean"))(states, real=None)
     assert mean.dtype == torch.float16
     assert mean.tolist() == [[[50, 50, 50, 50]]]
 
@@ -30,11 +28,11 @@ FUNCTIONS = ("entmax15", "sparsemax")
 def test_sparse_attention_agrees_with_the_entmax_package(name: str, scale: float) -> None:
     scores = (scale * torch.randn(4, 50, 3, dtype=torch.float64)).requires_grad_()
     upstream = torch.randn_like(scores)
-    ours, theirs = _attend(scores, name), getattr(entmax, name)(scores, dim=1)
+    ours, theirs = attend(scores, name), getattr(entmax, name)(scores, dim=1)
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
     gradients = [torch.autograd.grad(found, scores, upstream)[0] for found in (ours, theirs)]
     torch.testing.assert_close(*gradients, rtol=0, atol=1e-12)
-    assert torch.autograd.gradgradcheck(lambda x: _attend(x, name), scores[:1, :4])
+    assert torch.autograd.gradgradcheck(lambda x: attend(x, name), scores[:1, :4])
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -43,7 +41,7 @@ def test_sparse_attention_gives_all_to_a_word_far_above_the_others(name: str, to
     """In float32: the others have exactly 0, and a small change of a score changes nothing."""
     scores = torch.full((1, tokens, 1), -10.0)
     scores[0, 0] = 0
-    weights = _attend(scores.requires_grad_(), name)
+    weights = attend(scores.requires_grad_(), name)
     assert weights[0, :, 0].tolist() == [1] + [0] * (tokens - 1)
     weights[0, 0].backward()
     assert not scores.grad.any()
@@ -57,7 +55,7 @@ def test_sparse_attention_does_not_depend_on_the_padding_of_others(name: str) ->
     edge[0, 0] = 0
     for scores in (random, edge):
         padding = torch.full((len(scores), 3000, 1), torch.finfo(torch.float32).min)
-        alone, padded = (_attend(one, name) for one in (scores, torch.cat([scores, padding], 1)))
+        alone, padded = (attend(one, name) for one in (scores, torch.cat([scores, padding], 1)))
         assert torch.equal(padded[:, :20], alone)
         torch.testing.assert_close(padded.sum(1), torch.ones(len(scores), 1), rtol=0, atol=1e-6)
 
@@ -68,8 +66,8 @@ def test_marked_token_that_no_hop_reads_learns_to_be_read(name: str) -> None:
     scores = torch.tensor([0.0, 0.0, -20.0]).view(1, 3, 1).requires_grad_()
     marks = torch.tensor([[0, 0, 1]])
     for _ in range(60):
-        cost = rationale_cost(_attend(scores, name), scores, marks)
+        cost = rationale_cost(attend(scores, name), scores, marks)
         (gradient,) = torch.autograd.grad(cost.sum(), scores)
         assert cost.isfinite().all()
         scores.data -= gradient
-    assert _attend(scores, name)[0, 2, 0] > 0.9
+    assert attend(scores, name)[0, 2, 0] > 0.9

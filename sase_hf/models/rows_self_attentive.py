@@ -1,0 +1,169 @@
+"""Rows: the real tokens of each text at the left end of its row, and the way there and back.
+
+Shapes: B texts, T tokens as they came, S tokens of the longest text, at least 1.
+"""
+
+import sys
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from transformers.utils.import_utils import is_tracing
+
+# On a CPU, a batch is read in parts of this many texts of like length, where that spares at least
+# this many tokens of padding for each part: another part costs about as much time.
+TEXTS_IN_PART = 8
+TOKENS_FOR_PART = 200
+# In half precision oneDNN compiles code for each new number of rows of a product and never frees
+# it, up to a MiB each time. On a CPU rows therefore have one of this many lengths from n to 2 n.
+LENGTHS_PER_OCTAVE = 16
+COMPILED = (torch.bfloat16, torch.float16)
+
+
+def real_tokens(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+    """Return True on real tokens, (B, T); without a mask every token is real."""
+    if attention_mask is None:
+        return torch.ones_like(input_ids, dtype=torch.bool)
+    return attention_mask != 0
+
+
+def tokens_of_sides(real: Tensor, token_type_ids: Tensor) -> Tensor:
+    """Return which real tokens (B, T) are of the first text of a pair and of the second: (B, 2, T).
+
+    Token types are 0 on the first text and 1 on the second, (B, T).
+    """
+    return torch.stack([token_type_ids == 0, token_type_ids == 1], 1) & real.unsqueeze(1)
+
+
+def has_values(mask: Tensor) -> bool:
+    """Return whether the values of a mask may be read: on a CPU, in no graph.
+
+    On an accelerator that would wait for the device, and a traced or compiled graph must not depend
+    on them.
+    """
+    return mask.device.type == "cpu" and not is_tracing(mask)
+
+
+def order_of_parts(mask: Tensor) -> Tensor | None:
+    """Return the texts by length, longest first, (B,), where they are to be read in parts.
+
+    None: the batch (B, T) is read at once.
+    """
+    if not has_values(mask) or len(mask) <= TEXTS_IN_PART:
+        return None
+    lengths, order = mask.sum(1).sort(descending=True, stable=True)
+    parts = lengths.split(TEXTS_IN_PART)
+    spared = sum(int(lengths[0] - part[0]) * len(part) for part in parts)
+    return order if spared >= TOKENS_FOR_PART * (len(parts) - 1) else None
+
+
+class Rows:
+    """Where the real tokens of a batch stand, and the rows (B, S) that they are moved to.
+
+    Args:
+        mask: True on real tokens, anywhere in a row, shape (B, T).
+        dtype: The precision of what is moved.
+        limit: The most real tokens of a text, if that is known.
+
+    Attributes:
+        real: True on the real tokens of the rows, shape (B, S).
+        is_full: Whether every place is known to hold a real token; then S is T.
+    """
+
+    def __init__(
+        self, mask: Tensor, dtype: torch.dtype = torch.float32, limit: int | None = None
+    ) -> None:
+        self.mask = mask
+        is_known = has_values(mask) and len(mask) > 0
+        is_compiled = is_known and _precision(dtype) in COMPILED
+        steps = mask.shape[1]
+        self.is_full = is_known and steps > 0 and not is_compiled and bool(mask.all())
+        if self.is_full:
+            self.real = mask
+            return
+        self._lengths = mask.sum(1, keepdim=True)
+        if is_known:
+            steps = int(self._lengths.max())
+        elif limit is not None and not is_tracing(mask):
+            steps = min(steps, limit)
+        if is_compiled:
+            steps = max(steps, min(_compiled_length(steps), limit or sys.maxsize))
+        self._places = torch.arange(max(steps, 1), device=mask.device)
+        self.real = self._places < self._lengths
+        beginning = mask[:, : self.real.shape[1]]
+        self._are_left = is_known and torch.equal(beginning, self.real[:, : mask.shape[1]])
+
+    def left(self, x: Tensor) -> Tensor:
+        """Move the real tokens to the left, zeros on padding: (B, T, ...) -> (B, S, ...)."""
+        if self.is_full:
+            return x
+        if not self._are_left:
+            x = _take(x, self._columns())
+        steps = self.real.shape[1]
+        x = x[:, :steps]
+        if x.shape[1] < steps:  # no tokens, or a length of `_compiled_length`
+            x = F.pad(x, [0, 0] * (x.ndim - 2) + [0, steps - x.shape[1]])
+        return x.masked_fill(_one_for_all(~self.real, x), 0)
+
+    def back(self, x: Tensor) -> Tensor:
+        """Move tokens back where they were, zeros on padding: (B, S, ...) -> (B, T, ...)."""
+        if self.is_full:
+            return x
+        restored = _take(x, (self.mask.cumsum(1) - 1) * self.mask)
+        return restored.masked_fill(_one_for_all(~self.mask, restored), 0)
+
+    def mirror(self, x: Tensor) -> Tensor:
+        """Read every text backwards, the last token first, and padding after it, (B, S, ...)."""
+        if self.is_full:
+            return x.flip(1)
+        return _take(x, (self._lengths - 1 - self._places) % len(self._places))
+
+    def windows(self, x: Tensor, offsets: Sequence[int]) -> Tensor:
+        """Return neighbours of every token in its text, zeros beyond either end.
+
+        An offset is the distance to a neighbour, in tokens, negative before the token:
+        (B, S, width) -> (B, S, offsets, width).
+        """
+        if not self.is_full:
+            x = x.masked_fill(~self.real.unsqueeze(-1), 0)
+        neighbours = []
+        for offset in offsets:
+            before = max(-offset, 0)
+            after = max(offset, 0)
+            with_zeros = F.pad(x, (0, 0, before, after))
+            neighbours.append(with_zeros[:, after : after + x.shape[1]])
+        return torch.stack(neighbours, 2)
+
+    def _columns(self) -> Tensor:
+        """Return where in its row the n-th real token of each text is, those of padding last."""
+        counts = self.mask.long()
+        columns = torch.arange(self.mask.shape[1], device=self.mask.device).expand_as(counts)
+        # Real tokens get the ranks 0, 1, ...; padding the ranks after them. (A stable argsort would
+        # give the same, but has no ONNX operator.)
+        padding_rank = self._lengths + (1 - counts).cumsum(1) - 1
+        rank = torch.where(self.mask, counts.cumsum(1) - 1, padding_rank)
+        return torch.zeros_like(rank).scatter(1, rank, columns)
+
+
+def _precision(dtype: torch.dtype) -> torch.dtype:
+    """Return the precision in which a CPU reads tensors of a type: under autocast, that of it."""
+    return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else dtype
+
+
+def _compiled_length(length: int) -> int:
+    """Return the least of the lengths of `LENGTHS_PER_OCTAVE` that is not below a length."""
+    unit = 1 << max(length.bit_length() - LENGTHS_PER_OCTAVE.bit_length(), 0)
+    return length + -length % unit
+
+
+def _one_for_all(mask: Tensor, x: Tensor) -> Tensor:
+    """Return a mask (B, N) with as many dimensions as (B, N, ...)."""
+    return mask.view(*mask.shape, *[1] * (x.ndim - 2))
+
+
+def _take(x: Tensor, places: Tensor) -> Tensor:
+    """Return the tokens of (B, N, ...) at places (B, K) of their row: (B, K, ...)."""
+    first = torch.arange(len(x), device=x.device).unsqueeze(1) * x.shape[1]
+    chosen = x.flatten(0, 1).index_select(0, (first + places).flatten())
+    return chosen.unflatten(0, tuple(places.shape))
