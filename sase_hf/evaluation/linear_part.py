@@ -303,6 +303,16 @@ def logits_of(model: Any, rows: Dataset) -> Tensor:
     return torch.cat(logits)
 
 
+def chosen_by_hops(model: Any, rows: Dataset) -> NDArray[np.intp]:
+    """Return the labels that a model of one label would choose without a linear part, (B,)."""
+    words = model.linear_part
+    model.linear_part = None
+    try:
+        return logits_of(model, rows).argmax(1).numpy()
+    finally:
+        model.linear_part = words
+
+
 def before_units(values: Tensor, model: Any) -> Tensor:
     """Return the outputs (B, L) of the last layer before it restores the units of numbers."""
     layer = model.classifier.output

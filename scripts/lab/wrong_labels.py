@@ -22,9 +22,11 @@ from datasets import Dataset
 from records import RECORDS, replace_record, settings_sha
 from sklearn.metrics import average_precision_score
 
+from sase_hf import build_tokenizer
 from sase_hf.data.table import origin_of, table
 from sase_hf.evaluation.doubtful_labels import judge, shares_of_usual
 from sase_hf.evaluation.records import measured_record
+from sase_hf.models.answers import SingleLabel
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 
 SETS = ("sst2", "trec", "yelp5")
@@ -59,8 +61,13 @@ def measure(name: str, seed: int, flags: argparse.Namespace) -> dict[str, Any]:
     file = flags.data / f"{name}.train.jsonl.gz"
     wrong = flipped_rows(list(table(file)), flags.rows, seed)
     labels = np.unique([str(row["label"]) for row in wrong], return_inverse=True)[1]
-    numbers, probabilities = judge(Dataset.from_list(wrong), labels)
-    shares = shares_of_usual(probabilities, labels[numbers])
+    rows = Dataset.from_list(wrong)
+    answers = SingleLabel(tuple(map(str, np.unique(labels))))
+    ids = build_tokenizer(rows["text"])(rows["text"][:])["input_ids"]
+    tokens = Dataset.from_dict({"input_ids": ids, "labels": labels})
+    numbers, probabilities = judge(rows, tokens, answers)
+    given = np.arange(len(numbers)), labels[numbers]
+    shares = shares_of_usual(probabilities, labels[numbers])[given]
     is_wrong = np.array([wrong[number][TRUE] != wrong[number]["label"] for number in numbers])
     settings = {"score": "within_class", "rows": flags.rows, "share": SHARE}
     run_name = f"{name}/within_class-seed{seed}"

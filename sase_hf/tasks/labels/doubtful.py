@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,8 @@ from ...data.labels import NUMBER
 from ...data.marks import ORIGINAL
 from ...data.rows import Rows
 from ...data.table import PLACE
-from ...evaluation.baselines import labels_of
 from ...evaluation.doubtful_labels import Doubt, doubtful_rows
+from ...evaluation.linear_part import chosen_by_hops
 from ...training.predictions import write_csv
 from ...training.task import TrainingSetup
 from ...utils.files import atomic_write
@@ -31,23 +32,24 @@ Row = dict[str, Any]
 def write_doubtful(folder: Path, setup: TrainingSetup) -> Table | None:
     """Write the training rows with doubtful labels to `doubtful.csv`, the most doubtful first.
 
-    The file has at most `MAX_ROWS` rows, and `MAX_SHARE` of all (`evaluation.doubtful_labels`). Its
-    columns: `row`, the number in the training file, as a spreadsheet counts the rows of a sheet
-    without empty lines, and from 0 for others, empty in a row that is a correction; the `text`,
-    cut after `MAX_CHARACTERS`; `label`; `suggested_label`; its `probability` and the
-    `label_probability`; and `why`, the words that speak most for the suggestion and against the
-    label. A cell that a spreadsheet would compute begins with an apostrophe.
+    Which and how many these are, `evaluation.doubtful_labels` says. The columns: `row`, the number
+    in the training file, as a spreadsheet counts the rows of a sheet without empty lines, and from
+    0 for others, empty in a row that is a correction; the `text`, cut after `MAX_CHARACTERS`;
+    `label`; `suggested_label`; its `probability` and the `label_probability`. A cell that a
+    spreadsheet would compute begins with an apostrophe.
 
     Returns a table of the first rows for the page; None, and no file, if no label is doubtful, or
     if rows have pairs of texts, several labels or numbers, which are not looked at.
     """
     path = folder / DOUBTFUL_NAME
     path.unlink(missing_ok=True)  # that of a former run in this folder
-    if not setup.rows.answers.has_one_label or len(setup.rows.text_columns) > 1:
+    answers = setup.rows.answers
+    if not answers.has_one_label or len(setup.rows.text_columns) > 1:
         return None
-    labels = labels_of(setup.tokens["train"], setup.rows.answers).numpy()
     train = setup.rows.splits["train"]
-    doubts = doubtful_rows(train, labels)
+    tokens = setup.tokens
+    choose = partial(chosen_by_hops, setup.model)
+    doubts = doubtful_rows(train, tokens["train"], tokens["validation"], answers, choose)
     rows = [_cells_of(train[doubt.row], doubt, setup.rows) for doubt in doubts]
     logger.info(one_line(f"doubtful labels: {len(rows):,} training rows in {path}"))
     if not rows:
@@ -67,7 +69,6 @@ def _cells_of(row: Row, doubt: Doubt, rows: Rows) -> Row:
         "suggested_label": label_text(rows.labels.decode(doubt.suggested)),
         "probability": round(doubt.probability, DIGITS),
         "label_probability": round(doubt.label_probability, DIGITS),
-        "why": ", ".join(doubt.why),
     }
 
 
@@ -86,6 +87,6 @@ def _table_of(rows: Sequence[Row]) -> Table:
     for row in shown:
         cells = [shortened(row["text"], 160), row["label"], row["suggested_label"]]
         place = "" if row[PLACE] is None else str(row[PLACE])
-        lines.append([place, *map(one_line, cells), f"{row['probability']:.2f}", row["why"]])
-    heads = ["row", "text", "label", "suggested", "probability", "why"]
+        lines.append([place, *map(one_line, cells), f"{row['probability']:.2f}"])
+    heads = ["row", "text", "label", "suggested", "probability"]
     return Table(f"{title} in {DOUBTFUL_NAME}", heads, lines)

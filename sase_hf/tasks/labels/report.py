@@ -112,7 +112,7 @@ def simple_outputs(
             f"exceed the limit of {MAX_WEIGHTS} weights"
         )
         return outputs
-    outputs[LINEAR_MODEL] = linear_model(train, rows, vocab_size, answers)
+    outputs[LINEAR_MODEL] = linear_model(train, rows, answers)
     return outputs
 
 
