@@ -21,7 +21,6 @@ from ..models.answers import Answers
 from .baselines import labels_of, linear_model
 
 NUM_PARTS = 5  # of the rows; a label has as many rows, or is not judged
-LEAST_ROWS = 50  # fewer say too little about one another
 MAX_JUDGED = 10_000  # rows, evenly spaced
 # A judge that errs so many times as often as the model lacks what the labels depend on.
 MOST_ERRORS = 2.0
@@ -93,22 +92,21 @@ def judge(
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Return the numbers of the judged rows (N,), and the probabilities of their labels (N, C).
 
-    The rows have a `text`, and their `tokens` one label each. None are judged if they are fewer
-    than `LEAST_ROWS` or have one label.
+    The rows have a `text`, and their `tokens` one label each. None are judged if they have one
+    label.
     """
     labels = labels_of(tokens, answers).numpy()
     numbers = np.arange(len(labels))[:: len(labels) // MAX_JUDGED + 1]
     numbers = numbers[np.bincount(labels[numbers])[labels[numbers]] >= NUM_PARTS]
     labels = labels[numbers]
-    if len(numbers) < LEAST_ROWS or len(np.unique(labels)) < 2:
-        numbers = numbers[:0]
+    if len(np.unique(labels)) < 2:
+        return numbers[:0], np.zeros((0, len(answers.names)))
+    texts = text_digests(rows.select(numbers), ["text"])
+    tokens = tokens.select(numbers)
     probabilities = np.zeros((len(numbers), len(answers.names)))
-    if len(numbers):
-        texts = text_digests(rows.select(numbers), ["text"])
-        tokens = tokens.select(numbers)
-        for known, asked in StratifiedGroupKFold(NUM_PARTS).split(texts, labels, texts):
-            logits = linear_model(tokens.select(known), tokens.select(asked), answers)
-            probabilities[asked] = answers.scores(torch.from_numpy(logits)).numpy()
+    for known, asked in StratifiedGroupKFold(NUM_PARTS).split(texts, labels, texts):
+        logits = linear_model(tokens.select(known), tokens.select(asked), answers)
+        probabilities[asked] = answers.scores(torch.from_numpy(logits)).numpy()
     return numbers, probabilities
 
 

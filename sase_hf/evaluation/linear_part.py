@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from datasets import Dataset
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -40,7 +40,7 @@ WEIGHT_OF_PAIRS = 0.7
 STRENGTHS = (2.0, 0.3, 0.05)
 # In nats: a smaller C that makes the validation labels more likely by less may do so by chance.
 LEAST_GAIN = 1.0
-# Of a regression; more change no prediction.
+# Of a fit; more change no prediction.
 STEPS = {"maxiter": 200, "gtol": 1e-4}
 # How much the usual scales weigh beside the validation rows: a few rows alone would choose any
 # share, a thousand outvote them.
@@ -89,7 +89,7 @@ class WordRows:
         self.labels = torch.tensor(rows["labels"][:])
         answers = answers_of(model.config)
         if not answers.has_labels:
-            self.labels = before_units(self.labels, model)
+            self.labels = before_units(self.labels, model.config)
             self.config = copy(model.config)
             self.config.target_mean = self.config.target_deviation = None
         self.num_labels = len(rows) if answers.has_one_label else self.labels.numel()
@@ -138,7 +138,7 @@ def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = Non
     if validation is None:
         regression, scales = regression_of(learned, STRENGTHS[0]), USUAL
     else:
-        of_hops = before_units(logits_of(model, validation), model).numpy()
+        of_hops = before_units(logits_of(model, validation), model.config).numpy()
         regression, scales, _ = best_fit(learned, WordRows(validation, model), of_hops)
     write(model, regression, scales)
     seconds = time.perf_counter() - start
@@ -161,9 +161,10 @@ def best_fit(learned: WordRows, validation: WordRows, of_hops: Array) -> Fit:
 
     `of_hops` are what the last layer has for the validation rows, (B, L).
     """
-    best = fit_scales(regression_of(learned, STRENGTHS[0]), validation, of_hops)
-    for strength in STRENGTHS[1:]:
-        fit = fit_scales(regression_of(learned, strength), validation, of_hops)
+    regressions = (regression_of(learned, strength) for strength in STRENGTHS)
+    fits = (fit_scales(regression, validation, of_hops) for regression in regressions)
+    best = next(fits)
+    for fit in fits:
         if best.loss - fit.loss < LEAST_GAIN:
             break
         best = fit
@@ -172,8 +173,6 @@ def best_fit(learned: WordRows, validation: WordRows, of_hops: Array) -> Fit:
 
 def regression_of(rows: WordRows, strength: float) -> WordRegression:
     """Return the regression that N rows teach, with scikit-learn's C as its `strength`."""
-    from scipy.optimize import minimize  # here and below, because `import sase_hf` needs none
-
     known = np.unique(rows.features.indices)  # the weight of a feature that no row has stays 0
     of_known = rows.features[:, known]
     # The inverse document frequency, less for pairs, over how often the feature stands in a row
@@ -182,46 +181,51 @@ def regression_of(rows: WordRows, strength: float) -> WordRegression:
     factors = np.log((1 + len(rows.roots)) / (1 + num_with)) + 1
     factors[known >= rows.num_words] *= WEIGHT_OF_PAIRS
     factors *= num_with / (rows.roots @ of_known)
-    weighed = csr_array(of_known * factors)
-    cost = 1 / (strength * rows.num_labels)  # of half a squared weight
-
-    def loss_and_slope(values: Array) -> tuple[float, Array]:
-        table = values.reshape(-1, rows.num_outputs)
-        weights = table[:-1]
-        loss, slope = rows.loss(weighed @ weights + table[-1])
-        loss += cost / 2 * np.square(weights).sum()
-        of_weights = weighed.T @ slope + cost * weights
-        return loss, np.vstack([of_weights, slope.sum(0)]).ravel()
-
-    start = np.zeros((len(known) + 1) * rows.num_outputs)
-    found = minimize(loss_and_slope, start, jac=True, method="L-BFGS-B", options=STEPS)
-    table = found.x.reshape(-1, rows.num_outputs)
+    of_bias = np.ones((len(rows.roots), 1))
+    matrix = hstack([of_known * factors, of_bias], format="csr")
+    costs = np.full((len(known) + 1, 1), 1 / strength)
+    costs[-1] = 0
+    found = likeliest(rows, matrix, np.zeros((len(known) + 1, rows.num_outputs)), costs)
     weights = np.zeros((rows.features.shape[1], rows.num_outputs))
-    weights[known] = table[:-1] * factors[:, np.newaxis]
-    return WordRegression(weights, table[-1], strength)
+    weights[known] = found[:-1] * factors[:, np.newaxis]
+    return WordRegression(weights, found[-1], strength)
 
 
 def fit_scales(regression: WordRegression, rows: WordRows, of_hops: Array) -> Fit:
-    """Return the fit whose scales make the labels of B rows most likely.
-
-    What is minimised has a term for the squared distance from the usual scales, and is convex.
-    """
-    from scipy.optimize import minimize
-
+    """Return the fit whose scales make the labels of B rows likeliest, near the usual ones."""
     of_words = rows.features @ regression.weights + regression.bias
-    parts = np.stack([of_hops, of_words])
-    usual = usual_scales(of_hops, of_words)
-    cost = WEIGHT_OF_USUAL / rows.num_labels
+    parts = np.stack([of_hops.ravel(), of_words.ravel()], axis=1)
+    usual = np.reshape(usual_scales(of_hops, of_words), (2, 1))
+    costs = 2 * WEIGHT_OF_USUAL / np.reshape(USUAL, (2, 1)) ** 2
+    found = likeliest(rows, parts, usual, costs, bounds=[(0, None), (0, None)])
+    loss, _ = rows.loss((parts @ found).reshape(of_hops.shape))
+    return Fit(regression, Scales(*found.ravel().tolist()), loss * rows.num_labels)
 
-    def loss_and_slope(scales: Array) -> tuple[float, Array]:
-        loss, slope = rows.loss(np.tensordot(scales, parts, 1))
-        distances = (scales - usual) / USUAL
-        loss += cost * np.square(distances).sum()
-        return loss, (parts * slope).sum((1, 2)) + 2 * cost * distances / USUAL
 
-    found = minimize(loss_and_slope, USUAL, jac=True, bounds=[(0, None), (0, None)])
-    loss, _ = rows.loss(np.tensordot(found.x, parts, 1))
-    return Fit(regression, Scales(*found.x.tolist()), loss * rows.num_labels)
+def likeliest(rows: WordRows, matrix: Any, usual: Array, costs: Array, bounds: Any = None) -> Array:
+    """Return the coefficients of the columns of a matrix that make the labels of B rows likeliest.
+
+    They are as `usual`, from which half a squared distance has the cost of `costs`. The product of
+    matrix and coefficients is the outputs of the rows, (B, L) or row by row.
+    """
+    from scipy.optimize import minimize  # here, because `import sase_hf` needs none
+
+    costs = costs / rows.num_labels
+
+    def loss_and_slope(values: Array) -> tuple[float, Array]:
+        coefficients = values.reshape(usual.shape)
+        distances = coefficients - usual
+        product = matrix @ coefficients
+        loss, slope = rows.loss(product.reshape(-1, rows.num_outputs))
+        loss += (costs * np.square(distances)).sum() / 2
+        of_columns = matrix.T @ slope.reshape(product.shape) + costs * distances
+        return loss, of_columns.ravel()
+
+    found = minimize(
+        loss_and_slope, usual.ravel(), jac=True, method="L-BFGS-B", bounds=bounds, options=STEPS
+    )
+    coefficients: Array = found.x.reshape(usual.shape)
+    return coefficients
 
 
 def usual_scales(of_hops: Array, of_words: Array) -> Scales:
@@ -313,13 +317,12 @@ def chosen_by_hops(model: Any, rows: Dataset) -> NDArray[np.intp]:
         model.linear_part = words
 
 
-def before_units(values: Tensor, model: Any) -> Tensor:
+def before_units(values: Tensor, config: Any) -> Tensor:
     """Return the outputs (B, L) of the last layer before it restores the units of numbers."""
-    layer = model.classifier.output
-    values = values.double().reshape(-1, model.config.num_labels)
-    if layer.mean is not None:
-        values = values - values.new_tensor(layer.mean)
-    return values if layer.deviation is None else values / values.new_tensor(layer.deviation)
+    zero = torch.zeros(config.num_labels, dtype=torch.float64)
+    mean = zero + torch.tensor(config.target_mean or 0.0)
+    deviation = zero + torch.tensor(config.target_deviation or 1.0)
+    return (values.reshape(-1, config.num_labels) - mean) / deviation
 
 
 @torch.no_grad()
@@ -330,9 +333,9 @@ def write(model: Any, regression: WordRegression, scales: Scales) -> None:
     layer.weight.mul_(scales.hops)
     layer.bias.mul_(scales.hops).add_(bias.to(layer.bias))
     weights = torch.from_numpy(scales.words * regression.weights)
-    if layer.deviation is not None:
-        weights *= weights.new_tensor(layer.deviation)
-    tables = list(model.linear_part.parameters())  # of the words, then of the pairs
-    sizes = [len(table.flatten(0, 1)) for table in tables]
-    for table, filled in zip(tables, weights.split(sizes), strict=True):
-        table.copy_(filled.view_as(table))
+    weights *= torch.tensor(layer.deviation or 1.0)
+    start = 0
+    for table in model.linear_part.parameters():  # of the words, then of the pairs
+        end = start + table.shape[0] * table.shape[1]
+        table.copy_(weights[start:end].view_as(table))
+        start = end

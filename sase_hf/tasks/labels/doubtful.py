@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 DOUBTFUL_NAME = "doubtful.csv"
 NUM_SHOWN = 10  # on the page
 MAX_CHARACTERS = 1000  # of a text in the file
+MAX_SHOWN = 160  # on the page
 DIGITS = 4  # of numbers and probabilities in the file
 STARTS_OF_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -63,7 +64,7 @@ def write_doubtful(folder: Path, setup: TrainingSetup) -> Table | None:
 def _cells_of(row: Row, doubt: Doubt, rows: Rows) -> Row:
     """Return the row of the file for a doubt."""
     return {
-        PLACE: row[PLACE],
+        "row": row[PLACE],
         "text": shortened(row.get(ORIGINAL) or row["text"], MAX_CHARACTERS),
         "label": label_text(rows.labels.decode(row["label"])),
         "suggested_label": label_text(rows.labels.decode(doubt.suggested)),
@@ -83,10 +84,8 @@ def _table_of(rows: Sequence[Row]) -> Table:
     """Return the table of the first rows for the page."""
     shown = rows[:NUM_SHOWN]
     title = f"Doubtful labels of training rows: the first {len(shown)} of {len(rows):,}"
-    lines = []
-    for row in shown:
-        cells = [shortened(row["text"], 160), row["label"], row["suggested_label"]]
-        place = "" if row[PLACE] is None else str(row[PLACE])
-        lines.append([place, *map(one_line, cells), f"{row['probability']:.2f}"])
-    heads = ["row", "text", "label", "suggested", "probability"]
-    return Table(f"{title} in {DOUBTFUL_NAME}", heads, lines)
+    lines = [
+        ["" if cell is None else one_line(shortened(str(cell), MAX_SHOWN)) for cell in row.values()]
+        for row in shown
+    ]
+    return Table(f"{title} in {DOUBTFUL_NAME}", list(rows[0]), lines)
