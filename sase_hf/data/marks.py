@@ -40,6 +40,8 @@ LEAST_MARKED = 2
 _WORD = regex.compile(rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED}]]+|\S\p{{M}}*", regex.VERSION1)
 _CUT = regex.compile(r"\s*\0[\0\s]*")  # NUL stands for each character that is cut
 
+ORIGINAL = "original"  # the column of the first texts from which words are left out, as they were
+
 # The columns of each text, of the reasons in it, and of the words that are none.
 SIDES = tuple(zip(TEXT_COLUMNS, SPAN_COLUMNS, AGAINST_COLUMNS, strict=True))
 
@@ -128,7 +130,8 @@ def without_wrong_reasons(splits: Mapping[str, Dataset]) -> tuple[dict[str, Data
 
     These are the marks against, and their phrases wherever else they stand, if `LEAST_MARKED` rows
     have such marks, validation rows included. What is marked as a reason in a row stays in it. A
-    row goes if nothing is left of one of its texts. The log lists the phrases.
+    row goes if nothing is left of one of its texts. The log lists the phrases; the column
+    `ORIGINAL` has the first text of each row as it was.
     """
     # Rows with equal texts are one, since a correction replaces all of them.
     texts_of: dict[Phrase, set[tuple[str, str | None]]] = defaultdict(set)
@@ -145,6 +148,7 @@ def without_wrong_reasons(splits: Mapping[str, Dataset]) -> tuple[dict[str, Data
     known = set(phrases)
 
     def cut(row: dict[str, Any]) -> dict[str, Any]:
+        row[ORIGINAL] = row["text"]
         for name, spans, against in SIDES:
             if name in row:
                 reasons = row.get(spans)

@@ -4,7 +4,6 @@ Shapes: B rows, C labels or outputs.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +12,6 @@ from datasets import Dataset
 from scipy.sparse import csr_matrix
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import Ridge, SGDClassifier
-from sklearn.pipeline import FeatureUnion
 from torch import Tensor
 
 from ..models.answers import Answers
@@ -21,7 +19,7 @@ from ..models.answers import Answers
 MAX_ROWS = 100_000  # of training; more are not worth the time and memory of a report
 MAX_WEIGHTS = 4_000_000  # words and pairs of words, times labels
 STRENGTH = 3.0  # scikit-learn's C: the larger, the less regularisation
-NO_WORD = -1
+NO_WORD: tuple[int, ...] = ()
 
 # The token ids that a linear model reads of a row: one list, or the four of `_compared`.
 Fields = Sequence[Sequence[int]]
@@ -42,7 +40,7 @@ def most_frequent(train: Dataset, num_rows: int, answers: Answers) -> np.ndarray
     return np.tile(logits.numpy(), (num_rows, 1))
 
 
-def linear_model(train: Dataset, rows: Dataset, vocab_size: int, answers: Answers) -> np.ndarray:
+def linear_model(train: Dataset, rows: Dataset, answers: Answers) -> np.ndarray:
     """Return the logits (B, C) of a linear model over TF-IDF of words and pairs of words.
 
     One logistic regression for each label, or a ridge regression of numbers. The settings are
@@ -53,24 +51,14 @@ def linear_model(train: Dataset, rows: Dataset, vocab_size: int, answers: Answer
     if train.num_rows > MAX_ROWS:
         train = train.select(np.linspace(0, train.num_rows - 1, MAX_ROWS).astype(int))
     num_labels = len(answers.names)
-    train_fields = list(_fields_of(train))
-    num_fields = len(train_fields[0])
-    weigh_words = FeatureUnion(
-        [
-            (
-                f"field {field}",
-                TfidfVectorizer(
-                    analyzer=partial(_features, field=field, vocab_size=vocab_size),
-                    min_df=min(2, train.num_rows),
-                    max_features=max(MAX_WEIGHTS // (num_labels * num_fields), 1),
-                    sublinear_tf=True,
-                ),
-            )
-            for field in range(num_fields)
-        ]
+    weigh_words = TfidfVectorizer(
+        analyzer=_features,
+        min_df=min(2, train.num_rows),
+        max_features=max(MAX_WEIGHTS // num_labels, 1),
+        sublinear_tf=True,
     )
-    known = weigh_words.fit_transform(train_fields)
-    asked = weigh_words.transform(list(_fields_of(rows)))
+    known = weigh_words.fit_transform(_fields_of(train))
+    asked = weigh_words.transform(_fields_of(rows))
     labels = labels_of(train, answers).numpy()
     if not answers.has_labels:
         return Ridge().fit(known, labels).predict(asked).reshape(rows.num_rows, num_labels)
@@ -121,12 +109,13 @@ def _compared(first: Sequence[int], second: Sequence[int]) -> Fields:
     return second, new, shared, gone
 
 
-def _features(fields: Fields, field: int, vocab_size: int) -> list[int]:
-    """Return the ids of the words of a field, and those of its pairs of neighbouring words.
+def _features(fields: Fields) -> list[tuple[int, ...]]:
+    """Return the words of all fields, and the pairs of neighbouring words.
 
-    Those of pairs begin at `vocab_size`. `NO_WORD` is in every row, since scikit-learn refuses rows
-    that all are empty.
+    `NO_WORD` is in every row, since scikit-learn refuses rows that all are empty.
     """
-    words = fields[field]
-    pairs = [(first + 1) * vocab_size + second for first, second in pairwise(words)]
-    return [NO_WORD, *words, *pairs]
+    features = [NO_WORD]
+    for field, words in enumerate(fields):
+        features += [(field, word) for word in words]
+        features += [(field, *pair) for pair in pairwise(words)]
+    return features

@@ -1,132 +1,124 @@
 """Rows whose label the other rows speak against: many of them have a wrong label.
 
-A logistic regression over TF-IDF of words and pairs of words judges each fifth of the rows after
-learning from the others, so that no row speaks for its own label. Of rows with equal texts and one
-label, which would speak for one another, the first is judged.
+The linear model of the report judges each fifth of the rows after learning from the others, so
+that no row, nor another one with its text, speaks for its own label. A row is doubtful if the hops
+of the model, too, prefer another label. (The words of a model learn wrong labels by heart.)
 
-Shapes: N judged rows, C labels.
+Sources: Northcutt et al. 2021, Confident Learning. Shapes: N judged rows, C labels.
 """
 
-import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import regex
+import torch
 from datasets import Dataset
 from numpy.typing import NDArray
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_predict
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.model_selection import StratifiedGroupKFold
 
 from ..data.repeats import text_digests
-from ..utils.text import UNSPACED
-from .baselines import STRENGTH
+from ..models.answers import Answers
+from .baselines import labels_of, linear_model
 
 NUM_PARTS = 5  # of the rows; a label has as many rows, or is not judged
-LEAST_ROWS = 50  # fewer say too little about one another
 MAX_JUDGED = 10_000  # rows, evenly spaced
-MAX_READ = 1000  # characters of a text
-MAX_ROWS = 1000  # that are returned: more than a person reads
-MAX_SHARE = 0.1  # of the judged rows, which are returned at most
-MAX_FEATURES = 100_000  # words and pairs of words, the most frequent ones
-MAX_STEPS = 1000  # of a regression
-TOLERANCE = 1e-3  # where it stops; the order hardly depends on it
-NUM_WORDS = 5  # that speak for a suggestion
-
-# A word, or a single character that is no punctuation, or of a script without blanks.
-_WORD = regex.compile(
-    rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED}]]+|[^\p{{P}}\s]\p{{M}}*", regex.VERSION1
-)
+# A judge that errs so many times as often as the model lacks what the labels depend on.
+MOST_ERRORS = 2.0
 
 
 class Doubt(NamedTuple):
     """A row with a doubtful label.
 
     row: its number among the rows, from 0.
-    suggested: the id of the most likely label.
+    suggested: the id of the label that the judge finds most likely.
     probability: of the suggestion, and `label_probability` that of the label.
-    why: the words and pairs of words that speak most for the suggestion and against the label.
     """
 
     row: int
     suggested: int
     probability: float
     label_probability: float
-    why: list[str]
 
 
-def doubtful_rows(rows: Dataset, labels: np.ndarray) -> Iterator[Doubt]:
-    """Yield rows for which another label is more likely, by `shares_of_usual`, the least first.
+def doubtful_rows(
+    rows: Dataset,
+    tokens: Dataset,
+    validation: Dataset,
+    answers: Answers,
+    choose: Callable[[Dataset], NDArray[np.intp]],
+) -> list[Doubt]:
+    """Return the rows for which another label is more likely, by `shares_of_usual`, least first.
 
-    They are at most `MAX_SHARE` of the rows, which have a `text` and the ids of their `labels`.
+    They are at most as many as labels are wrong by estimate, and none if the judge is weak: no
+    better than the most frequent label, or far behind the hops on the validation rows.
+
+    Args:
+        rows: The training rows, with a `text`.
+        tokens: The same rows, encoded, with one label each.
+        validation: Other encoded rows.
+        answers: Those of the model.
+        choose: Returns the labels that the hops choose for encoded rows.
     """
-    numbers, probabilities = judge(rows, labels)
+    numbers, probabilities = judge(rows, tokens, answers)
     if not len(numbers):
-        return
-    labels = labels[numbers]
+        return []
+    labels = labels_of(tokens, answers).numpy()[numbers]
     best = probabilities.argmax(1)
-    order = shares_of_usual(probabilities, labels).argsort(kind="stable")
-    most = min(MAX_ROWS, math.floor(MAX_SHARE * len(order)))
-    texts = _texts_of(rows, numbers)
-    weigh_words, regression = model = _model()
-    model.fit(texts, labels)
-    names = weigh_words.get_feature_names_out()
-    weights = regression.coef_
-    if len(weights) == 1:  # of two labels: how much more the second one has than the first
-        weights = np.vstack([-weights, weights])
-    of_label = dict(zip(regression.classes_, weights, strict=True))
-    for place in order[best[order] != labels[order]][:most]:
-        words = weigh_words.transform([texts[place]])
-        spoken = words.data * (of_label[best[place]] - of_label[labels[place]])[words.indices]
-        strongest = (-spoken).argsort()[:NUM_WORDS]
-        yield Doubt(
-            row=int(numbers[place]),
-            suggested=int(best[place]),
-            probability=probabilities[place, best[place]],
-            label_probability=probabilities[place, labels[place]],
-            why=[names[words.indices[word]] for word in strongest if spoken[word] > 0],
-        )
+    is_accused = best != labels
+    num_errors = (choose(validation) != labels_of(validation, answers).numpy()).sum()
+    most = MOST_ERRORS * (num_errors + 1) / (len(validation) + 1)
+    share_of_others = 1 - np.bincount(labels).max() / len(labels)
+    if is_accused.mean() > min(most, share_of_others):
+        return []
+    shares = shares_of_usual(probabilities, labels)
+    # The confident joint: how often, where some label is as likely as usual, it is another one.
+    likely = np.where(shares >= 1, probabilities, 0)
+    is_clear = likely.any(1)
+    is_wrong = is_clear & (likely.argmax(1) != labels)
+    counts = np.bincount(labels, is_clear).clip(min=1)
+    num_wrong = round((np.bincount(labels, is_wrong) / counts)[labels].sum())
+    order = shares[np.arange(len(labels)), labels].argsort(kind="stable")
+    accused = order[is_accused[order]]
+    agreed = accused[choose(tokens.select(numbers[accused])) != labels[accused]]
+    doubts = []
+    for place in agreed[:num_wrong]:
+        of_suggestion, of_label = probabilities[place, [best[place], labels[place]]].tolist()
+        doubts.append(Doubt(int(numbers[place]), int(best[place]), of_suggestion, of_label))
+    return doubts
 
 
-def judge(rows: Dataset, labels: np.ndarray) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+def judge(
+    rows: Dataset, tokens: Dataset, answers: Answers
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Return the numbers of the judged rows (N,), and the probabilities of their labels (N, C).
 
-    None are judged if they are fewer than `LEAST_ROWS` or have one label.
+    The rows have a `text`, and their `tokens` one label each. None are judged if they have one
+    label.
     """
-    of_text_and_label = text_digests(rows, ["text"]) + labels.astype(np.uint64)
-    numbers = np.sort(np.unique(of_text_and_label, return_index=True)[1])
-    numbers = numbers[:: len(numbers) // MAX_JUDGED + 1]
-    has_words = [_WORD.search(text) is not None for text in _texts_of(rows, numbers)]
-    numbers = numbers[np.array(has_words, dtype=bool)]
+    labels = labels_of(tokens, answers).numpy()
+    numbers = np.arange(len(labels))[:: len(labels) // MAX_JUDGED + 1]
     numbers = numbers[np.bincount(labels[numbers])[labels[numbers]] >= NUM_PARTS]
-    classes = np.unique(labels[numbers])
-    if len(numbers) < LEAST_ROWS or len(classes) < 2:
-        return numbers[:0], np.zeros((0, 0))
-    probabilities = np.zeros((len(numbers), classes[-1] + 1))
-    probabilities[:, classes] = cross_val_predict(
-        _model(), _texts_of(rows, numbers), labels[numbers], cv=NUM_PARTS, method="predict_proba"
-    )
+    labels = labels[numbers]
+    if len(np.unique(labels)) < 2:
+        return numbers[:0], np.zeros((0, len(answers.names)))
+    texts = text_digests(rows.select(numbers), ["text"])
+    tokens = tokens.select(numbers)
+    probabilities = np.zeros((len(numbers), len(answers.names)))
+    for known, asked in StratifiedGroupKFold(NUM_PARTS).split(texts, labels, texts):
+        logits = linear_model(tokens.select(known), tokens.select(asked), answers)
+        probabilities[asked] = answers.scores(torch.from_numpy(logits)).numpy()
     return numbers, probabilities
 
 
 def shares_of_usual(probabilities: np.ndarray, labels: np.ndarray) -> NDArray[np.float64]:
-    """Return the probability of each label (N,) over the mean of the rows with that label: (N,).
+    """Return each probability (N, C) over the mean that it has in the rows with its label: (N, C).
 
     By the probability alone, all rows of a rare label would be the most doubtful.
     """
+    num_labels = probabilities.shape[1]
     given = probabilities[np.arange(len(labels)), labels]
-    usual = np.bincount(labels, given) / np.bincount(labels).clip(min=1)
-    shares: NDArray[np.float64] = given / usual[labels]
+    counts = np.bincount(labels, minlength=num_labels).clip(min=1)
+    usual = np.bincount(labels, given, num_labels) / counts
+    usual[usual == 0] = np.inf  # of a label that no row has
+    shares: NDArray[np.float64] = probabilities / usual
     return shares
-
-
-def _texts_of(rows: Dataset, numbers: np.ndarray) -> list[str]:
-    return [text[:MAX_READ] for text in rows.select(numbers)["text"]]
-
-
-def _model() -> Pipeline:
-    options = {"tokenizer": _WORD.findall, "token_pattern": None, "ngram_range": (1, 2)}
-    words = TfidfVectorizer(**options, max_features=MAX_FEATURES)
-    return make_pipeline(words, LogisticRegression(C=STRENGTH, tol=TOLERANCE, max_iter=MAX_STEPS))

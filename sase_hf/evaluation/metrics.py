@@ -6,6 +6,7 @@ each label of a multi-label problem, a number for each output of a regression.
 
 import reprlib
 import tempfile
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,8 @@ import datasets
 import evaluate
 import numpy as np
 import torch
-from sklearn.metrics import accuracy_score, f1_score
+from scipy.stats import ConstantInputWarning, pearsonr
+from sklearn.metrics import accuracy_score, f1_score, mean_squared_error
 from transformers import EvalPrediction
 
 from ..data.labels import IGNORED_LABEL
@@ -55,33 +57,31 @@ def score(metric: str, value: float, loss: float) -> float:
 
 
 class _RowMetric(evaluate.Metric):  # type: ignore[misc]
-    """A metric with the name of its class; `_score` is the formula."""
+    """A metric with the name of its class; `score_of` is the formula."""
 
     dtype = "int64"
 
     def _info(self) -> evaluate.MetricInfo:
         value = datasets.Value(self.dtype)
-        several_values = datasets.List(value)
         features = [
-            datasets.Features(predictions=row, references=row) for row in (several_values, value)
+            datasets.Features(predictions=row, references=row)
+            for row in (datasets.List(value), value)
         ]
         return evaluate.MetricInfo(description=self.__doc__ or "", citation="", features=features)
 
     def _compute(self, predictions: list[Any], references: list[Any]) -> dict[str, float]:
-        predicted = np.array(predictions)
-        true = np.array(references)
-        if predicted.shape != true.shape:  # scikit-learn would not say which is which
-            raise ValueError(f"predictions have shape {predicted.shape}, references {true.shape}")
-        return {self.name: float(self._score(true, predicted))}
+        return {self.name: float(self.score_of(np.array(references), np.array(predictions)))}
 
-    def _score(self, true: np.ndarray, predicted: np.ndarray) -> float:
+    def score_of(self, true: np.ndarray, predicted: np.ndarray) -> float:
+        """Return the metric."""
         raise NotImplementedError
 
 
 class Accuracy(_RowMetric):
     """Share of rows with all labels predicted right (subset accuracy), from 0 to 1."""
 
-    def _score(self, true: np.ndarray, predicted: np.ndarray) -> float:
+    def score_of(self, true: np.ndarray, predicted: np.ndarray) -> float:
+        """Return the share."""
         return accuracy_score(true, predicted)
 
 
@@ -92,8 +92,10 @@ class MacroF1(_RowMetric):
     if it is neither.
     """
 
-    def _score(self, true: np.ndarray, predicted: np.ndarray) -> float:
-        if true.ndim == 2 and true.shape[1] == 1:  # scikit-learn would count its absence, too
+    def score_of(self, true: np.ndarray, predicted: np.ndarray) -> float:
+        """Return the mean."""
+        is_one_of_one = true.ndim == 2 and true.shape[1] == 1
+        if is_one_of_one:  # scikit-learn would count its absence, too
             return f1_score(true[:, 0], predicted[:, 0], zero_division=0)
         return f1_score(true, predicted, average="macro", zero_division=0)
 
@@ -103,8 +105,9 @@ class Mse(_RowMetric):
 
     dtype = "float64"
 
-    def _score(self, true: np.ndarray, predicted: np.ndarray) -> float:
-        return float(np.square(predicted - true).mean())
+    def score_of(self, true: np.ndarray, predicted: np.ndarray) -> float:
+        """Return the mean."""
+        return mean_squared_error(true, predicted)
 
 
 class Pearson(_RowMetric):
@@ -115,16 +118,11 @@ class Pearson(_RowMetric):
 
     dtype = "float64"
 
-    def _score(self, true: np.ndarray, predicted: np.ndarray) -> float:
-        # Compared, not computed: the mean of equal numbers may differ from them by rounding.
-        is_flat = (predicted == predicted[0]).all(axis=0) | (true == true[0]).all(axis=0)
-        predicted_deviations = predicted - predicted.mean(axis=0)
-        true_deviations = true - true.mean(axis=0)
-        covariances = (predicted_deviations * true_deviations).sum(axis=0)
-        norms = np.linalg.norm(predicted_deviations, axis=0) * np.linalg.norm(
-            true_deviations, axis=0
-        )
-        return float(np.where(is_flat, np.nan, covariances / np.where(is_flat, 1, norms)).mean())
+    def score_of(self, true: np.ndarray, predicted: np.ndarray) -> float:
+        """Return the mean."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConstantInputWarning)
+            return np.mean(pearsonr(true, predicted, axis=0).statistic)
 
 
 class Bleu(_RowMetric):
@@ -192,10 +190,7 @@ def numbers_of(results: Mapping[str, object], metric: str) -> dict[str, float]:
 
     Raises ValueError if there is none, as a `Trainer` could log nothing.
     """
-    numbers = {}
-    for name, value in results.items():
-        if isinstance(value, NUMBER):
-            numbers[name] = float(value)
+    numbers = {name: float(value) for name, value in results.items() if isinstance(value, NUMBER)}
     if not numbers:
         raise refusal(
             f"--metric_name {metric} gives {reprlib.repr(dict(results))}, which holds no number",
@@ -210,8 +205,7 @@ def metrics_function(
     """Return the `compute_metrics` of a `Trainer`.
 
     The modules get class ids (the largest logit); for multi-label problems a 1 for each label with
-    a probability above 0.5, else 0; for regression the outputs. It raises ValueError for a result
-    that is not a number, which a `Trainer` could not log.
+    a probability above 0.5, else 0; for regression the outputs. What they return is `numbers_of`.
     """
     combined = evaluate.combine(list(modules))
 
@@ -227,9 +221,6 @@ def metrics_function(
             predictions = predictions[is_counted]
             labels = labels[is_counted]
         results = combined.compute(predictions=predictions, references=labels)
-        for name, value in results.items():
-            if not isinstance(value, NUMBER):
-                raise ValueError(f"metric {name!r} is {reprlib.repr(value)}, not a number")
-        return {name: float(value) for name, value in results.items()}
+        return numbers_of(results, " ".join(module.name for module in modules))
 
     return compute

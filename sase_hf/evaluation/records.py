@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
 import torch
 from transformers import PreTrainedConfig
@@ -26,35 +26,6 @@ from ..utils.privacy import redact
 NO_RESULTS = ("_runtime", "_per_second", "_preparation_time", "_flos")
 
 PACKAGES = ("sase_hf", "torch", "transformers", "tokenizers", "datasets", "evaluate", "accelerate")
-
-
-class Environment(TypedDict):
-    """Where and with what something was measured.
-
-    date: of the measurement, in ISO 8601.
-    code: the commit, and whether its code was modified; None if it is not known.
-    versions: of Python and of `PACKAGES`; None for a package that is not installed.
-    hardware: as `describe_hardware` returns it.
-    """
-
-    date: str
-    code: dict[str, object] | None
-    versions: dict[str, str | None]
-    hardware: dict[str, object]
-
-
-class Record(Environment):
-    """A measurement; `measured_record` says what the fields hold."""
-
-    name: str
-    split: str
-    metrics: Mapping[str, float]
-    sources: Mapping[str, Mapping[str, object]]
-    seed: int
-    arguments: Mapping[str, object]
-    config: Mapping[str, object]
-    num_parameters: int
-    wall_seconds: float
 
 
 def results_of(metrics: Mapping[str, float], prefix: str) -> dict[str, float]:
@@ -78,14 +49,14 @@ def measured_record(
     num_parameters: int,
     wall_seconds: float,
     with_code: bool = True,
-) -> Record:
+) -> dict[str, Any]:
     """Return a measurement with versions, commit, hardware and date, as plain JSON values.
 
     The `metrics` were measured on the `split`. `sources` are as in `Rows`, and `arguments` are
     the settings that differ from their defaults. For a resumed run, `wall_seconds` counts
     only the last part.
     """
-    record: Record = {
+    record = {
         "name": name,
         "split": split,
         "metrics": metrics,
@@ -106,10 +77,12 @@ def write_record(record: Mapping[str, object], path: FilePath) -> None:
     write_text(path, text + "\n")
 
 
-def describe_environment(*, with_code: bool = True) -> Environment:
-    """Describe the code, its versions and the machine of a measurement that is made now.
+def describe_environment(*, with_code: bool = True) -> dict[str, Any]:
+    """Describe where and with what something is measured now.
 
-    The commit is that of git, a process of its own; without `with_code` it is None.
+    That is the `date` in ISO 8601; the `code`, the commit and whether its code was modified, None
+    if it is not known or, since git is a process of its own, without `with_code`; the `versions` of
+    Python and of `PACKAGES`, None for one that is not installed; and the `hardware`.
     """
     versions = {package: _version(package) for package in PACKAGES}
     return {

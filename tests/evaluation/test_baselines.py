@@ -34,7 +34,7 @@ def made_rows(problem: str, count: int, seed: int) -> Dataset:
 def test_linear_model_learns_which_word_says_the_label(problem: str) -> None:
     train, rows = made_rows(problem, 300, 1), made_rows(problem, 100, 2)
     num_labels = 1 if problem == "regression" else 2
-    logits = linear_model(train, rows, VOCAB_SIZE, answers_of_kind(problem, "ab"[:num_labels]))
+    logits = linear_model(train, rows, answers_of_kind(problem, "ab"[:num_labels]))
     assert logits.shape == (100, num_labels)
     labels = np.array(rows["labels"][:])
     predicted = {PROBLEMS[0]: logits.argmax(-1), PROBLEMS[1]: logits > 0}
@@ -45,7 +45,7 @@ def test_linear_model_learns_which_word_says_the_label(problem: str) -> None:
 def learned(answers: Any, **columns: list[Any]) -> list[int]:
     """Return the label that the model gives to each of the rows that it learned."""
     data = Dataset.from_dict(columns)
-    labels: list[int] = linear_model(data, data, VOCAB_SIZE, answers).argmax(-1).tolist()
+    labels: list[int] = linear_model(data, data, answers).argmax(-1).tolist()
     return labels
 
 

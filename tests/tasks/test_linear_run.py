@@ -97,12 +97,12 @@ def test_training_further_fits_the_linear_part_to_the_new_rows(
 ) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     outcome(review_file, first, linear_part="words")
-    only_poor = [{**row, "label": "poor"} for row in review_rows(60)]
-    others = write_rows(tmp_path / "others.jsonl", only_poor)
+    others = write_rows(tmp_path / "others.jsonl", review_rows(60, seed=1))
     options = {**STEPS, **QUIET, "train_file": others, "model_name_or_path": first}
     run(parse_arguments(LabelTask, flags(**options, output_dir=second)))
-    assert weights_of(first)["linear_part.word_weight"].any()
-    assert not weights_of(second)["linear_part.word_weight"].any()
+    weights = [weights_of(folder)["linear_part.word_weight"] for folder in (first, second)]
+    assert all(weight.any() for weight in weights)
+    assert not torch.equal(*weights)
 
 
 @pytest.mark.slow

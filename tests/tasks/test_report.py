@@ -38,7 +38,6 @@ def make_report(
         rows,
         rows,
         answers=answers_of_kind(problem, names),
-        vocab_size=4,
         compute_metrics=metrics,
     )
 
@@ -212,7 +211,6 @@ def test_report_measures_parts_of_the_model_beside_it() -> None:
         rows,
         None,
         answers=answers,
-        vocab_size=4,
         compute_metrics=metrics_function(load_metrics(None, answers.kind), answers),
         parts={"its words alone": np.eye(3)[LABELS]},
     )

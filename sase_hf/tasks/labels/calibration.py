@@ -4,7 +4,6 @@ import logging
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from ...evaluation.calibration import (
     expected_calibration_error,
@@ -49,9 +48,9 @@ def calibrate(
 
     The logits are divided by the temperature that makes the labels most likely (Guo et al., 2017).
     The last layer is divided, so that the saved model, its export and its pipelines need no more.
-    No prediction changes. Only for one label per row. The temperature stays 1 if no other lowers
-    the calibration error, below `FEW_ROWS` rows, and if the model `is_scaled` on these rows
-    already, as `weigh_words` does.
+    No prediction changes. Only for one label per row. The temperature stays 1 where all rows are
+    right, below `FEW_ROWS` rows, and if the model `is_scaled` on these rows already, as
+    `weigh_words` does.
 
     Returns `temperature`, the calibration error with it, and without it unless the model
     `is_scaled`; `answer_threshold` and, if there is one, the mean number of labels in an answer
@@ -62,39 +61,28 @@ def calibrate(
     rows = setup.tokens["validation"]
     logits = torch.from_numpy(trainer.predict(rows, metric_key_prefix="eval").predictions).float()
     labels = torch.tensor(rows["labels"][:])
-    temperature = UNCHANGED if is_scaled else _useful_temperature(logits, labels)
+    measured = {"temperature": UNCHANGED}
+    if not is_scaled:
+        error = expected_calibration_error(logits.softmax(-1), labels)
+        measured["eval_calibration_error_before"] = error
+        are_all_right = bool((logits.argmax(-1) == labels).all())
+        if len(labels) >= FEW_ROWS and not are_all_right:
+            measured["temperature"] = fit_temperature(logits, labels, LEAST, MOST)
     with torch.no_grad():
         for parameter in setup.model.get_submodule("classifier.output").parameters():
-            parameter.div_(temperature)
-    probabilities = (logits / temperature).softmax(-1)
-    measured = {
-        "temperature": temperature,
-        "eval_calibration_error": expected_calibration_error(probabilities, labels),
-    }
-    if not is_scaled:
-        error_before = expected_calibration_error(logits.softmax(-1), labels)
-        measured["eval_calibration_error_before"] = error_before
+            parameter.div_(measured["temperature"])
+    probabilities = (logits / measured["temperature"]).softmax(-1)
+    measured["eval_calibration_error"] = expected_calibration_error(probabilities, labels)
     config = setup.model.config
-    threshold = fit_threshold(probabilities, labels, config.answer_error)
-    config.answer_threshold = threshold
-    if threshold is None:
+    config.answer_threshold = fit_threshold(probabilities, labels, config.answer_error)
+    if config.answer_threshold is None:
         logger.warning(
             f"no answer sets: {len(labels):,} validation rows are too few for --answer_error "
             f"{config.answer_error:g}"
         )
         return measured
-    sizes = (probabilities >= threshold).sum(-1).clamp(min=1)  # the best label is in every set
-    measured["answer_threshold"] = threshold
+    is_in_set = probabilities >= config.answer_threshold
+    sizes = is_in_set.sum(-1).clamp(min=1)  # the best label is in every set
+    measured["answer_threshold"] = config.answer_threshold
     measured["answer_set_size"] = sizes.double().mean().item()
     return measured
-
-
-def _useful_temperature(logits: Tensor, labels: Tensor) -> float:
-    """Return the temperature for logits (B, L), or `UNCHANGED` if none lowers the error."""
-    are_all_right = bool((logits.argmax(-1) == labels).all())
-    if are_all_right or len(labels) < FEW_ROWS:
-        return UNCHANGED
-    temperature = min(max(fit_temperature(logits, labels), LEAST), MOST)
-    error_before = expected_calibration_error(logits.softmax(-1), labels)
-    error_after = expected_calibration_error((logits / temperature).softmax(-1), labels)
-    return temperature if error_after < error_before else UNCHANGED

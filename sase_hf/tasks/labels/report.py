@@ -66,7 +66,6 @@ def measure_report(
     train: Dataset | None,
     *,
     answers: Answers,
-    vocab_size: int,
     compute_metrics: Callable[[EvalPrediction], dict[str, float]],
     parts: Mapping[str, np.ndarray] | None = None,
 ) -> Report:
@@ -83,7 +82,7 @@ def measure_report(
         outputs[MOST_FREQUENT if answers.has_labels else MEAN] = most_frequent(
             train, rows.num_rows, answers
         )
-        outputs[LINEAR_MODEL] = linear_model(train, rows, vocab_size, answers)
+        outputs[LINEAR_MODEL] = linear_model(train, rows, answers)
     outputs |= parts or {}
     outputs[THIS_MODEL] = model_outputs.numpy()
     references = np.array(rows["labels"][:])

@@ -71,7 +71,6 @@ def write_report(
         setup.tokens["validation"],
         setup.tokens.get("train"),
         answers=setup.rows.answers,
-        vocab_size=len(setup.tokenizer),
         compute_metrics=compute_metrics,
         parts=parts,
     )
