@@ -3,7 +3,7 @@
 Shapes: B texts, C labels or numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -103,7 +103,7 @@ class Answers:
         """
         return None
 
-    def is_right(self, true_label: object, result: Fields) -> bool | None:
+    def is_right(self, true_label: object, result: Mapping[str, object]) -> bool | None:
         """Return whether a result has the true label, or labels; None if that cannot be said."""
         is_list = isinstance(true_label, list | tuple)
         if not self.has_labels or (self.has_one_label and is_list):

@@ -79,12 +79,12 @@ class CheckedConfig(PreTrainedConfig):
     def validate_fields(self) -> None:
         """Refuse what the declaration of a field does not allow; `strict` calls this."""
         for entry in fields(self):
-            rules = entry.metadata
+            rules: Any = entry.metadata
             value = getattr(self, entry.name)
             if value is None:
                 continue
             if rules.get("is_id"):
-                rules = {"between": (0, self.vocab_size - 1)}
+                rules = {"between": (0, getattr(self, "vocab_size", MAX_VOCAB_SIZE) - 1)}
             numbers = value if isinstance(value, tuple) else [value]
             if rules.get("per_label") and len(numbers) != self.num_labels:
                 raise ValueError(

@@ -118,8 +118,9 @@ class CheckedPreTrainedModel(PreTrainedModel):
         self,
         save_directory: str | os.PathLike[str],
         is_main_process: bool = True,
-        *args: Any,
+        state_dict: dict[str, Tensor] | None = None,
         push_to_hub: bool = False,
+        *args: Any,
         **kwargs: Any,
     ) -> None:
         """Save the model so that every Auto class and `pipeline` load it.
@@ -141,7 +142,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
         vars(self.config).pop("custom_pipelines", None)
         for name, value in self.code_references().items():
             setattr(self.config, name, value)
-        super().save_pretrained(save_directory, is_main_process, *args, **kwargs)
+        super().save_pretrained(save_directory, is_main_process, state_dict, False, *args, **kwargs)
         if not is_main_process:
             return
         folder = Path(save_directory)
