@@ -211,10 +211,7 @@ def _front_matter(
 ) -> ModelCardData:
     """Return the data for the Hub: library, task, origins, and the results as a model index."""
     task = "feature-extraction" if model_class is family.base_model else family.hub_task
-    sources, split = record.get("sources", {}), record.get("split", "")
-    source = sources.get(split, {})
-    revision = source.get("revision")
-    measured_on = _name(source.get("dataset") or source.get("file") or "local data")
+    sources = record.get("sources", {})
     fields = {key: about[key] for key in ABOUT_DATA if key in about}
     listed = fields.pop("datasets", None) or []
     # Only a dataset loaded at a known commit is certainly the Hub's of that name.
@@ -229,23 +226,31 @@ def _front_matter(
         pipeline_tag=task,
         tags=[*family.hub_tags],
         model_name=_name(name) if results else None,
-        eval_results=[
-            EvalResult(
-                task_type=task,
-                dataset_type=measured_on if revision else "local",
-                dataset_name=measured_on,
-                dataset_split=_name(split) or None,
-                dataset_revision=_name(revision) if revision else None,
-                metric_type=_name(metric),
-                metric_value=float(f"{value:.4g}"),
-            )
-            for metric, value in results.items()
-        ]
-        or None,
+        eval_results=_eval_results(task, record, results) or None,
         datasets=list(dict.fromkeys(datasets)) or None,
         base_model=_base_model(record.get("arguments", {})),
         **fields,
     )
+
+
+def _eval_results(task: str, record: JsonObject, results: Mapping[str, float]) -> list[EvalResult]:
+    """Return the results of a record as entries of a model index."""
+    split = record.get("split", "")
+    source = record.get("sources", {}).get(split, {})
+    revision = source.get("revision")
+    measured_on = _name(source.get("dataset") or source.get("file") or "local data")
+    return [
+        EvalResult(
+            task_type=task,
+            dataset_type=measured_on if revision else "local",
+            dataset_name=measured_on,
+            dataset_split=_name(split) or None,
+            dataset_revision=_name(revision) if revision else None,
+            metric_type=_name(metric),
+            metric_value=float(f"{value:.4g}"),
+        )
+        for metric, value in results.items()
+    ]
 
 
 def _base_model(arguments: JsonObject) -> str | None:

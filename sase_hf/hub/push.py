@@ -94,9 +94,7 @@ def push(
         raise refusal(f"{output} exists", "name a new folder", FileExistsError)
     folder, about = Path(checkpoint), about or {}
     names = check_publishable(folder, about)
-    public = {CHECKSUMS_NAME, *(Path(name).parts[0] for name in names)}
-    others = sorted(path for path in folder.iterdir() if path.name not in public)
-    api, repo_type, commit = HfApi(token=token), "space" if page else "model", None
+    repo_type, commit = "space" if page else "model", None
     is_sent = not dry_run and output is None
     if is_sent:
         repo_id = create_repository(repo_id, private=private, token=token, repo_type=repo_type)
@@ -110,22 +108,23 @@ def push(
         else:
             _stage_checkpoint(staged, folder, names, card, onnx, repo_id)
         if is_sent:
-            with reraise_naming(repo_id):
-                if revision is not None:
-                    api.create_branch(repo_id, branch=revision, exist_ok=True, repo_type=repo_type)
-                commit = api.upload_folder(
-                    repo_id=repo_id,
-                    folder_path=staged,
-                    repo_type=repo_type,
-                    revision=revision,
-                    commit_message="Upload model",
-                    delete_patterns=None if page else [*_OLD_WEIGHTS],
-                ).oid
-        paths = sorted(path for path in staged.rglob("*") if path.is_file())
-        files = {path.relative_to(staged).as_posix(): path.stat().st_size for path in paths}
+            commit = _upload(HfApi(token=token), staged, repo_id, repo_type, revision)
+        files = _sizes(staged)
     url = f"{constants.ENDPOINT}/{'spaces/' if page else ''}{repo_id}"
-    left_out = [f"{path.name}/" if path.is_dir() else path.name for path in others]
-    return Push(repo_id, url, commit, files, left_out)
+    return Push(repo_id, url, commit, files, _left_out(folder, names))
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    """Return the bytes of each file below a folder, by name."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.stat().st_size for path in paths}
+
+
+def _left_out(folder: Path, names: Sequence[str]) -> list[str]:
+    """Return what is not public in a checkpoint; a folder ends in a slash."""
+    public = {CHECKSUMS_NAME, *(Path(name).parts[0] for name in names)}
+    others = sorted(path for path in folder.iterdir() if path.name not in public)
+    return [f"{path.name}/" if path.is_dir() else path.name for path in others]
 
 
 def _stage_checkpoint(
@@ -173,6 +172,22 @@ def _stage_page(staged: Path, page: str, card: ModelCard, repo_id: str) -> None:
     text = f"---\n{front}\n---\n\nA model in one HTML file: the browser reads the texts.\n"
     (staged / REPOCARD_NAME).write_text(text, encoding="utf-8")
     (staged / "index.html").write_text(page, encoding="utf-8")
+
+
+def _upload(api: HfApi, staged: Path, repo_id: str, repo_type: str, revision: str | None) -> str:
+    """Send a folder; a model replaces older weights. Return the SHA of the commit."""
+    with reraise_naming(repo_id):
+        if revision is not None:
+            api.create_branch(repo_id, branch=revision, exist_ok=True, repo_type=repo_type)
+        sent = api.upload_folder(
+            repo_id=repo_id,
+            folder_path=staged,
+            repo_type=repo_type,
+            revision=revision,
+            commit_message="Upload model",
+            delete_patterns=[*_OLD_WEIGHTS] if repo_type == "model" else None,
+        )
+    return sent.oid
 
 
 def create_repository(
