@@ -95,9 +95,9 @@ def _logits_of_parts(
     linear_part = getattr(setup.model, "linear_part", None)
     if linear_part is None or not setup.rows.answers.has_labels:
         return {}
-    setup.model.linear_part = None
+    setup.model.register_module("linear_part", None)
     of_hops = trainer.predict(setup.tokens["validation"], metric_key_prefix="eval").predictions
-    setup.model.linear_part = linear_part
+    setup.model.register_module("linear_part", linear_part)
     bias = setup.model.get_submodule("classifier.output").bias
     assert isinstance(bias, Tensor)
     of_words = logits - of_hops + bias.detach().float().cpu().numpy()
@@ -117,14 +117,15 @@ def _sections(
         setup.rows.answers.verdicts, (report.wrong, report.right), strict=True
     ):
         groups[f"Predictions that are {verdict}"] = list(rows[:NUM_EXAMPLES])
-    texts = []
+    texts: list[Section] = []
     reader = None
     if getattr(setup.model.config, "has_attention", False):
         reader = attention_pipeline(setup.model.eval(), setup.tokenizer)
         for heading, rows in groups.items():
             results = _read(reader, setup, validation.select(rows))
-            options = {"prefix": f"p{len(texts)}", "is_folded": bool(texts), "corrects": True}
-            texts.append(texts_section(results, heading, **options))
+            place = len(texts)
+            section = texts_section(results, heading, prefix=f"p{place}", corrects=True)
+            texts.append(section._replace(is_folded=place > 0))
     yield from texts[:1]
     if trainer.args.do_train and "train" in setup.tokens:
         doubtful = write_doubtful(folder, setup)
@@ -140,7 +141,7 @@ def _sections(
     yield from _curve(trainer)
     yield from texts[1:]
     for table in tables:
-        yield table_section(table, is_folded=True)
+        yield table_section(table)._replace(is_folded=True)
 
 
 def _first_rows(report: Report, validation: Dataset) -> list[int]:
