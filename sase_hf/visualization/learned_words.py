@@ -7,6 +7,7 @@ word added in one text is chance.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -36,7 +37,8 @@ BATCH_SIZE = 32
 SIDES = (" (1st)", " (2nd)")  # texts of a pair
 
 
-class LearnedWord(NamedTuple):
+@dataclass(frozen=True)
+class LearnedWord:
     """What a word added to the logit of a label, in all texts."""
 
     word: str  # as the tokenizer makes it; in a pair with the text that it stands in
@@ -112,9 +114,9 @@ def read_learned_words(
     names = [*(f"hop {number + 1}" for number in range(len(hops))), "the words themselves"]
     rows = []
     of_parts = zip(*added_by_parts, strict=True)  # nothing if there are no texts
-    for name, hop, added in zip(names, [*hops, Counter()], of_parts, strict=False):
+    for name, hop, of_texts in zip(names, [*hops, Counter()], of_parts, strict=False):
         shares = [f"{word} {percent(n / hop.total())}" for word, n in hop.most_common(NUM_SHOWN)]
-        rows.append([name, ", ".join(shares), signed(fmean(added))])
+        rows.append([name, ", ".join(shares), signed(fmean(of_texts))])
     if reader.model.linear_part is None:
         del rows[len(hops) :]
     heads = ["", "reads most", "adds to the answer"]

@@ -53,7 +53,6 @@ def texts_section(
     heading: str = "",
     *,
     prefix: str = "text",
-    is_folded: bool = False,
     corrects: bool = False,
 ) -> Section:
     """Return the coloured texts of results; with `corrects`, people can correct them."""
@@ -62,12 +61,12 @@ def texts_section(
         article(one, f"{prefix}-{number}", corrects=corrects)
         for number, one in enumerate(parsed, start=1)
     ]
-    return Section("texts", articles, heading, is_folded, parsed)
+    return Section("texts", articles, heading, results=parsed)
 
 
-def table_section(table: Table, *, is_folded: bool = False) -> Section:
+def table_section(table: Table) -> Section:
     """Return a table."""
-    return Section("table", table, table.title, is_folded)
+    return Section("table", table, table.title)
 
 
 def learned_section(learned: LearnedWords) -> Section:

@@ -210,8 +210,8 @@ def test_page_folds_sections_and_draws_a_curve() -> None:
     table = Table("facts", ["", "n"], [["a", "1"]])
     sections = [
         Section("curve", curve, "While it learned"),
-        table_section(table, is_folded=True),
-        texts_section([result("a")], "Wrong", is_folded=True),
+        table_section(table)._replace(is_folded=True),
+        texts_section([result("a")], "Wrong")._replace(is_folded=True),
     ]
     source = page_html("report", sections, ["right for 1"])
     page = assert_harmless(source)

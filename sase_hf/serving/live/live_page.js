@@ -167,21 +167,48 @@ function drawShares(line, shares, nameOf) {
   line.replaceChildren(...(isEven ? [model.reads_evenly] : named));
 }
 
-/* Name the words that added most to the logit of the label (sign 1), or took most from it (-1). */
-function drawAdded(line, added, sign, nameOf) {
+/* Return whether a character is one of a script without blanks between words. */
+const isUnspaced = (character) => /[\p{L}\p{M}\p{N}]/u.test(character) && !joinedCharacter.test(character);
+
+/* Return the parts of a text that added something: words, or neighbours of a script without blanks
+   that both added at least `least`, for the same side. */
+function reasons({ shown, words }, added, least) {
+  const parts = [];
+  for (const [place, { start, end }] of words.entries()) {
+    const last = parts.at(-1);
+    const areNeighbours = last?.end === start && isUnspaced(shown[start - 1]) && isUnspaced(shown[start]);
+    const areLarge = areNeighbours && Math.min(Math.abs(last.added), Math.abs(added[place])) >= least;
+    if (areLarge && last.added * added[place] > 0) {
+      last.end = end;
+      last.added += added[place];
+    } else {
+      parts.push({ start, end, added: added[place] });
+    }
+  }
+  return parts;
+}
+
+/* Name the reasons that added most to the logit of the label (sign 1), or took most from it (-1). */
+function drawAdded(line, text, added, sign) {
   const least = Math.max(model.min_added * Math.max(...added.map(Math.abs)), SHOWN_AS_ZERO);
-  const places = strongest(added.map((value) => sign * value), least);
-  const named = places.map((word) => element("b", [`${signed(added[word])} `, nameOf(word), " "]));
+  const parts = reasons(text, added, least);
+  const places = strongest(parts.map((part) => sign * part.added), least);
+  const named = places.map((place) => {
+    const { start, end, added: number } = parts[place];
+    const name = element("bdi", shortened(text.shown.slice(start, end).join("")));
+    return element("b", [`${signed(number)} `, name, " "]);
+  });
   line.replaceChildren(...named);
 }
 
-/* Name the strongest words of a view, or those for the label or against it. */
-function drawTop(line, { shown, words, views, added, linear }) {
+/* Name the strongest words of a view, or the reasons for the label or against it. */
+function drawTop(line, text) {
+  const { shown, words, views, added, linear } = text;
   const nameOf = (word) =>
     element("bdi", shortened(shown.slice(words[word].start, words[word].end).join("")));
   const { view } = line.dataset;
   const bySign = { pro: [added, 1], con: [added, -1], linear_pro: [linear, 1], linear_con: [linear, -1] };
-  if (view in bySign) drawAdded(line, ...bySign[view], nameOf);
+  if (view in bySign) drawAdded(line, text, ...bySign[view]);
   else drawShares(line, views[view], nameOf);
 }
 

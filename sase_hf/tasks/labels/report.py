@@ -239,7 +239,8 @@ def class_scores(
         pairs = [column.reshape(-1) for column in pairs]
         class_ids = [1]
     columns = precision_recall_fscore_support(*pairs, labels=class_ids, zero_division=0)
-    scores = np.transpose(columns).tolist()
-    return [
-        ClassScore(name, *row[:3], int(row[3])) for name, row in zip(names, scores, strict=True)
-    ], confusion
+    scores = []
+    for name, row in zip(names, np.transpose(columns).tolist(), strict=True):
+        precision, recall, f1, num_rows = row
+        scores.append(ClassScore(name, precision, recall, f1, int(num_rows)))
+    return scores, confusion

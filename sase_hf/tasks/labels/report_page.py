@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 REPORT_NAME = "report.html"
 NUM_EXAMPLES = 10
 MAX_ROWS = 20  # of a table in the terminal; the page has all tables
-NUM_CANDIDATES = 20  # of which the shortest text is shown first
+NUM_CANDIDATES = 20  # of each kind, of which one is shown first
 MAX_EXPLAINED = 300  # rows that say what the model learned, in some seconds
 
 
@@ -96,9 +96,9 @@ def _logits_of_parts(
     linear_part = getattr(setup.model, "linear_part", None)
     if linear_part is None or not setup.rows.answers.has_labels:
         return {}
-    setup.model.linear_part = None
+    setup.model.register_module("linear_part", None)
     of_hops = trainer.predict(setup.tokens["validation"], metric_key_prefix="eval").predictions
-    setup.model.linear_part = linear_part
+    setup.model.register_module("linear_part", linear_part)
     bias = setup.model.get_submodule("classifier.output").bias
     assert isinstance(bias, Tensor)
     of_words = logits - of_hops + bias.detach().float().cpu().numpy()
@@ -118,14 +118,15 @@ def _sections(
         setup.rows.answers.verdicts, (report.wrong, report.right), strict=True
     ):
         groups[f"Predictions that are {verdict}"] = list(rows[:NUM_EXAMPLES])
-    texts = []
+    texts: list[Section] = []
     reader = None
     if getattr(setup.model.config, "has_attention", False):
         reader = attention_pipeline(setup.model.eval(), setup.tokenizer)
         for heading, rows in groups.items():
             results = _read(reader, setup, validation.select(rows))
-            options = {"prefix": f"p{len(texts)}", "is_folded": bool(texts), "corrects": True}
-            texts.append(texts_section(results, heading, **options))
+            place = len(texts)
+            section = texts_section(results, heading, prefix=f"p{place}", corrects=True)
+            texts.append(section._replace(is_folded=place > 0))
     yield from texts[:1]
     if trainer.args.do_train and "train" in setup.tokens:
         doubtful = write_doubtful(folder, setup)
@@ -141,18 +142,19 @@ def _sections(
     yield from _curve(trainer)
     yield from texts[1:]
     for table in tables:
-        yield table_section(table, is_folded=True)
+        yield table_section(table)._replace(is_folded=True)
 
 
 def _first_rows(report: Report, validation: Dataset) -> list[int]:
     """Return three rows to begin with: a right one, a wrong one, and a right one that is not sure.
 
-    Of each kind the shortest of the first ones is taken.
+    Of each kind one with a rather short text is taken among the first.
     """
     chosen: list[int] = []
     for rows in (report.right[-NUM_CANDIDATES:], report.wrong, report.right):
         others = [row for row in rows[:NUM_CANDIDATES] if row not in chosen]
-        chosen += sorted(others, key=lambda row: len(str(validation[row])))[:1]
+        others.sort(key=lambda row: len(str(validation[row])))
+        chosen += others[len(others) // 4 :][:1]
     return chosen
 
 
