@@ -166,7 +166,7 @@ def test_visualize_writes_an_svg_of_one_text(checkpoints: Path, tmp_path: Path) 
         ("one", ["--text=a", "--output=a.png"], r"a\.png must end in one of \.html, \.htm, \.svg"),
         ("one", ["--file=absent.csv"], r"^visualize\.py: there is no file absent\.csv; check"),
         ("one", ["--text=a", "--target=x"], "target is 'x'; the labels are poor, fine, great"),
-        ("max", ["--text=a"], "cannot load .*max: .*pooling='max', which attends to nothing"),
+        ("max", ["--text=a"], "cannot load .*max: .*it has no labels, or attends to nothing"),
         (
             "number",
             ["--file=ROWS"],
