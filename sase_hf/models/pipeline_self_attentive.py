@@ -76,7 +76,7 @@ class SelfAttentionPipeline(Pipeline):
             )
         check_tokenizer_of(self.model, self.tokenizer)
 
-    def _sanitize_parameters(
+    def _sanitize_parameters(  # type: ignore[override]  # others are refused
         self, target: str | None = None, match_rows: bool = False
     ) -> tuple[dict[str, object], dict[str, object], dict[str, object]]:
         options: dict[str, object] = {"match_rows": True} if match_rows else {}

@@ -247,11 +247,16 @@ def _load(
 
 
 def name_checkpoints(checkpoints: Sequence[str]) -> dict[str, str]:
-    """Return checkpoints by their names in pages: the last two parts of their paths."""
-    names = ["/".join(Path(checkpoint).resolve().parts[-2:]) for checkpoint in checkpoints]
-    if len({*names}) < len(names):
-        raise refusal(f"checkpoints are called {', '.join(names)}", "rename one, or name each once")
-    return dict(zip(names, checkpoints, strict=True))
+    """Return checkpoints by their names in pages: the last part of their paths, or the last two.
+
+    Two where names would be the same, or "model".
+    """
+    names: list[str] = []
+    for count in (1, 2):
+        names = ["/".join(Path(checkpoint).resolve().parts[-count:]) for checkpoint in checkpoints]
+        if len({*names}) == len(names) and "model" not in names:
+            return dict(zip(names, checkpoints, strict=True))
+    raise refusal(f"checkpoints are called {', '.join(names)}", "rename one, or name each once")
 
 
 def describe_checkpoint(checkpoint: FilePath) -> dict[str, str]:

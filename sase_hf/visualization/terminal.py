@@ -1,6 +1,7 @@
 """Results in the terminal: the answer, how sure it is, which words decided, then the attention."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from ..models.answers import answers_of_kind
 from ..utils.text import visible
@@ -30,8 +31,8 @@ def attention_text(result: Result, top: int = 5) -> str:
     target = visible(label_text(result.get("target", result["label"])))
     lines = [_answer(result)]
     for text in texts:
-        if text.added and any(text.added):
-            lines.append(f"why {target} {signed(sum(text.added))}: {_why(text, top)}")
+        if text.added and (reasons := _why(text.for_and_against(text.added, top))):
+            lines.append(f"why {target} {signed(sum(text.added))}: {', '.join(reasons[:top])}")
         if text.truncated:
             lines.append(f"(tokens cut off at the end and not read: {text.truncated:,})")
     totals = totals_of(result, texts)
@@ -70,11 +71,10 @@ def _answer(result: Result) -> str:
     return visible(line)
 
 
-def _why(text: AttendedText, top: int) -> str:
-    """Return the words that added most to the target or took most from it, with their numbers."""
-    for_target, against = text.for_and_against(text.added or (), top)
-    strongest = sorted([*for_target, *against], key=lambda word_added: -abs(word_added[1]))
-    return ", ".join(f"{signed(added)} {visible(word)}" for word, added in strongest[:top])
+def _why(for_and_against: Sequence[Sequence[tuple[str, float]]]) -> list[str]:
+    """Return reasons with their numbers, the strongest first."""
+    reasons = sorted(chain(*for_and_against), key=lambda word_added: -abs(word_added[1]))
+    return [f"{signed(added)} {visible(word)}" for word, added in reasons]
 
 
 def _most_read(text: AttendedText, top: int) -> str:

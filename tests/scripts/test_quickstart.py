@@ -67,7 +67,7 @@ def assert_told_and_written(output: str, folder: Path, task: str, most_frequent:
     assert baselines, output
     assert baselines[1] == most_frequent
     assert 0 < float(baselines[2]) < 100
-    assert re.search(r'"[A-Z].*\."\n  .+ [\d.]+%, true label .+\n  why ', output)
+    assert re.search(r'"[A-Z].*\."\n  .+ [\d.]+%, true label .+\n  (why|reads|\(hops) ', output)
     report, export, own = output.splitlines()[-3:]
     assert report == f"open {(folder / 'attention.html').resolve().as_uri()}"
     assert export.endswith(" export runs/quickstart/model runs/quickstart.html")
