@@ -93,6 +93,7 @@ class WordRows:
             self.config = copy(model.config)
             self.config.target_mean = self.config.target_deviation = None
         self.num_labels = len(rows) if answers.has_one_label else self.labels.numel()
+        self.is_of_two = answers.has_one_label and self.num_outputs == 2
 
     def loss(self, outputs: Array) -> tuple[float, Array]:
         """Return the mean loss of the labels with outputs (B, L) of the last layer, and its slope.
@@ -184,6 +185,8 @@ def regression_of(rows: WordRows, strength: float) -> WordRegression:
     of_bias = np.ones((len(rows.roots), 1))
     matrix = hstack([of_known * factors, of_bias], format="csr")
     costs = np.full((len(known) + 1, 1), 1 / strength)
+    if rows.is_of_two:  # scikit-learn has one weight, the difference, whose square is twice as much
+        costs *= 2
     costs[-1] = 0
     found = likeliest(rows, matrix, np.zeros((len(known) + 1, rows.num_outputs)), costs)
     weights = np.zeros((rows.features.shape[1], rows.num_outputs))
