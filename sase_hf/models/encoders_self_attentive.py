@@ -76,7 +76,9 @@ class BiLSTMLayer(nn.Module):
 
     def _read_both(self, x: Tensor) -> Tensor:
         """Run both LSTMs over texts without padding as one of torch's, which is faster."""
-        weights = self.forward_lstm.all_weights[0] + self.backward_lstm.all_weights[0]
+        weights: list[Tensor] = []
+        for lstm in (self.forward_lstm, self.backward_lstm):
+            weights += lstm.all_weights[0]
         before = x.new_zeros(2, x.shape[0], self.units)
         output, _, _ = torch.lstm(
             x,

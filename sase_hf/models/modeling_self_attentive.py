@@ -27,7 +27,7 @@ from .configuration_self_attentive import SelfAttentiveConfig
 from .encoders_self_attentive import ENCODERS
 from .linear_self_attentive import LinearPart
 from .pooling_self_attentive import POOLINGS, init_glorot_uniform
-from .rows_self_attentive import TEXTS_IN_PART, Rows, order_of_parts, tokens_of_sides
+from .rows_self_attentive import Rows, parts_of_like_length, tokens_of_sides
 
 if TYPE_CHECKING:  # transformers copies every file that an import names; only others run these
     from .multi_vector_self_attentive import SentenceRows  # noqa: F401
@@ -485,11 +485,11 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         attends, shows_states = self.asked_outputs(output_attentions, output_hidden_states)
         asked = _Asked(attends, shows_states, output_last_hidden_state, output_penalty)
         vectors = self.dropout(word_vectors)
-        order = order_of_parts(mask)
-        if order is None:
+        parts = parts_of_like_length(mask)
+        if len(parts) == 1:
             outputs = self._encode(vectors, mask, rationale, asked)
         else:
-            outputs = self._encode_parts(vectors, mask, rationale, asked, order)
+            outputs = self._encode_parts(vectors, mask, rationale, asked, parts)
         if shows_states:
             outputs.hidden_states = (word_vectors, *outputs.hidden_states)
         return outputs
@@ -533,16 +533,18 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         mask: Tensor,
         rationale: Tensor | None,
         asked: "_Asked",
-        order: Tensor,
+        parts: Sequence[Tensor],
     ) -> Any:
-        """Return the outputs of `_encode` for texts that are read in parts, in an order (B,)."""
-        parts = []
-        for texts in order.split(TEXTS_IN_PART):
+        """Return the outputs of `_encode` for texts in parts, which hold their places."""
+        order = torch.cat(list(parts))
+        vectors_of_parts = vectors.index_select(0, order).split([len(part) for part in parts])
+        outputs = []
+        for texts, of_part in zip(parts, vectors_of_parts, strict=True):
             marks = None if rationale is None else rationale[texts]
-            parts.append(self._encode(vectors[texts], mask[texts], marks, asked))
+            outputs.append(self._encode(of_part, mask[texts], marks, asked))
         places = order.argsort()
-        names = parts[0].keys()
-        joined = {name: _joined([part[name] for part in parts], places) for name in names}
+        names = outputs[0].keys()
+        joined = {name: _joined([part[name] for part in outputs], places) for name in names}
         return SelfAttentiveModelOutput(**joined)
 
     def real_tokens(

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from sase_hf import SelfAttentiveModel
 from sase_hf.models import rows_self_attentive
-from sase_hf.models.rows_self_attentive import Rows, order_of_parts
+from sase_hf.models.rows_self_attentive import Rows, parts_of_like_length
 
 MASKS = {
     "full": torch.ones(2, 4).bool(),
@@ -72,11 +72,11 @@ def _mask(*lengths: int) -> Tensor:
 
 
 def test_texts_are_read_in_parts_where_that_spares_much_padding() -> None:
-    order = order_of_parts(_mask(*[9, 600] * 8))
-    assert order is not None
-    assert order.tolist() == [*range(1, 16, 2), *range(0, 16, 2)]
-    assert order_of_parts(_mask(*[590, 600] * 8)) is None
-    assert order_of_parts(_mask(*[9, 600] * 4)) is None, "a single part"
+    parts = parts_of_like_length(_mask(*[9, 600] * 8))
+    assert [part.tolist() for part in parts] == [[*range(1, 16, 2)], [*range(0, 16, 2)]]
+    for lengths in ([590, 600] * 8, [20, 22, 5], [7]):
+        [whole] = parts_of_like_length(_mask(*lengths))
+        assert sorted(whole.tolist()) == [*range(len(lengths))]
 
 
 def test_parts_change_no_output(monkeypatch: pytest.MonkeyPatch) -> None:
