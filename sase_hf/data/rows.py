@@ -250,9 +250,8 @@ def open_sources(
         )
     config, revision = arguments.dataset_config_name, None
     if name is not None and not in_memory:
-        if not Path(name).exists():
-            name, _, revision = name.partition("@")
-        splits = load_splits(name, config, revision or None)
+        name, revision = _at_revision(name)
+        splits = load_splits(name, config, revision)
         title = Path(name).resolve().name if Path(name).is_dir() else name
     sources = []
     faults = []
@@ -262,7 +261,7 @@ def open_sources(
                 sources.append(source_of_file(split, str(files[own_split])))
             else:
                 rows = table(splits[own_split])
-                facts = {"config": config, "revision": commit_of(rows) or revision or None}
+                facts = {"config": config, "revision": commit_of(rows) or revision}
                 facts = {"fingerprint": rows._fingerprint} if in_memory else facts
                 shown = f"the {own_split} split of {title}"
                 sources.append(Source(split, shown, rows, {"dataset": title, **facts}))
@@ -273,6 +272,14 @@ def open_sources(
     if faults:
         raise ValueError(". Also: ".join(map(str, faults)))
     return sources
+
+
+def _at_revision(name: str) -> tuple[str, str | None]:
+    """Return the name of a dataset, and the revision that stands behind it; a folder has none."""
+    if Path(name).exists():
+        return name, None
+    name, _, revision = name.partition("@")
+    return name, revision or None
 
 
 def source_of_file(name: str, path: str) -> Source:

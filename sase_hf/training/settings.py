@@ -77,22 +77,18 @@ def with_config_flags(group: type[Any]) -> type[Any]:
 def _config_flag(found: Mapping[str, Field[Any]]) -> tuple[Any, Any]:
     """Return type and flag of a field of a config; `found` holds it by what a family learns."""
     [entry, *others] = found.values()
-    default: Any = entry.default
-    metadata: dict[str, Any] = {}
-    kind: Any = type(default)
+    kind: Any = type(entry.default)
     if get_origin(entry.type) is Literal:
-        metadata["choices"] = get_args(entry.type)
-    elif kind is bool:
-        metadata |= {"nargs": "?", "const": True}
+        kind = entry.type
     elif kind is tuple:
-        kind = list[type(default[0])]  # type: ignore[misc]
-    elif default is None:
+        kind = list[type(entry.default[0])]  # type: ignore[misc]
+    elif entry.default is None:
         kind = get_args(entry.type)[0]
-    shown = f"default: {default}"
+    shown = f"default: {entry.default}"
     for other in others:
         shown += f"; of translation {other.default}"
-    text = f"{entry.metadata['help']} ({shown})"
-    return kind | None, flag(text, **metadata)
+    value_may_lack = {"nargs": "?", "const": True} if kind is bool else {}
+    return kind | None, flag(f"{entry.metadata['help']} ({shown})", **value_may_lack)
 
 
 @with_config_flags
