@@ -10,7 +10,7 @@ INSTALLED_FROM := pyproject.toml constraints.txt
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart release test fast lab-tests lint common-tests newest soak clean
+.PHONY: help quickstart release test fast lab-tests lint common-tests newest soak site clean
 # Two installations into one environment must not run at the same time under `make -j`.
 .NOTPARALLEL:
 
@@ -43,6 +43,7 @@ lab-tests: .venv/ready-test ## Run the tests of scripts/lab
 
 lint: .venv/ready-lint ## Check size, style, formatting and types
 	$(BIN)/python .ci/budget.py
+	$(BIN)/python .ci/imports.py
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -80,8 +81,21 @@ newest: ## Run the fast tier and transformers' model tests on the newest package
 soak: .venv/ready-test ## Kill runs and spoil files for an hour; write the record
 	@OMP_NUM_THREADS=1 $(BIN)/python scripts/lab/soak.py $(or $(ARGS),--record model_cards/records/soak.json)
 
+# mkdocs has an environment of its own: no test and no command needs it.
+SITE := .venv-site
+SHOWN := README.md SECURITY.md CONTRIBUTING.md CHANGELOG.md LICENSE CITATION.cff model_cards scripts \
+	sase_hf/training/defaults.py
+site: quickstart ## Build the site from the guide, and the quickstart's report and page, into runs/site/html
+	@[ -x $(SITE)/bin/mkdocs ] || { $(PYTHON) -m venv $(SITE) && \
+		$(SITE)/bin/pip install --quiet --disable-pip-version-check mkdocs==1.6.1 mkdocs-material==9.8.2; }
+	@rm -rf runs/site && mkdir -p runs/site/docs
+	@git archive HEAD $(SHOWN) | tar -xC runs/site/docs
+	@cp runs/quickstart/model/report.html runs/site/docs/report.html
+	@$(BIN)/python scripts/export.py runs/quickstart/model runs/site/docs/model.html
+	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict
+
 clean: ## Remove the environment, caches and build files
-	rm -rf .venv $(NEWEST) build dist *.egg-info .cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv $(NEWEST) $(SITE) build dist *.egg-info .cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 extras_base :=

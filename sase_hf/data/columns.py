@@ -99,64 +99,73 @@ def find_columns(
     texts. ValueError lists the columns, with an example of each, and the flags.
     """
     given = _given_columns(arguments, rows.column_names)
-    if not isinstance(arguments, DataArguments):
-        least, most = min(arguments.numbers_of_texts), max(arguments.numbers_of_texts)
-        return Columns(given.texts or _texts_alone(title, rows, least if labelled else 1, most), ())
-    finds_labels = arguments.label_column_name is None
+    if isinstance(arguments, DataArguments):
+        finds_labels = arguments.label_column_name is None
+        found = _with_labels(title, rows, given, finds_labels, labelled)
+    else:
+        found = Columns(given.texts or _texts_alone(title, rows, labelled), ())
+    _doubt_names(title, rows, found.texts + found.labels)
+    return found
+
+
+def _with_labels(
+    title: str, rows: Dataset, given: Columns, finds_labels: bool, labelled: bool
+) -> Columns:
+    """Return the columns of texts and labels of rows, of which some are given."""
     sample = _sample(rows)
-    taken = _parts(given.texts, rows.column_names)
-    free = [name for name in sample if name not in (*taken, *given.labels)]
+    taken = (*parted(given.texts, "+", rows.column_names), *given.labels)
+    free = [name for name in sample if name not in taken]
     labels = _usual(free, LABELS) if finds_labels else given.labels
     free = [name for name in free if name not in labels]
-    takes_longest = len(free) == 1 or len(sample) == 2
-    texts = given.texts or _usual_texts(free) or tuple(free[:1] if takes_longest else ())
+    only = tuple(free[:1]) if len(free) == 1 or len(sample) == 2 else ()
+    texts = given.texts or _usual_texts(free) or only
     free = [name for name in free if name not in texts]
     if finds_labels and labelled and not labels and len(free) == 1:
         labels = tuple(free)
-    found = Columns(texts, labels)
-    is_unlabelled = not (labelled or labels)
-    if not (_are_clear(found, given) and (not finds_labels or is_unlabelled or len(labels) == 1)):
-        text, label = [*texts, *free, *sample, "NAME"][0], [*labels, *free[::-1], "NAME"][0]
-        raise _unclear(title, sample, (text,), label)
-    _doubt_names(title, rows, texts + labels)
-    return found
+    is_pair = [*map(usual_form, texts)] in PAIRS
+    has_labels = len(labels) == 1 or not (labels or labelled)
+    if (len(texts) == 1 or is_pair or given.texts) and (has_labels or not finds_labels):
+        return Columns(texts, labels)
+    text, label = [*texts, *free, *sample, "NAME"][0], [*labels, *free[::-1], "NAME"][0]
+    raise _unclear(title, sample, (text,), label)
+
+
+def _texts_alone(title: str, rows: Dataset, both: bool) -> tuple[str, ...]:
+    """Return the texts of a task without labels: by their usual names, else all columns."""
+    names = rows.column_names
+    for texts in (_usual_texts(names), tuple(names)):
+        if both < len(texts) <= 2:
+            return texts
+    raise _unclear(title, _sample(rows), names[:2])
 
 
 def _given_columns(arguments: SourceArguments, names: Sequence[str]) -> Columns:
     """Return the columns that flags name; ValueError for a name twice, or too many texts."""
     asked = getattr(arguments, "label_column_name", None)
-    labels = tuple(own_name(name, names) for name in _named([asked] if asked else (), names))
-    asked_texts = _named(arguments.text_column_names or (), names)
-    texts = tuple("+".join(joined_columns(name, names)) for name in asked_texts)
-    by_flag = [*labels, *_parts(texts, names)]
+    labels = tuple(parted([asked] if asked else (), ",", names))
+    texts = parted(arguments.text_column_names or (), ",", names)
+    texts = ["+".join(parted([text], "+", names)) for text in texts]
+    by_flag = [*labels, *parted(texts, "+", names)]
     if len({*by_flag}) < len(by_flag) or (texts and len(texts) not in arguments.numbers_of_texts):
         raise refusal(
-            f"--text_column_names is {[*texts]}, --label_column_name {[*labels]}",
+            f"--text_column_names is {texts}, --label_column_name {[*labels]}",
             "name one column of texts, or two for pairs, such as en,fr, and each column once",
         )
-    return Columns(texts, labels)
+    return Columns(tuple(texts), labels)
 
 
-def _parts(texts: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return the columns of texts, of which some may be joined by +."""
-    return [part for text in texts for part in joined_columns(text, names)]
+def parted(words: Iterable[str], sign: str, names: Sequence[str]) -> list[str]:
+    """Return the columns that words name, parted by a sign, as a source of `names` writes them.
 
-
-def _are_clear(found: Columns, given: Columns) -> bool:
-    """Return whether the texts that were found are one, a usual pair, or given."""
-    is_pair = [*map(usual_form, found.texts)] in PAIRS
-    return len(found.texts) == 1 or is_pair or found.texts == given.texts != ()
-
-
-def _texts_alone(title: str, rows: Dataset, least: int, most: int) -> tuple[str, ...]:
-    """Return the texts of a task without labels: by their usual names, else all columns."""
-    texts = _usual_texts(rows.column_names)
-    if not least <= len(texts) <= most:
-        texts = tuple(rows.column_names)
-    if not least <= len(texts) <= most:
-        raise _unclear(title, _sample(rows), texts[:most])
-    _doubt_names(title, rows, texts)
-    return texts
+    The letters may have another case. A column with the sign in its name is one.
+    """
+    forms = [*map(usual_form, names)]
+    parts = ([word] if usual_form(word) in forms else word.split(sign) for word in words)
+    own = []
+    for name in chain.from_iterable(parts):
+        is_respelt = name not in names and forms.count(usual_form(name)) == 1
+        own.append(names[forms.index(usual_form(name))] if is_respelt else name)
+    return own
 
 
 def _usual_texts(names: Sequence[str]) -> tuple[str, ...]:
@@ -167,33 +176,10 @@ def _usual_texts(names: Sequence[str]) -> tuple[str, ...]:
 
 def _usual(names: Sequence[str], groups: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """Return the columns with a name of the first group that any column has one of."""
-    of_groups = ([name for form in group for name in _alike(form, names)] for group in groups)
-    return tuple(next(filter(None, of_groups), ()))
-
-
-def _alike(name: str, names: Sequence[str]) -> list[str]:
-    """Return the column of this name, or else those of this name in another case."""
-    if name in names:
-        return [name]
-    return [other for other in names if usual_form(other) == usual_form(name)]
-
-
-def own_name(name: str, names: Sequence[str]) -> str:
-    """Return a name as a source writes it; as it is where the source has none alike, or several."""
-    alike = _alike(name, names)
-    return alike[0] if len(alike) == 1 else name.strip()
-
-
-def _named(words: Iterable[str], names: Sequence[str]) -> list[str]:
-    """Return the columns that the words of a flag name, parted by commas."""
-    parted = ([word] if _alike(word, names) else word.split(",") for word in words)
-    return list(chain.from_iterable(parted))
-
-
-def joined_columns(text: str, names: Sequence[str]) -> list[str]:
-    """Return the columns that the name of a text means, as a source writes them, parted by +."""
-    parts = [text] if _alike(text, names) else text.split("+")
-    return [own_name(part, names) for part in parts]
+    for group in groups:
+        if found := [name for form in group for name in names if usual_form(name) == form]:
+            return tuple(found)
+    return ()
 
 
 def _sample(rows: Dataset) -> dict[str, list[Any]]:
@@ -251,7 +237,7 @@ def with_trained_columns(
     for flag in ("text_column_names", "label_column_name"):
         columns = record.get(flag) or [""]
         is_asked = getattr(arguments, flag, "") is not None
-        if not is_asked and {*joined_columns(columns[0], names)} <= {*names}:
+        if not is_asked and {*parted(columns[:1], "+", names)} <= {*names}:
             texts = columns[: max(arguments.numbers_of_texts)]
             named[flag] = texts if flag == "text_column_names" else ",".join(columns)
     return replace(arguments, **named)

@@ -29,8 +29,7 @@ from .columns import (
     MARKS,
     Columns,
     find_columns,
-    joined_columns,
-    own_name,
+    parted,
     training_rows_of,
     with_trained_columns,
 )
@@ -144,41 +143,38 @@ class Source:
             raise refusal(f"{self.title} has no rows", "add some, or leave it out")
         self.places = np.arange(self.table.num_rows)
 
-    def has(self, text: str) -> bool:
-        """Return whether the table has all columns that a name means, also in another case."""
+    def has(self, name: str) -> bool:
+        """Return whether the table has all columns that a name means, parted by +."""
         names = self.table.column_names
-        return {*joined_columns(text, names)} <= {*names}
+        return {*parted([name], "+", names)} <= {*names}
 
-    def column(self, name: str) -> str:
-        """Return the table's own name of a column; ValueError if it has none."""
+    def columns(self, name: str) -> list[str]:
+        """Return the columns that a name means, parted by +; ValueError if one is missing."""
         names = self.table.column_names
-        own = own_name(name, names)
-        if own not in names:
+        own = parted([name], "+", names)
+        for missing in {*own} - {*names}:
             listed = ", ".join(map(repr, names))
-            raise refusal(f"{self.title} has no column {own!r}", f"it has {listed}; name another")
+            raise refusal(
+                f"{self.title} has no column {missing!r}", f"it has {listed}; name another"
+            )
         return own
 
     def cells(self, name: str) -> list[Any]:
         """Return the cells of a column, with names in place of class ids."""
-        own = self.column(name)
+        [own] = self.columns(name)
         return _decoded(self.table.features[own], self.table[own][:])
 
-    def texts(self, columns: Sequence[str]) -> Dataset:
+    def texts(self, names: Sequence[str]) -> Dataset:
         """Return columns of texts by the names in `TEXT_COLUMNS`; ValueError for other values."""
         stored: pa.Table = self.table.with_format("arrow")[:]
         texts = {}
-        for standard, name in zip(TEXT_COLUMNS, columns, strict=False):
-            parts = []
-            for part in joined_columns(name, stored.column_names):
-                own = self.column(part)
-                kind = stored.schema.field(own).type
-                if not (holds_texts(self.table, own) or pa.types.is_null(kind)):
-                    raise refusal(
-                        f"column {own!r} of {self.title} holds values of type {kind}",
-                        "texts are wanted there",
-                    )
-                parts.append(stored[own].cast(pa.string()))
-            texts[standard] = reduce(_joined, parts)
+        for standard, name in zip(TEXT_COLUMNS, names, strict=False):
+            parts = stored.select(self.columns(name))
+            for column, kind in zip(parts.column_names, parts.schema.types, strict=True):
+                if not (holds_texts(self.table, column) or pa.types.is_null(kind)):
+                    what = f"column {column!r} of {self.title} holds values of type {kind}"
+                    raise refusal(what, "texts are wanted there")
+            texts[standard] = reduce(_joined, [part.cast(pa.string()) for part in parts.columns])
         # The fingerprint is random, because hashing all values takes long.
         return Dataset(pa.table(texts), fingerprint=uuid4().hex)
 
@@ -241,21 +237,23 @@ def open_sources(
     Splits `in_memory` take the place of all flags. ValueError names all files that cannot be read.
     """
     files = {name: path for name in SPLITS if (path := arguments.file_of(name)) is not None}
-    name = arguments.dataset_name
-    splits, title = in_memory or files, "rows in memory"
-    if not in_memory and (name is None) == (not files):
+    title, config = arguments.dataset_name, arguments.dataset_config_name
+    revision = None
+    splits: Mapping[str, Any] = files
+    if in_memory:
+        title, splits = "rows in memory", in_memory
+    elif (title is None) == (not files):
         raise refusal(
-            f"--dataset_name is {name!r} and the files are {files}",
+            f"--dataset_name is {title!r} and the files are {files}",
             "give either a dataset, or files by --train_file, --validation_file and --test_file",
         )
-    config, revision = arguments.dataset_config_name, None
-    if name is not None and not in_memory:
-        name, revision = _at_revision(name)
-        splits = load_splits(name, config, revision)
-        title = Path(name).resolve().name if Path(name).is_dir() else name
+    elif title is not None:
+        title, revision = _at_revision(title)
+        splits = load_splits(title, config, revision)
+        title = Path(title).resolve().name if Path(title).is_dir() else title
     sources = []
     faults = []
-    for split, own_split in usual_splits(title, splits).items():
+    for split, own_split in usual_splits(title or "the files", splits).items():
         try:
             if splits is files:
                 sources.append(source_of_file(split, str(files[own_split])))
@@ -323,7 +321,7 @@ def load_rows(
         note = f"{first.title}: the texts are read from {','.join(columns.texts)}"
         logger.warning(one_line(f"{note}; the model was trained on {','.join(trained)}"))
     if with_marks:
-        first.column(MARKS["spans"])
+        first.columns(MARKS["spans"])
     labels = LabelColumn(kind, ())
     if isinstance(arguments, DataArguments):
         labels = _learn(first, columns, arguments)
@@ -380,7 +378,7 @@ def _learn(source: Source, columns: Columns, arguments: DataArguments) -> LabelC
     """Learn the labels from the train split, or without one from the names that are known."""
     names: Sequence[str] | None = columns.labels if len(columns.labels) > 1 else None
     if len(columns.labels) == 1:
-        feature = source.table.features[source.column(columns.labels[0])]
+        feature = source.table.features[source.columns(columns.labels[0])[0]]
         names = getattr(getattr(feature, "feature", feature), "names", None)
     are_known = arguments.label_names or names or arguments.problem_type == REGRESSION
     if source.name != "train" and not are_known:

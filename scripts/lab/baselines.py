@@ -17,13 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-STRENGTHS = (0.3, 1.0, 3.0, 10.0)  # scikit-learn's C: the larger, the less regularisation
 # fastText's own rate, 0.1, needs more epochs for short texts.
 FASTTEXT_RATE = 0.5
 FASTTEXT_EPOCHS = (5, 20)
 
 TOKEN = re.compile(r"[^\W_]+|[^\w\s]|_")  # whole words and single signs; no label of fastText's
-WORD = re.compile(r"\w+")
 
 
 class Rows(NamedTuple):
@@ -54,92 +52,20 @@ def most_frequent(train: Rows, validation: Rows, seed: int, model: Path) -> Fitt
     return Fitted(predict, list(classes), len(shares), {})
 
 
-def tfidf(train: Rows, validation: Rows, seed: int, model: Path) -> Fitted:
-    """Logistic regression on TF-IDF of words and pairs of words; the best of four strengths."""
-    return _tfidf(train, validation, model, analyzer="word", ngram_range=(1, 2))
-
-
-def tfidf_characters(train: Rows, validation: Rows, seed: int, model: Path) -> Fitted:
-    """The same on 1 to 4 characters, for languages whose words take many endings."""
-    return _tfidf(train, validation, model, analyzer="char", ngram_range=(1, 4))
-
-
-def _tfidf(train: Rows, validation: Rows, model: Path, **units: Any) -> Fitted:
-    """Logistic regression on TF-IDF of the `units` of texts, as scikit-learn names them."""
-    from sklearn.compose import ColumnTransformer
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    texts = _compared(train.texts)
-    vectorizers = []
-    for column in range(texts.shape[1]):
-        vectorizer = TfidfVectorizer(min_df=2, sublinear_tf=True, **units)
-        vectorizers.append((str(column), vectorizer, column))
-    features = ColumnTransformer(vectorizers, sparse_threshold=1)
-    features.fit(texts)
-
-    def read(rows: Sequence[Sequence[str]]) -> Any:
-        return features.transform(_compared(rows))
-
-    return _logistic_regression(train, validation, model, read, features)
-
-
-def _logistic_regression(
-    train: Rows, validation: Rows, model: Path, read: Callable[..., Any], features: Any
-) -> Fitted:
-    """Fit on what `read` makes of texts, with the best of four strengths; save with `features`."""
-    import joblib
-    from sklearn.linear_model import LogisticRegression
-
-    known = read(train.texts)
-    held_out = read(validation.texts)
-    regressions = {}
-    accuracies = {}
-    for strength in STRENGTHS:
-        regression = LogisticRegression(C=strength, max_iter=1000).fit(known, train.labels)
-        regressions[strength] = regression
-        accuracies[strength] = float(regression.score(held_out, validation.labels))
-    strength = max(STRENGTHS, key=accuracies.__getitem__)
-    best = regressions[strength]
-    joblib.dump((features, best), model.with_suffix(".joblib"))
-
-    def predict(texts: Sequence[Sequence[str]]) -> np.ndarray:
-        return np.asarray(best.predict_proba(read(texts)))
-
-    settings = {"C": strength, "validation_accuracies": accuracies}
-    return Fitted(predict, best.classes_, best.coef_.size, settings)
-
-
-def _compared(rows: Sequence[Sequence[str]]) -> np.ndarray:
-    """Return the columns that TF-IDF reads, shape (B, 1), or (B, 4) for pairs.
-
-    A linear model cannot compare the texts of a pair. So it gets the second text, and the words
-    that only the second, both, and only the first text have.
-    """
-    if len(rows[0]) == 1:
-        return np.array(rows, dtype=object)
-    columns = []
-    for first, second in rows:
-        words_of_first = WORD.findall(first.lower())
-        words_of_second = WORD.findall(second.lower())
-        in_first = set(words_of_first)
-        in_second = set(words_of_second)
-        only_second = " ".join(word for word in words_of_second if word not in in_first)
-        both = " ".join(word for word in words_of_second if word in in_first)
-        only_first = " ".join(word for word in words_of_first if word not in in_second)
-        columns.append([second, only_second, both, only_first])
-    return np.array(columns, dtype=object)
-
-
 def fasttext(train: Rows, validation: Rows, seed: int, model: Path) -> Fitted:
     """The fastText classifier with pairs of words, on one thread; the epochs are chosen."""
     import fasttext as library
 
     label = "__label__"
     lines = model.with_suffix(".lines")
-    with lines.open("w", encoding="utf-8") as file:
-        for texts, class_id in zip(*train, strict=True):
-            file.write(f"{label}{class_id} {line_of(texts)}\n")
-    num_labels = max(train.labels) + 1
+    num_labels = max(*train.labels, *validation.labels) + 1
+
+    def fit(rows: Rows, epochs: int) -> Any:
+        with lines.open("w", encoding="utf-8") as file:
+            for texts, class_id in zip(*rows, strict=True):
+                file.write(f"{label}{class_id} {line_of(texts)}\n")
+        options = {"lr": FASTTEXT_RATE, "wordNgrams": 2, "thread": 1, "seed": seed, "verbose": 0}
+        return library.train_supervised(str(lines), epoch=epochs, **options)
 
     def predict(trained: Any, texts: Sequence[Sequence[str]]) -> np.ndarray:
         probabilities = np.zeros((len(texts), num_labels))
@@ -149,27 +75,38 @@ def fasttext(train: Rows, validation: Rows, seed: int, model: Path) -> Fitted:
             probabilities[row, class_ids] = values_of_rows[row]
         return np.asarray(probabilities / probabilities.sum(1, keepdims=True))  # it rounds up
 
-    models = {}
     accuracies = {}
     for epochs in FASTTEXT_EPOCHS:
-        models[epochs] = library.train_supervised(
-            str(lines),
-            epoch=epochs,
-            lr=FASTTEXT_RATE,
-            wordNgrams=2,
-            thread=1,
-            seed=seed,
-            verbose=0,
-        )
-        predicted = predict(models[epochs], validation.texts).argmax(1)
+        predicted = predict(fit(train, epochs), validation.texts).argmax(1)
         accuracies[epochs] = float((predicted == validation.labels).mean())
     epochs = max(FASTTEXT_EPOCHS, key=accuracies.__getitem__)
-    best = models[epochs]
+    best = fit(together(train, validation), epochs)
     lines.unlink()
     best.save_model(str(model.with_suffix(".bin")))
     settings = {"lr": FASTTEXT_RATE, "epoch": epochs, "validation_accuracies": accuracies}
     weights = best.dim * (len(best.words) + best.bucket + num_labels)
     return Fitted(partial(predict, best), range(num_labels), weights, settings)
+
+
+def linear(kind: str, train: Rows, validation: Rows, seed: int, model: Path) -> Fitted:
+    """A linear model of `linear_baselines`, on all rows."""
+    import joblib
+    from linear_baselines import columns_of, fit_linear  # imports scikit-learn
+
+    rows = together(train, validation)
+    best, settings = fit_linear(kind, columns_of(rows.texts), np.array(rows.labels), seed)
+    joblib.dump(best, model.with_suffix(".joblib"))
+
+    def predict(texts: Sequence[Sequence[str]]) -> np.ndarray:
+        return np.asarray(best.predict_proba(columns_of(texts)))
+
+    num_features = len(best[0].get_feature_names_out())
+    return Fitted(predict, best.classes_, num_features * len(best.classes_), settings)
+
+
+def together(train: Rows, validation: Rows) -> Rows:
+    """Return the rows of both splits."""
+    return Rows([*train.texts, *validation.texts], [*train.labels, *validation.labels])
 
 
 def main(system: str, folder: Path, seed: int) -> None:
@@ -183,9 +120,8 @@ def main(system: str, folder: Path, seed: int) -> None:
     test = read_rows(folder / "test.jsonl")
     systems: dict[str, Callable[[Rows, Rows, int, Path], Fitted]] = {
         "most_frequent": most_frequent,
-        "tfidf": tfidf,
-        "tfidf_characters": tfidf_characters,
         "fasttext": fasttext,
+        **{kind: partial(linear, kind) for kind in ("tfidf", "tfidf_characters", "nbsvm")},
     }
     fitted = systems[system](train, validation, seed, folder / "model")
     trained = processor_seconds()

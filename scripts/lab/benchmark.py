@@ -10,7 +10,6 @@ takes hours, because the plain implementation is slow on documents; --quick take
     embedding   short texts to vectors
     start       imports, help texts, a first label and a first page
     commands    embed.py and train.py on a file of --rows rows
-    pages       one text in an HTML page that holds the model, in a pipeline and ONNX Runtime
     why         explanations of models with more and more labels
 
 All that is compared runs in turn on the same texts, and a ratio is the median of the ratios of all

@@ -7,11 +7,13 @@ The folder holds a set as NAME.train.jsonl.gz and NAME.dev.jsonl.gz with the fie
 import gzip
 import json
 import random
+import re
 import shutil
+import statistics
 import time
 from argparse import Namespace
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec
 from itertools import product
@@ -19,30 +21,25 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import torch
 import yaml
 from baselines import processor_seconds
-from datasets import DatasetDict
-from explanations.dataset import EvaluationDataset
 from records import Record, read_record
 from runner import LAB, SCRIPTS, Run, call
 from transformers import EvalPrediction
 
+from sase_hf import TextClassifier
 from sase_hf.data.arguments import DataArguments
-from sase_hf.data.batching import encode_rows
 from sase_hf.data.rows import Rows, load_rows
-from sase_hf.data.table import table
+from sase_hf.data.table import TEXT_COLUMNS, present, table
 from sase_hf.evaluation.calibration import expected_calibration_error
 from sase_hf.evaluation.metrics import load_metrics, metrics_function
 from sase_hf.evaluation.records import measured_record
-from sase_hf.hub.checks import weight_files
-from sase_hf.hub.push import PUBLIC_NAMES
 from sase_hf.models.answers import SINGLE_LABEL
 from sase_hf.utils.errors import refusal
-from sase_hf.utils.loading import load_checkpoint
 
 COMPARED = yaml.safe_load((LAB / "systems.yaml").read_text(encoding="utf-8"))
 SETS, SYSTEMS = COMPARED["sets"], COMPARED["systems"]
+FILES = ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json")
 SPLIT_RULE = "rows of equal texts are in one part"  # a record of another rule is measured anew
 
 
@@ -154,38 +151,51 @@ class Comparison(Run):
         folder = self.folder / "model"
         before = processor_seconds()
         call([str(SCRIPTS / "train.py"), *self.flags(folder)], log)
-        seconds = processor_seconds() - before
-        model, tokenizer = load_checkpoint(str(folder))
-        rows = list(table(folder / "predictions.jsonl"))
-        answers = [row.get("answer_set", row["scores"]) for row in rows]  # few rows: all labels
-        labels = [task.label_names[label] for label in task.splits["test"]["label"]]
-        # From the texts of the dev file to their probabilities, in batches as in scripts/train.py.
-        dev = replace(task, splits=DatasetDict(test=task.splits["test"]))
+        trained = processor_seconds()
+        model = TextClassifier.from_pretrained(folder)
+        columns = [
+            task.splits["test"][name][:] for name in present(TEXT_COLUMNS, task.splits["test"])
+        ]
+        texts = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
         start = processor_seconds()
-        sample = EvaluationDataset(model, tokenizer, encode_rows(dev, tokenizer)["test"], {})
-        with torch.inference_mode():
-            columns = [model.config.label2id[name] for name in task.label_names]
-            probabilities = torch.zeros(len(rows), len(columns))
-            for numbers, batch in sample.batches(64, "Predicting"):
-                probabilities[numbers] = model(**batch).logits.softmax(-1).float()
+        probabilities = model.predict_proba(texts)
         predicting = processor_seconds() - start
-        files = [folder / name for name in (*PUBLIC_NAMES, *weight_files(folder))]
+        rows = table(folder / "predictions.jsonl")
+        labels = [task.label_names[label] for label in task.splits["test"]["label"]]
+        sets = rows["answer_set"] if "answer_set" in rows.column_names else [labels] * len(labels)
         return {
-            # The file has four digits, too few for the log loss.
-            "probabilities": probabilities[:, columns].double().numpy(),
-            "config": model.config.to_diff_dict(),
-            "num_parameters": model.num_parameters(),
+            "probabilities": probabilities,
+            "config": model.model_.config.to_diff_dict(),
+            "num_parameters": model.model_.num_parameters(),
             # The time covers the whole command with its report, but not the prediction.
-            "training_seconds": seconds - predicting,
-            "texts_per_second": len(rows) / predicting,
-            "bytes_on_disk": sum(path.stat().st_size for path in files if path.is_file()),
+            "training_seconds": trained - before - predicting,
+            "texts_per_second": len(labels) / predicting,
+            "bytes_on_disk": sum((folder / name).stat().st_size for name in FILES),
             "answer_sets": {
-                "coverage": np.mean(
-                    [label in answer for label, answer in zip(labels, answers, strict=True)]
-                ),
-                "size": np.mean([len(answer) for answer in answers]),
+                "coverage": np.mean([x in answer for x, answer in zip(labels, sets, strict=True)]),
+                "size": np.mean([len(answer) for answer in sets]),
             },
         }
+
+
+def table_of_readme(records: Mapping[str, Record]) -> str:
+    """Return README's table: accuracy in percent, mean and deviation of the seeds."""
+    shown = [name for name, system in SYSTEMS.items() if "column" in system]
+    lines = [
+        ["set, training rows", *(SYSTEMS[name]["column"] for name in shown)],
+        ["---"] * (len(shown) + 1),
+    ]
+    for task in SETS:
+        ours = records[f"{task}/command-seed1"]
+        rows = sum(ours["sources"][part]["rows"] for part in ("train", "validation"))
+        cells = [f"{task}, {rows:,}"]
+        for name in shown:
+            runs = [run for run in records if re.fullmatch(rf"{task}/{name}(-seed\d+)?", run)]
+            found = [100 * records[run]["metrics"]["accuracy"] for run in runs]
+            cell = f"{statistics.mean(found):.1f}" if found else "-"
+            cells.append(cell + (f" ± {statistics.stdev(found):.1f}" if len(found) > 1 else ""))
+        lines.append(cells)
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def collect_comparisons(flags: Namespace) -> Iterator[Comparison]:
@@ -199,7 +209,9 @@ def collect_comparisons(flags: Namespace) -> Iterator[Comparison]:
         if needs and find_spec(needs) is None:
             print(f"{name}: left out, needs {needs}: pip install 'sase_hf[lab]'")
             continue
-        settings = {key: system[key] for key in ("vectors", "flags", "others") if key in system}
+        settings = {
+            key: system[key] for key in ("vectors", "flags", "others", "fit") if key in system
+        }
         settings |= {"system": name, "split": SPLIT_RULE}
         draws = bool(flags.rows) or system.get("draws", True)
         seeds = flags.seeds if draws else flags.seeds[:1]

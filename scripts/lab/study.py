@@ -1,4 +1,4 @@
-"""Repeat the experiments: train variants without a record, and make pages of the records.
+"""Repeat the experiments: train variants without a record, and measure rivals.
 
     python scripts/lab/study.py run --seeds 42 43 44
     python scripts/lab/study.py run "scripts/lab/recipes/yelp5.yaml#cnn_max"
@@ -9,20 +9,16 @@
 `run` trains each variant of each recipe with each seed, and `leaderboard` measures each system on
 each set of a folder; both write a record. After a stop, give the same command again: it skips runs
 whose record holds, resumes unfinished trainings of `run` from their newest checkpoint, and repeats
-runs whose settings have changed since. `render` makes all pages, figures and cards of model_cards
-from the records alone, and the README's pictures with
-`--pictures runs/study/yelp5-seed1 runs/quickstart/model`.
+runs whose settings have changed since. `render` makes the cards of model_cards from their records,
+and prints the table of README from those of the leaderboard.
 
 The record of the variant cnn_max in yelp5.yaml with seed 42 is the line yelp5/cnn_max-seed42 of
-model_cards/records/study.jsonl; translation.yaml, retrieval.yaml, explanation.yaml and
-reasons.yaml have files of their own. Some records of study.jsonl were added by hand: trials with
-scripts/train.py, tuning/TASK/TRIAL and precision/TASK. Programs in the commits of the records
-searched for settings, search/TASK/MODEL, and measured TF-IDF: TASK/linear, and in retrieval.jsonl
-TASK_tfidf.
+model_cards/records/study.jsonl; translation.yaml and retrieval.yaml have files of their own. A
+record names the commit whose programs wrote it; some of them are no longer here.
 """
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, product
@@ -31,20 +27,13 @@ from typing import IO, Any
 
 import torch
 import yaml
-from charts import save_figure
-from figures import save_learned, save_pictures
-from leaderboard import SETS, SYSTEMS, collect_comparisons
-from measures import (
-    measure_explanation,
-    measure_labels,
-    measure_reasons,
-    measure_translation,
-)
+from leaderboard import SETS, SYSTEMS, collect_comparisons, table_of_readme
 from records import CARDS, RECORDS, Record, read_record, read_records
 from runner import LAB, SCRIPTS, Run, call, complete, state_of
-from study_pages import Pages, by_recipe, render_card
 from variants import read_variant
 
+from sase_hf.hub import model_card
+from sase_hf.models import FAMILIES
 from sase_hf.tasks import TASKS
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
@@ -52,14 +41,7 @@ from sase_hf.utils.errors import refusal
 from sase_hf.utils.files import write_text
 from sase_hf.utils.recipes import flag_words
 
-Measure = Callable[[Sequence[str], Path, Path | None], Record]
-# Name of a recipe file -> its measurement after the training.
-KINDS: dict[str, Measure] = {
-    "translation": measure_translation,
-    "retrieval": lambda *_: {},
-    "explanation": measure_explanation,
-    "reasons": measure_reasons,
-}
+OWN_FILES = ("translation", "retrieval")  # recipes whose records have a file of their own
 
 
 @dataclass(frozen=True)
@@ -67,8 +49,6 @@ class Training(Run):
     """A variant of a recipe, trained with a seed that replaces its own."""
 
     task: str
-    word_list: Path | None
-    measure_model: Measure
 
     @property
     def words(self) -> list[str]:
@@ -82,7 +62,7 @@ class Training(Run):
         parse_arguments(TASKS[self.task], self.words)
 
     def measure(self, log: IO[bytes]) -> Record:
-        """Train, or go on from the newest checkpoint, and measure the model."""
+        """Train, or go on from the newest checkpoint."""
         words = [str(SCRIPTS / "train.py"), *self.words]
         if state_of(self).startswith("unfinished"):
             words.append("--resume_from_checkpoint=true")
@@ -91,8 +71,7 @@ class Training(Run):
         trained = self.folder / "record.json"  # the last file of the script
         if not trained.is_file():
             call(words, log)
-        measured = self.measure_model(self.words, self.folder, self.word_list)
-        return {**read_record(trained), **measured}
+        return read_record(trained)
 
 
 def collect_runs(flags: argparse.Namespace) -> Iterator[Training]:
@@ -107,11 +86,9 @@ def collect_runs(flags: argparse.Namespace) -> Iterator[Training]:
         stem, settings = Path(file).stem, read_variant(address)
         task = settings.pop("task", "labels")  # which the name of the record tells, too
         name, records = f"{stem}/{variant}", flags.records / "study.jsonl"
-        if stem in KINDS:
+        if stem in OWN_FILES:
             name, records = variant, flags.records / f"{stem}.jsonl"
-        common = (f"{name}-seed{seed}", seed, settings, records, flags.runs)
-        measure = KINDS.get(stem, measure_labels)
-        yield Training(*common, task, getattr(flags, "word_list", None), measure)
+        yield Training(f"{name}-seed{seed}", seed, settings, records, flags.runs, task)
 
 
 def _addresses(path: str) -> Iterator[str]:
@@ -133,27 +110,25 @@ def _addresses(path: str) -> Iterator[str]:
         yield from (f"{file}#{variant}" for variant in content["variants"])
 
 
-def render(records: Path, output: Path) -> list[Path]:
-    """Write pages, figures and cards into a folder; return the files."""
-    trained: dict[str, Record] = {}
-    for name in ("study", "explanation", "reasons", "translation", "retrieval"):
-        trained |= read_records(records / f"{name}.jsonl")
-    if not trained:
-        raise FileNotFoundError(f"there are no records in {records}; name a folder with --records")
-    compared = read_records(records / "leaderboard.jsonl")
-    recipes = dict(by_recipe(trained))
-    for name, seeds in by_recipe(read_records(records / "wrong_labels.jsonl"), "train").items():
-        recipes[f"wrong_labels/{name}"] = seeds
-    pages = Pages(recipes, by_recipe(compared, "test"))
-    texts = {f"{name.upper()}.md": pages.text(name) for name in ("experiments", "translation")}
-    texts |= {f"{card.stem}.md": render_card(card) for card in sorted(CARDS.glob("*.yaml"))}
-    texts["translation_alignment.svg"] = pages.alignment()
-    figures = pages.figures()
-    for name, text in texts.items():
-        write_text(output / name, text)
-    for name, figure in figures.items():
-        save_figure(figure, output / name)
-    return [output / name for name in (*texts, *figures)]
+def render_card(source: Path) -> str:
+    """Return the card of a YAML file with the facts that no record has, such as the licence.
+
+    The `record`, FILE.json or FILE.jsonl#RUN, is relative to the folder. So is `export`, which may
+    be missing: the export.json of the same model, measured on rows.
+    """
+    about = yaml.safe_load(source.read_text(encoding="utf-8"))
+    record = dict(read_record(source.parent / about.pop("record")))
+    if "export" in about:
+        record["export"] = read_record(source.parent / about.pop("export"))
+    family = FAMILIES[record["config"]["model_type"]]
+    return model_card(
+        family.config.from_dict(record["config"]),
+        record,
+        num_parameters=record["num_parameters"],
+        name=about.pop("name"),
+        repo_id=about.pop("checkpoint"),
+        about=about,
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -161,11 +136,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags = build_parser().parse_args(argv)
     with errors_in_one_line(__file__, on_interrupt="stopped; the same command continues"):
         if flags.command == "render":
-            print(*render(flags.records, flags.output), sep="\n")
-            if flags.pictures:
-                save_pictures(flags.pictures, flags.output)
-            if flags.learned:
-                save_learned(flags.learned, flags.output)
+            for source in sorted(CARDS.glob("*.yaml")):
+                write_text(flags.output / f"{source.stem}.md", render_card(source))
+            print(table_of_readme(read_records(RECORDS / "leaderboard.jsonl")))
         elif flags.command == "leaderboard":
             torch.set_num_threads(1)  # as in the processes, and so in the records
             complete(list(collect_comparisons(flags)))
@@ -196,12 +169,10 @@ def build_parser() -> argparse.ArgumentParser:
     run = add_command("run", help="train runs without a record")
     status = add_command("status", help="list the state of each run")
     leaderboard = add_command("leaderboard", help="measure systems without a record")
-    rendering = add_command("render", help="make pages, figures and cards")
+    rendering = add_command("render", help="make the cards, and print the table of README")
     named = "FILE#VARIANT, a file for all of its variants, or a folder (default: all recipes)"
     for command in (run, status):
         command.add_argument("recipes", nargs="*", default=[str(LAB / "recipes")], help=named)
-    lift = "words, one a line up to a tab, and ratings; records the lift, or their agreement"
-    run.add_argument("--word_list", type=Path, help=lift)
     leaderboard.add_argument("data", type=Path, help="folder of the files")
     for flag, values in (("--sets", SETS), ("--systems", SYSTEMS)):
         shown: Any = {"default": [*values], "metavar": flag[2:-1].upper()}
@@ -212,14 +183,10 @@ def build_parser() -> argparse.ArgumentParser:
         add = command.add_argument
         add("--seeds", nargs="+", type=int, default=[42], help="of each run (default: 42)")
         add("--runs", type=Path, default=Path("runs", folder), help="folder for models and logs")
-    for command in (run, status, leaderboard, rendering):
+    for command in (run, status, leaderboard):
         files = "folder of the JSON Lines files"
         command.add_argument("--records", type=Path, default=RECORDS, help=files)
-    rendering.add_argument("--output", type=Path, default=CARDS, help="folder of the pages")
-    pictures = "the README's, too: a heatmap by a checkpoint, and in Chromium a page that holds one"
-    rendering.add_argument("--pictures", nargs=2, metavar="CHECKPOINT", help=pictures)
-    learned = "the guide's, too, of what two runs of reasons.yaml learned, in Chromium"
-    rendering.add_argument("--learned", nargs=2, metavar="RUN", help=learned)
+    rendering.add_argument("--output", type=Path, default=CARDS, help="folder of the cards")
     return parser
 
 

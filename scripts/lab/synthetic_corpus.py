@@ -1,29 +1,25 @@
-"""Write the corpus of the quickstart: reviews with stars, and pairs of sentences.
+"""Write the reviews with stars of the quickstart.
 
     python scripts/lab/synthetic_corpus.py sase_hf/commands/synthetic
 
-No person wrote these texts: a seeded grammar did. They are made so that counting words does not
-solve them (negation, contrast, degree, word order; roles, quantifiers, what was added or dropped)
-and a small sentence encoder learns them in a minute. They show that the tools work from end to end;
-a score on them says nothing about real text.
+No person wrote these texts: a seeded grammar did. Counting words does not solve them (negation,
+contrast, degree), and a small sentence encoder learns them in a minute. They show that the tools
+work from end to end; a score on them says nothing about real text.
 """
 
 import gzip
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Any
 
 from grammars.grammar import Draw
-from grammars.pairs import LABELS, draw_pair
 from grammars.reviews import STARS, draw_review
 
 from sase_hf.data.arguments import SPLITS
 from sase_hf.utils.cli import errors_in_one_line, make_parser
 
-REVIEW_SIZES = (6000, 500, 1000)  # of the splits
-PAIR_SIZES = (9000, 600, 1200)
+SIZES = (6000, 500, 1000)  # of the splits
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -39,27 +35,20 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def corpus_files() -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each file, the same on every platform."""
-    corpora: Any = {
-        "reviews": (REVIEW_SIZES, draw_review, STARS),
-        "pairs": (PAIR_SIZES, draw_pair, LABELS),
-    }
-    for name, (sizes, make, labels) in corpora.items():
-        rows = _different_rows(make, labels, Draw(f"{name} 0"))
-        for split, size in zip(SPLITS, sizes, strict=True):
-            lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in islice(rows, size))
-            yield f"{name}.{split}.jsonl", "".join(lines)
+    rows = _different_rows(Draw("reviews 0"))
+    for split, size in zip(SPLITS, SIZES, strict=True):
+        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in islice(rows, size))
+        yield f"reviews.{split}.jsonl", "".join(lines)
 
 
-def _different_rows(
-    make: Callable[[Draw, Any], dict[str, str]], labels: Sequence[Any], draw: Draw
-) -> Iterator[dict[str, str]]:
-    """Yield rows with labels in turn; a row is made again until its first text is new."""
+def _different_rows(draw: Draw) -> Iterator[dict[str, str]]:
+    """Yield rows with stars in turn; a row is made again until its text is new."""
     seen: set[str] = set()
-    for label in cycle(labels):
-        row = make(draw, label)
-        while (text := next(iter(row.values()))) in seen:
-            row = make(draw, label)
-        seen.add(text)
+    for stars in cycle(STARS):
+        row = draw_review(draw, stars)
+        while row["text"] in seen:
+            row = draw_review(draw, stars)
+        seen.add(row["text"])
         yield {**row, "source": "synthetic"}
 
 

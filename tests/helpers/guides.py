@@ -9,7 +9,6 @@ FOLDERS = ("", "scripts/", "scripts/lab/", "model_cards/")
 TEXTS = (
     *(f"{folder}README.md" for folder in FOLDERS),
     *GUIDE,
-    "scripts/lab/explanations.md",
     *(f"model_cards/{page}.md" for page in ("EXPLANATION", "RANKING", "SPEED")),
     "CONTRIBUTING.md",
     "SECURITY.md",

@@ -15,7 +15,6 @@ from bench import models, parts
 from bench.models import OURS, PLAIN, RECOMMENDED, build_model, check_same_results
 from bench.texts import draw_texts
 from bench.timing import MIN_ROUNDS, compare, in_turn, speedup
-from browsers import find_browser
 from script_files import load_script
 from tiny import SIZES
 
@@ -133,20 +132,6 @@ def test_commands_on_a_file_run_and_are_compared_with_the_import_of_any_model() 
     [result] = parts.commands(Namespace(rows=40, **vars(FLAGS)))
     assert result["settings"].keys() == {parts.BARE, "embed.py", "train.py"}
     assert result["settings"][parts.BARE]["times_bare"]["median"] == 1
-
-
-@pytest.mark.browser
-@pytest.mark.slow
-def test_pages_are_compared_with_a_bare_label() -> None:
-    find_browser()
-    pytest.importorskip("onnxruntime", reason="ONNX is an extra")
-    results = list(parts.pages(FLAGS))
-    assert [result["words"] for result in results] == [20, 100, 300]
-    ways = {"text-classification", "self-attention", "ONNX Runtime", "page"}
-    for result in results:
-        assert result["settings"].keys() == ways
-        assert 0 < result["seconds_to_first_label"] < 60
-        assert result["page_bytes"] > 100_000
 
 
 def test_benchmark_refuses_a_record_that_it_cannot_write_before_it_begins(

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 import runner
 import study
-from baselines import Rows, line_of, tfidf
+from baselines import Rows, line_of, linear
 from leaderboard import SYSTEMS, Comparison
 from records import read_records
 from runs import QUIET, TINY_MODEL, flags, pair_rows, review_rows, write_rows
-from study_pages import Pages, by_recipe
 
 from sase_hf.data.table import table
 from sase_hf.tasks import LabelTask
@@ -33,8 +32,8 @@ def test_leaderboard_measures_the_baselines_and_skips_what_has_a_record(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The label stands in each text, so a system that reads texts is right; the rest is counted."""
-    # trec is not Korean, and has no other rows than all.
-    systems = ["most_frequent", "tfidf", "tfidf_characters", "command_others"]
+    # trec has no other rows than all.
+    systems = ["most_frequent", "tfidf", "tfidf_characters", "nbsvm", "command_others"]
     if importlib.util.find_spec("fasttext"):
         systems.append("fasttext")
     remains = tmp_path / "runs" / "trec" / "tfidf" / "model.of_an_interrupted_run"
@@ -45,14 +44,15 @@ def test_leaderboard_measures_the_baselines_and_skips_what_has_a_record(
     )
     records = read_records(tmp_path / "records" / "leaderboard.jsonl")
     drawing = {"trec/fasttext-seed1", "trec/fasttext-seed2"} if "fasttext" in systems else set()
-    assert records.keys() == {"trec/most_frequent", "trec/tfidf"} | drawing
+    assert records.keys() == {f"trec/{name}" for name in systems[:4]} | drawing
     assert records["trec/most_frequent"]["metrics"] == {
         "accuracy": pytest.approx(7 / 20),
         "macro_f1": pytest.approx(2 * 7 / (20 + 7) / 3),
         "calibration_error": pytest.approx(7 / 20 - 18 / 54),
     }
+    for name in systems[1:4]:
+        assert records[f"trec/{name}"]["metrics"]["accuracy"] >= 0.9
     measured = records["trec/tfidf"]
-    assert measured["metrics"]["accuracy"] > 0.9
     rows = {name: source["rows"] for name, source in measured["sources"].items()}
     assert rows == {"train": 54, "validation": 6, "test": 20}
     assert measured["training_seconds"] > records["trec/most_frequent"]["training_seconds"] > 0
@@ -68,9 +68,6 @@ def test_leaderboard_measures_the_baselines_and_skips_what_has_a_record(
     for count in (20, 30):
         sources = records[f"trec/tfidf/{count}-seed42"]["sources"]
         assert sources["train"]["rows"] + sources["validation"]["rows"] == count
-    panels = Pages({}, by_recipe(records, "test")).by_rows()
-    assert list(panels) == ["trec"]
-    assert [rows for rows, _ in panels["trec"].values()] == [(20, 30, 60)]
 
 
 @pytest.mark.slow
@@ -159,9 +156,10 @@ def test_baselines_compare_the_texts_of_a_pair(tmp_path: Path) -> None:
     assert line_of(["A __label__0!\n"]) == "a _ _ label _ _ 0 !", "a label would be read as one"
     assert line_of(["Two dogs", "No dogs, no"]) == "two dogs new:no both:dogs new:, new:no"
     names = ("red", "blue", "green", "black")
-    pairs = [(a, b) for a in names for b in names] * 3
+    pairs = [(a, b) for a in names for b in names] * 6
     rows = Rows(pairs, [int(a == b) for a, b in pairs])
-    model = tfidf(rows, rows, 0, tmp_path / "model")
-    assert (model.predict(pairs).argmax(1) == rows.labels).all()
-    accuracies = model.settings["validation_accuracies"]
-    assert accuracies[model.settings["C"]] == max(accuracies.values())
+    for kind in ("tfidf", "tfidf_characters", "nbsvm"):
+        model = linear(kind, rows, rows, 0, tmp_path / "model")
+        assert (model.predict(pairs).argmax(1) == rows.labels).all()
+        accuracies = model.settings["accuracies"]
+        assert accuracies[model.settings["C"]] == max(accuracies.values())

@@ -340,7 +340,7 @@ def test_trainer_learns_from_what_an_own_loss_computes(
 
 def own_loss_of_the_guide(model: Any) -> Callable[..., Tensor]:
     """Return the function under "Own losses" in the guide."""
-    page = Path(__file__).parents[2].joinpath("scripts/guide/train.md").read_text(encoding="utf-8")
+    page = Path(__file__).parents[2].joinpath("scripts/guide/code.md").read_text(encoding="utf-8")
     code = page.partition("## Own losses")[2].partition("```python\n")[2].partition("```")[0]
     scope: dict[str, Any] = {"model": model}
     exec(code.partition("trainer = ")[0], scope)

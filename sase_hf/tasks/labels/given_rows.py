@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from datasets import ClassLabel, Dataset, DatasetDict, List
 
-from ...data.columns import joined_columns
+from ...data.columns import parted
 from ...data.rows import Source
 from ...data.table import TEXT_COLUMNS, table, usual_splits
 from ...utils.errors import refusal
@@ -83,7 +83,7 @@ def rows_to_read(texts: Any, names: Sequence[str]) -> list[list[str]]:
     ValueError: a row is neither a text nor a pair, or of both the one that the model does not read.
     """
     frame = _text_frame([texts] if isinstance(texts, str) else texts)
-    columns = [part for name in names for part in joined_columns(name, frame.columns)]
+    columns = parted(names, "+", frame.columns)
     if isinstance(texts, Dataset | pd.DataFrame) and {*columns} <= {*frame.columns}:
         frame = Source("test", "the texts", table(texts), {}).texts(names).to_pandas()
     if len(frame) and len(frame.columns) != len(names):

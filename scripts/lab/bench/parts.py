@@ -12,16 +12,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from figures import opened_page
 from runner import SCRIPTS
 from torch import Tensor
-from transformers import pipeline
 
 from sase_hf import SelfAttentiveConfig, SelfAttentiveForSequenceClassification, build_tokenizer
 from sase_hf.models.contributions_self_attentive import explain
 from sase_hf.retrieval.embed import Embedder
-from sase_hf.serving.onnx_export import export
-from sase_hf.serving.onnx_predictor import Predictor
 from sase_hf.utils.loading import load_encoder
 from sase_hf.utils.recipes import flag_words
 
@@ -42,12 +38,6 @@ BARE = "from transformers import PreTrainedModel"  # whoever loads any model pay
 OUR_MODEL = "from sase_hf import SelfAttentiveModel"
 # Small, so that the time is that of reading, tokens, batches and results.
 SIZES: dict[str, Any] = {"embedding_size": 50, "lstm_hidden_size": 50, "num_hops": 2}
-# Tokens, label, attention and contributions of a text; returns the mean seconds.
-READ = """([text, repeats]) => {
-  const started = performance.now();
-  for (let k = 0; k < repeats; k++) for (const reading = read([text]); !reading.next().done; );
-  return (performance.now() - started) / repeats / 1000;
-}"""
 
 
 def training(flags: Namespace) -> Iterator[Result]:
@@ -183,29 +173,6 @@ def write_rows(file: str, count: int) -> None:
             rows.write(f"{text},{label}\n")
 
 
-def pages(flags: Namespace) -> Iterator[Result]:
-    """Compare the time of one text of 20, 100 and 300 words with that of a bare label by torch."""
-    with tempfile.TemporaryDirectory() as model, tempfile.TemporaryDirectory() as scratch:
-        save_model(model, flags.seed, num_labels=5, **flags.fields)
-        exported = f"{scratch}/onnx"
-        onnx = export(model, exported)["files"]["model.onnx"]
-        read: Any = pipeline  # its overloads know only stock tasks
-        ways = {name: read(name, model) for name in ("text-classification", "self-attention")}
-        ways["ONNX Runtime"] = Predictor(exported, num_threads=flags.threads)
-        with opened_page(model) as (size, tab):
-            first = tab.evaluate("performance.now()") / 1000
-            for words in (20, 100, 300):
-                text = " ".join(WORDS[k * 61] for k in range(words))
-                cases: dict[str, Any] = {
-                    name: partial(seconds_of, partial(way, text), "cpu")
-                    for name, way in ways.items()
-                }
-                cases["page"] = lambda repeats, text=text: tab.evaluate(READ, [text, repeats])
-                result = compared(cases, flags, "text-classification", "times_label")
-                sizes = {"page_bytes": size, "onnx_bytes": onnx["bytes"]}
-                yield {"words": words, **sizes, "seconds_to_first_label": first, **result}
-
-
 def why(flags: Namespace) -> Iterator[Result]:
     """Compare the time of an explanation of tweets for models of 10 to 5,000 labels."""
     for size in (1, 32):
@@ -265,6 +232,5 @@ PARTS = {
     "embedding": embedding,
     "start": start,
     "commands": commands,
-    "pages": pages,
     "why": why,
 }
