@@ -118,16 +118,16 @@ class Task(ABC):
 
     def what_is_read(self, rows: Rows) -> dict[str, Any]:
         """Return what a resumed run must find again: the training rows and how they are read."""
+        further = {
+            kind: [rows.sources[name] for name in rows.sources if name.startswith(kind)]
+            for kind in ("unlabelled", "corrections")
+        }
         return {
             **rows.sources["train"],
             "text_column_names": rows.text_columns,
             "label_column_name": rows.label_columns,
             "shuffle_seed": self.settings.shuffle_seed,
-            **{
-                name: source
-                for name, source in rows.sources.items()
-                if name not in ("train", "validation", "test")
-            },
+            **further,
         }
 
     def what_stays(self, config: PreTrainedConfig) -> dict[str, Any]:
