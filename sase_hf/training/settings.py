@@ -34,6 +34,19 @@ INPUTS = (
     *("unlabelled_file", "corrections_file"),
 )
 
+# Fields of the config that only the heads with labels read.
+FIELDS_OF_LABELS = (
+    "linear_part",
+    "matching",
+    "rationale_coef",
+    "classifier",
+    "classifier_hidden_size",
+    "classifier_dropout",
+    "pruned_row_size",
+    "pruned_column_size",
+    "label_smoothing",
+    "answer_error",
+)
 TOKENIZER_OPTIONS = ("vocab_size", "min_frequency", "lowercase", "level", "subwords")
 OF_NEW_MODEL = (*TOKENIZER_OPTIONS, "tokenizer_name", "word_vectors", "encoder_name_or_path")
 
@@ -63,7 +76,8 @@ def with_config_flags(group: type[Any]) -> type[Any]:
         for name in family.flags:
             entry = family.config.__dataclass_fields__[name]
             entries.setdefault(name, {})[family.objective] = entry
-            readers = TEXTS if family.objective == "labels" else TRANSLATION
+            of_labels = LABELS if name in FIELDS_OF_LABELS else TEXTS
+            readers = of_labels if family.objective == "labels" else TRANSLATION
             READERS[name] = (*READERS.get(name, ()), *readers)
     flags = [(name, *_config_flag(found)) for name, found in entries.items()]
     body = {
