@@ -180,5 +180,5 @@ def test_retrieval_has_no_flags_that_it_could_not_follow(tmp_path: Path) -> None
         with pytest.raises(ValueError, match=f"--{name} is {value}, but --task retrieval"):
             parse_arguments(RetrievalTask, ["--do_eval", f"--{name}={value}"])
     words = words_for(tmp_path, label_smoothing_factor=0.1)
-    with pytest.raises(ValueError, match=r"^--label_smoothing_factor is 0\.1; leave it out$"):
+    with pytest.raises(ValueError, match=r"^--label_smoothing_factor is 0\.1; leave it out"):
         run(parse_arguments(RetrievalTask, words))
