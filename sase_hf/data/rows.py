@@ -248,9 +248,7 @@ def open_sources(
             "give either a dataset, or files by --train_file, --validation_file and --test_file",
         )
     elif title is not None:
-        if not Path(title).exists():
-            title, _, commit = title.partition("@")
-            revision = commit or None
+        title, revision = _at_revision(title)
         splits = load_splits(title, config, revision)
         title = Path(title).resolve().name if Path(title).is_dir() else title
     sources = []
@@ -261,7 +259,7 @@ def open_sources(
                 sources.append(source_of_file(split, str(files[own_split])))
             else:
                 rows = table(splits[own_split])
-                facts = {"config": config, "revision": commit_of(rows) or revision or None}
+                facts = {"config": config, "revision": commit_of(rows) or revision}
                 facts = {"fingerprint": rows._fingerprint} if in_memory else facts
                 shown = f"the {own_split} split of {title}"
                 sources.append(Source(split, shown, rows, {"dataset": title, **facts}))
@@ -272,6 +270,14 @@ def open_sources(
     if faults:
         raise ValueError(". Also: ".join(map(str, faults)))
     return sources
+
+
+def _at_revision(name: str) -> tuple[str, str | None]:
+    """Return the name of a dataset, and the revision that stands behind it; a folder has none."""
+    if Path(name).exists():
+        return name, None
+    name, _, revision = name.partition("@")
+    return name, revision or None
 
 
 def source_of_file(name: str, path: str) -> Source:

@@ -159,9 +159,8 @@ class EncoderTask(Task):
         names = self.vectors_for(rows, tokenizer)
         if rows.unlabelled is not None and OWN_VECTORS not in names:
             logger.warning(
-                f"the training and the unlabelled texts have less than {self.least_own_tokens:,} "
-                "tokens, too few for word vectors that help, so that the unlabelled ones give "
-                "words only; --word_vectors own learns vectors from them"
+                "the unlabelled texts give words only; --word_vectors own learns vectors from them "
+                f"too, as new models do from {self.least_own_tokens:,} tokens on"
             )
         vectors: dict[str, tuple[Tensor, float]] = {}
         for name in names:

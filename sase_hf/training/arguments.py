@@ -94,10 +94,7 @@ class RunArguments(Seq2SeqTrainingArguments):
 
     def __post_init__(self) -> None:
         """Check the numbers; set the fields that depend on others and on the machine."""
-        for name, (least, most) in RANGES.items():
-            value = getattr(self, name)
-            if value is not None and not least <= value <= most:
-                raise ValueError(f"--{name} is {value}; it must be from {least:g} to {most:g}")
+        self._check_numbers()
         if self.do_predict and not self.predict_with_generate:
             raise refusal("--do_predict translates", "leave out --predict_with_generate false")
         if self.save_strategy is None:
@@ -118,6 +115,12 @@ class RunArguments(Seq2SeqTrainingArguments):
         super().__post_init__()
         if self.device.type == "cpu":
             self.dataloader_pin_memory = False  # nothing to copy to, only a warning per loader
+
+    def _check_numbers(self) -> None:
+        for name, (least, most) in RANGES.items():
+            value = getattr(self, name)
+            if value is not None and not least <= value <= most:
+                raise ValueError(f"--{name} is {value}; it must be from {least:g} to {most:g}")
 
     @property
     def rows_per_update(self) -> int:

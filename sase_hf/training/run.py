@@ -141,7 +141,7 @@ class _Run:
         log_summary(self.task, self.setup, complete)
         if args.do_train:
             read = self.task.what_is_read(self.setup.rows)
-            settings = {**read, **self.task.what_stays(self.setup)}
+            settings = {**read, **self.task.what_stays(self.setup.model.config)}
             check_same_run(self.output_dir, checkpoint, settings, args.process_index)
             held_out = self.setup.rows.sources.get("validation", {})
             warn_of_learned_rows(self.task.settings.model_name_or_path, read, held_out)

@@ -34,6 +34,19 @@ INPUTS = (
     *("unlabelled_file", "corrections_file"),
 )
 
+# Fields of the config that only the heads with labels read.
+FIELDS_OF_LABELS = (
+    "linear_part",
+    "matching",
+    "rationale_coef",
+    "classifier",
+    "classifier_hidden_size",
+    "classifier_dropout",
+    "pruned_row_size",
+    "pruned_column_size",
+    "label_smoothing",
+    "answer_error",
+)
 TOKENIZER_OPTIONS = ("vocab_size", "min_frequency", "lowercase", "level", "subwords")
 OF_NEW_MODEL = (*TOKENIZER_OPTIONS, "tokenizer_name", "word_vectors", "encoder_name_or_path")
 
@@ -63,7 +76,8 @@ def with_config_flags(group: type[Any]) -> type[Any]:
         for name in family.flags:
             entry = family.config.__dataclass_fields__[name]
             entries.setdefault(name, {})[family.objective] = entry
-            readers = TEXTS if family.objective == "labels" else TRANSLATION
+            of_labels = LABELS if name in FIELDS_OF_LABELS else TEXTS
+            readers = of_labels if family.objective == "labels" else TRANSLATION
             READERS[name] = (*READERS.get(name, ()), *readers)
     flags = [(name, *_config_flag(found)) for name, found in entries.items()]
     body = {
@@ -77,22 +91,18 @@ def with_config_flags(group: type[Any]) -> type[Any]:
 def _config_flag(found: Mapping[str, Field[Any]]) -> tuple[Any, Any]:
     """Return type and flag of a field of a config; `found` holds it by what a family learns."""
     [entry, *others] = found.values()
-    default: Any = entry.default
-    metadata: dict[str, Any] = {}
-    kind: Any = type(default)
+    kind: Any = type(entry.default)
     if get_origin(entry.type) is Literal:
-        metadata["choices"] = get_args(entry.type)
-    elif kind is bool:
-        metadata |= {"nargs": "?", "const": True}
+        kind = entry.type
     elif kind is tuple:
-        kind = list[type(default[0])]  # type: ignore[misc]
-    elif default is None:
+        kind = list[type(entry.default[0])]  # type: ignore[misc]
+    elif entry.default is None:
         kind = get_args(entry.type)[0]
-    shown = f"default: {default}"
+    shown = f"default: {entry.default}"
     for other in others:
         shown += f"; of translation {other.default}"
-    text = f"{entry.metadata['help']} ({shown})"
-    return kind | None, flag(text, **metadata)
+    value_may_lack = {"nargs": "?", "const": True} if kind is bool else {}
+    return kind | None, flag(f"{entry.metadata['help']} ({shown})", **value_may_lack)
 
 
 @with_config_flags

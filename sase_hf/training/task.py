@@ -38,7 +38,6 @@ from .trainer import SelfAttentiveTrainer
 Predictions = Any  # of a Trainer: an array (B, ...), or several
 
 WITHOUT_CODE = {"trust_remote_code": False}  # the classes are here; a repository's are not run
-READ_AFTER_TRAINING = ("answer_error",)  # fields that a training with another value reads alike
 
 
 class ModelAndTokenizer(NamedTuple):
@@ -131,30 +130,20 @@ class Task(ABC):
             **further,
         }
 
-    def what_stays(self, setup: TrainingSetup) -> dict[str, Any]:
+    def what_stays(self, config: PreTrainedConfig) -> dict[str, Any]:
         """Return the settings that a resumed run must have again, by flag.
 
         They decide the order of the rows, how much of a text is read, and the loss. The length of
         the training may change, and the number of processes if an update keeps its rows.
         """
-        run = self.args
-        config = setup.model.config
-        loss = [
-            name
-            for name in FAMILIES[config.model_type].changeable_fields
-            if name not in READ_AFTER_TRAINING
-        ]
+        names = ("seed", "data_seed", "train_sampling_strategy", "dataloader_drop_last")
+        of_config = ("max_tokens", "class_weights", *FAMILIES[config.model_type].changeable_fields)
         return {
-            "seed": run.seed,
-            "data_seed": run.data_seed,
-            "train_sampling_strategy": run.train_sampling_strategy,
-            "dataloader_drop_last": run.dataloader_drop_last,
+            **{name: getattr(self.args, name) for name in names},
             "per_device_train_batch_size x gradient_accumulation_steps x processes": (
-                run.rows_per_update
+                self.args.rows_per_update
             ),
-            "max_tokens": config.max_tokens,
-            "class_weights": getattr(config, "class_weights", None),
-            **{name: getattr(config, name) for name in loss},
+            **{name: getattr(config, name, None) for name in of_config},
         }
 
     def describe(self, setup: TrainingSetup) -> Iterator[str]:

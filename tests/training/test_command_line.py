@@ -153,7 +153,6 @@ def test_task_of_a_program_has_the_arguments_of_the_command_with_a_file() -> Non
     ("entries", "message"),
     [
         ({"level": "line"}, "--level is 'line'; choose auto, word"),
-        ({"pooling": "median"}, "--pooling is 'median'; choose self_attention"),
         ({"num_hop": 3}, r"not used by the HfArgumentParser: \['num_hop'\]"),
         ({"task": "nli", "subwords": True}, "subwords .* --task nli .*; .* --task translation"),
         ({"task": "retrieval"}, "--task is 'retrieval'; here it is labels or nli"),

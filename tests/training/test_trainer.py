@@ -348,11 +348,6 @@ def own_loss_of_the_guide(model: Any) -> Callable[..., Tensor]:
     return loss
 
 
-def test_trainer_refuses_to_train_nothing(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="learning_rate is 0"):
-        make_trainer(tmp_path, learning_rate=0.0)
-
-
 def test_evaluation_gets_a_score_that_leaves_the_penalty_out(tmp_path: Path) -> None:
     """The score, and not a metric beside it, is what the stock `Trainer` compares."""
     training = make_trainer(

@@ -148,14 +148,10 @@ class LabelTask(EncoderTask):
     def describe(self, setup: TrainingSetup) -> Iterator[str]:
         """Yield the number of rows, their columns, and the labels."""
         yield from super().describe(setup)
-        labels = setup.rows.labels
         names = setup.rows.label_names
-        kind = setup.rows.kind
-        if labels.soft:
-            kind += ", with probabilities"
         if setup.rows.unlabelled is not None:
             yield f"unlabelled: {setup.rows.unlabelled.num_rows:,} texts"
-        yield f"labels: {len(names)} ({', '.join(names[:10])}), {kind}"
+        yield f"labels: {len(names)} ({', '.join(names[:10])}), {setup.rows.kind}"
         num_marked = count_marked(setup.tokens.get("train"))
         if num_marked is not None:
             num_rows = setup.tokens["train"].num_rows
@@ -248,11 +244,7 @@ def _saved_task(config: PreTrainedConfig) -> str | None:
     task = task_of_class.get(saved_class)  # None for a base model
     if family.objective == "labels" and task != RETRIEVAL:
         return task
-    task = task or family.objective
-    raise refusal(
-        f"the checkpoint is a {config.model_type} model for {task}, which has no labels",
-        f"give --task {task}",
-    )
+    raise refusal("the checkpoint has no labels", f"give --task {task or family.objective}")
 
 
 def _class_weights(asked: list[str], rows: Rows) -> list[float]:
