@@ -68,7 +68,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     attention = attention_html(results, f"Synthetic {name}: where the model looks")
     heatmap.write_text(attention, encoding="utf-8")
 
-    print(*table_lines(outcome["report"][0]), "", *example(results), "", sep="\n")
+    accuracies = next(table for table in outcome["report"] if table.title.startswith("Results"))
+    print(*table_lines(accuracies), "", *example(results), "", sep="\n")
     page = f"{os.path.relpath(folder)}.html"
     print(f"open {heatmap.resolve().as_uri()}")
     print(shlex.join([*program(), "export", os.path.relpath(checkpoint), page]))
