@@ -25,7 +25,7 @@ from .task import Task
 logger = logging.getLogger(__name__)
 
 TaskT = TypeVar("TaskT", bound=Task)
-GROUPS: tuple[type[Any], ...] = (Settings, RunArguments)
+GROUPS: Any = (Settings, RunArguments)
 
 
 def parse_arguments(
@@ -85,7 +85,7 @@ def _plain(value: Any, takes_several: bool) -> Any:
 def _parser(description: str | None) -> HfArgumentParser:
     """Return a parser whose results hold only what is given."""
     parser = HfArgumentParser(
-        GROUPS,  # type: ignore[arg-type]
+        GROUPS,
         usage="%(prog)s [RECIPE] [--flag value ...]",
         description=description,
         formatter_class=partial(

@@ -91,14 +91,15 @@ def with_config_flags(group: type[Any]) -> type[Any]:
 def _config_flag(found: Mapping[str, Field[Any]]) -> tuple[Any, Any]:
     """Return type and flag of a field of a config; `found` holds it by what a family learns."""
     [entry, *others] = found.values()
-    kind: Any = type(entry.default)
+    default: Any = entry.default
+    kind: Any = type(default)
     if get_origin(entry.type) is Literal:
         kind = entry.type
     elif kind is tuple:
-        kind = list[type(entry.default[0])]  # type: ignore[misc]
-    elif entry.default is None:
+        kind = list[type(default[0])]  # type: ignore[misc]
+    elif default is None:
         kind = get_args(entry.type)[0]
-    shown = f"default: {entry.default}"
+    shown = f"default: {default}"
     for other in others:
         shown += f"; of translation {other.default}"
     value_may_lack = {"nargs": "?", "const": True} if kind is bool else {}

@@ -37,7 +37,7 @@ from .trainer import SelfAttentiveTrainer
 
 Predictions = Any  # of a Trainer: an array (B, ...), or several
 
-WITHOUT_CODE = {"trust_remote_code": False}  # the classes are here; a repository's are not run
+WITHOUT_CODE: dict[str, Any] = {"trust_remote_code": False}  # the classes are here; a repository's are not run
 
 
 class ModelAndTokenizer(NamedTuple):
