@@ -37,7 +37,8 @@ from .trainer import SelfAttentiveTrainer
 
 Predictions = Any  # of a Trainer: an array (B, ...), or several
 
-WITHOUT_CODE: dict[str, Any] = {"trust_remote_code": False}  # the classes are here; a repository's are not run
+# The classes are here; the code of a repository is not run.
+WITHOUT_CODE: dict[str, Any] = {"trust_remote_code": False}
 
 
 class ModelAndTokenizer(NamedTuple):
