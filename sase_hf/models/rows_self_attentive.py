@@ -128,7 +128,9 @@ class Rows:
         """Read every text backwards, the last token first, and padding after it, (B, S, ...)."""
         if self.is_full:
             return x.flip(1)
-        return _take(x, (self._lengths - 1 - self._places) % self.real.shape[1])
+        last_first = self._lengths - 1 - self._places
+        # A remainder would do the same, but has no ONNX operator for sizes that vary.
+        return _take(x, last_first.where(self.real, last_first + x.shape[1]))
 
     def windows(self, x: Tensor, offsets: Sequence[int]) -> Tensor:
         """Return neighbours of every token in its text, zeros beyond either end.
