@@ -85,8 +85,7 @@ class SelfAttentiveHeadOutput(ModelOutput):
     logits: Tensor | None = None  # (B, num_labels); of a ranker the scores, -1 to 1, (B, 1)
     query_embedding: Tensor | None = None  # the sentence matrices, row by row, (B, r * H)
     document_embedding: Tensor | None = None  # (B, r * H)
-    # Of both sentences of a pair together, float32, (B,); None without gradients and loss.
-    penalty: Tensor | None = None
+    penalty: Tensor | None = None  # of both sentences of a pair together, float32, (B,)
     rationale_cost: Tensor | None = None  # of both sentences of a pair together
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None
@@ -419,7 +418,6 @@ class _Asked(NamedTuple):
     attentions: bool
     hidden_states: bool
     last_hidden_state: bool
-    penalty: bool
 
 
 class SelfAttentiveModel(SelfAttentivePreTrainedModel):
@@ -449,7 +447,6 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         output_hidden_states: bool | None = None,
         rationale: Tensor | None = None,
         output_last_hidden_state: bool = True,
-        output_penalty: bool = True,
         **kwargs: object,
     ) -> SelfAttentiveModelOutput:
         """Encode sentences, each up to `config.max_tokens` real tokens; the rest counts as padding.
@@ -465,7 +462,6 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             rationale: Marks of people, 0 on tokens without one, shape (B, T); needs a pooling with
                 attention. The marks of a row are one number, its weight in `rationale_cost`.
             output_last_hidden_state: Return the states, which a head does not read.
-            output_penalty: Return the penalty, which only a loss reads.
             **kwargs: Ignored, as in transformers.
 
         Raises:
@@ -483,7 +479,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
                     "from marks; choose 'self_attention', or leave rationale out"
                 )
         attends, shows_states = self.asked_outputs(output_attentions, output_hidden_states)
-        asked = _Asked(attends, shows_states, output_last_hidden_state, output_penalty)
+        asked = _Asked(attends, shows_states, output_last_hidden_state)
         vectors = self.dropout(word_vectors)
         parts = parts_of_like_length(mask)
         if len(parts) == 1:
@@ -505,7 +501,6 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             layers[-1],
             None if rows.is_full else rows.real,
             None if rationale is None else rows.left(rationale),
-            asked.penalty,
         )
         attentions = pairs = None
         if asked.attentions and attention is not None:
@@ -655,7 +650,6 @@ class _Classifier(SelfAttentivePreTrainedModel):
             output_attentions=output_attentions,
             output_hidden_states=output_hidden_states,
             output_last_hidden_state=False,
-            output_penalty=labels is not None or torch.is_grad_enabled(),
             rationale=rationale,
         )
         matrices = outputs.sentence_embedding.unflatten(-1, (self.config.num_rows, -1))
@@ -761,7 +755,6 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
             output_attentions=output_attentions,
             output_hidden_states=output_hidden_states,
             output_last_hidden_state=False,
-            output_penalty=return_loss or torch.is_grad_enabled(),
         )
         query_embedding, document_embedding = outputs.sentence_embedding.unbind(1)
         queries = unit_rows(query_embedding, self.config)
@@ -850,8 +843,7 @@ def encode_pairs(
     )
     of_both = {name: _unfold(value) for name, value in outputs.items()}
     pairs: Any = SelfAttentiveModelOutput(**of_both)
-    if pairs.penalty is not None:
-        pairs.penalty = pairs.penalty.sum(1)
+    pairs.penalty = pairs.penalty.sum(1)
     if rationale is not None:
         pairs.rationale_cost = pairs.rationale_cost.sum(1)
     return pairs

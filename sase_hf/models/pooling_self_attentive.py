@@ -3,8 +3,7 @@
 Shapes: B texts, S tokens, H width of the states, a attention size, r hops (rows of M). Every
 pooling takes the states (B, S, H), finite on padding, and where tokens are real (B, S), None if all
 are; where marks are learnt also the `rationale` (B, S). It returns M (B, r, H), the attention A
-(B, r, S) or None, the penalty (B,), None where nobody asks for it, and the `rationale_cost` (B,) or
-None.
+(B, r, S) or None, the penalty (B,), and the `rationale_cost` (B,) or None.
 """
 
 import math
@@ -19,7 +18,7 @@ from transformers.utils.import_utils import is_tracing
 from .configuration_self_attentive import SelfAttentiveConfig
 
 # M, A, penalty, cost of the marks
-Pooled = tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]
+Pooled = tuple[Tensor, Tensor | None, Tensor, Tensor | None]
 # Where entmax or sparsemax gives all marked tokens exactly 0, the logarithm of their weight has no
 # gradient. This share of the weight is a softmax of the same scores, which gives no token 0.
 SOFTMAX_SHARE = 0.01
@@ -115,7 +114,6 @@ class SelfAttentionPooling(nn.Module):
         states: Tensor,
         real: Tensor | None,
         rationale: Tensor | None = None,
-        needs_penalty: bool = True,
     ) -> Pooled:
         """Return M, A in at least float32, the penalty, and the cost of the marks."""
         read = states
@@ -131,13 +129,12 @@ class SelfAttentionPooling(nn.Module):
             weights = weights * real
         attention = weights.mT
         matrix = attention.to(states.dtype) @ states
-        penalty = None
-        if needs_penalty and self.config.penalty == "kl":
+        if self.config.penalty == "kl":
             log_weights = scores.log_softmax(1)
             if real is not None:
                 log_weights = log_weights * real
             penalty = kl_penalty(attention, log_weights.mT)
-        elif needs_penalty:
+        else:
             penalty = PENALTIES[self.config.penalty](attention)
         return matrix, attention, penalty, rationale_cost(weights, scores, rationale)
 
@@ -155,7 +152,6 @@ class BaselinePooling(nn.Module):
         states: Tensor,
         real: Tensor | None,
         rationale: Tensor | None = None,
-        needs_penalty: bool = True,
     ) -> Pooled:
         """Return M (B, 1, H), no attention, a penalty (B,) of zeros, and no cost of marks."""
         if real is None:

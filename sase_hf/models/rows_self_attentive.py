@@ -47,8 +47,8 @@ def has_values(mask: Tensor) -> bool:
 
 def parts_of_like_length(mask: Tensor) -> tuple[Tensor, ...]:
     """Return the texts of a batch (B, T) in parts, the longest first, or in a single part."""
-    if not has_values(mask) or len(mask) < 2:
-        return (torch.arange(len(mask), device=mask.device),)
+    if not has_values(mask) or mask.shape[0] < 2:
+        return (torch.arange(mask.shape[0], device=mask.device),)
     lengths, order = mask.sum(1).sort(descending=True, stable=True)
     return order.split(_sizes_of_parts(lengths.tolist()))
 
@@ -98,7 +98,8 @@ class Rows:
             steps = min(steps, limit)
         if is_compiled:
             steps = max(steps, min(_compiled_length(steps), limit or sys.maxsize))
-        self._places = torch.arange(max(steps, 1), device=mask.device)
+        steps = steps if is_tracing(mask) else max(steps, 1)
+        self._places = torch.arange(steps, device=mask.device)
         self.real = self._places < self._lengths
         beginning = mask[:, : self.real.shape[1]]
         self._are_left = is_known and torch.equal(beginning, self.real[:, : mask.shape[1]])
@@ -110,8 +111,9 @@ class Rows:
         if not self._are_left:
             x = _take(x, self._columns())
         steps = self.real.shape[1]
-        x = x[:, :steps]
-        if x.shape[1] < steps:  # no tokens, or a length of `_compiled_length`
+        if not is_tracing(x):
+            x = x[:, :steps]
+        if not is_tracing(x) and x.shape[1] < steps:  # no tokens, or a length of `_compiled_length`
             x = F.pad(x, [0, 0] * (x.ndim - 2) + [0, steps - x.shape[1]])
         return x.masked_fill(_one_for_all(~self.real, x), 0)
 
@@ -126,7 +128,9 @@ class Rows:
         """Read every text backwards, the last token first, and padding after it, (B, S, ...)."""
         if self.is_full:
             return x.flip(1)
-        return _take(x, (self._lengths - 1 - self._places) % len(self._places))
+        last_first = self._lengths - 1 - self._places
+        # A remainder would do the same, but has no ONNX operator for sizes that vary.
+        return _take(x, last_first.where(self.real, last_first + x.shape[1]))
 
     def windows(self, x: Tensor, offsets: Sequence[int]) -> Tensor:
         """Return neighbours of every token in its text, zeros beyond either end.
@@ -173,6 +177,6 @@ def _one_for_all(mask: Tensor, x: Tensor) -> Tensor:
 
 def _take(x: Tensor, places: Tensor) -> Tensor:
     """Return the tokens of (B, N, ...) at places (B, K) of their row: (B, K, ...)."""
-    first = torch.arange(len(x), device=x.device).unsqueeze(1) * x.shape[1]
+    first = torch.arange(x.shape[0], device=x.device).unsqueeze(1) * x.shape[1]
     chosen = x.flatten(0, 1).index_select(0, (first + places).flatten())
     return chosen.unflatten(0, tuple(places.shape))
