@@ -48,6 +48,7 @@ WEIGHT_OF_USUAL = 4.0
 # How far the hops usually move logits, at most, where the words move them by 1. Hops that learned
 # few long texts by heart move them further, also where they are wrong.
 MOST_OF_HOPS = 0.25
+LEAST_VARIANCE = 1e-6  # of the errors of numbers, in units of their deviation
 BATCH = 32  # rows that the model reads at once
 
 
@@ -70,7 +71,7 @@ class WordRegression(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """A regression, the scales that go with it, and the loss of the validation rows."""
+    """A regression, the scales that go with it, and the loss of the validation rows in nats."""
 
     regression: WordRegression
     scales: Scales
@@ -93,7 +94,21 @@ class WordRows:
             self.config = copy(model.config)
             self.config.target_mean = self.config.target_deviation = None
         self.num_labels = len(rows) if answers.has_one_label else self.labels.numel()
-        self.is_of_two = answers.has_one_label and self.num_outputs == 2
+        self.has_labels = answers.has_labels
+        # scikit-learn has one weight of two labels, the difference, whose square is twice as much,
+        # and a ridge without the half of the squares.
+        is_of_two = answers.has_one_label and self.num_outputs == 2
+        self.cost_of_square = 2 if is_of_two or not answers.has_labels else 1
+
+    def unit_of_loss(self, *parts: Array) -> float:
+        """Return the loss of a row that is one nat: for numbers by the errors of the better part.
+
+        The parts are outputs (B, L).
+        """
+        if self.has_labels:
+            return 1.0
+        errors = [np.square(part - self.labels.numpy()).mean() for part in parts]
+        return 2 * max(float(min(errors)), LEAST_VARIANCE)
 
     def loss(self, outputs: Array) -> tuple[float, Array]:
         """Return the mean loss of the labels with outputs (B, L) of the last layer, and its slope.
@@ -184,9 +199,7 @@ def regression_of(rows: WordRows, strength: float) -> WordRegression:
     factors *= num_with / (rows.roots @ of_known)
     of_bias = np.ones((len(rows.roots), 1))
     matrix = hstack([of_known * factors, of_bias], format="csr")
-    costs = np.full((len(known) + 1, 1), 1 / strength)
-    if rows.is_of_two:  # scikit-learn has one weight, the difference, whose square is twice as much
-        costs *= 2
+    costs = np.full((len(known) + 1, 1), rows.cost_of_square / strength)
     costs[-1] = 0
     found = likeliest(rows, matrix, np.zeros((len(known) + 1, rows.num_outputs)), costs)
     weights = np.zeros((rows.features.shape[1], rows.num_outputs))
@@ -199,10 +212,11 @@ def fit_scales(regression: WordRegression, rows: WordRows, of_hops: Array) -> Fi
     of_words = rows.features @ regression.weights + regression.bias
     parts = np.stack([of_hops.ravel(), of_words.ravel()], axis=1)
     usual = np.reshape(usual_scales(of_hops, of_words), (2, 1))
-    costs = 2 * WEIGHT_OF_USUAL / np.reshape(USUAL, (2, 1)) ** 2
+    unit = rows.unit_of_loss(of_hops, of_words)
+    costs = unit * 2 * WEIGHT_OF_USUAL / np.reshape(USUAL, (2, 1)) ** 2
     found = likeliest(rows, parts, usual, costs, bounds=[(0, None), (0, None)])
     loss, _ = rows.loss((parts @ found).reshape(of_hops.shape))
-    return Fit(regression, Scales(*found.ravel().tolist()), loss * rows.num_labels)
+    return Fit(regression, Scales(*found.ravel().tolist()), loss * rows.num_labels / unit)
 
 
 def likeliest(rows: WordRows, matrix: Any, usual: Array, costs: Array, bounds: Any = None) -> Array:

@@ -11,6 +11,7 @@ MAX_VOCAB_SIZE = 2**27
 MAX_NUM_LABELS = 2**16  # without names
 SIZE = (1, MAX_LAYER_SIZE)
 RATE = (0, 1)
+DROPOUT = (0, 0.99)  # a model that reads nothing learns nothing
 SMOOTHING = (0, 0.5)  # with more, the right label would not be the most probable one
 WEIGHT = (0, 1000)  # with more, nothing else would be learnt
 

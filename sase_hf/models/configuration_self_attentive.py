@@ -8,6 +8,7 @@ from huggingface_hub.dataclasses import strict
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
 from .checked_config import (
+    DROPOUT,
     MAX_LAYER_SIZE,
     MAX_VOCAB_SIZE,
     RATE,
@@ -221,10 +222,10 @@ class SelfAttentiveConfig(CheckedConfig):
         "retrieval: divisor of the scores in the loss.", 0.05, between=(1e-6, 1e6)
     )
     embedding_dropout: float | int = flag(
-        "Dropout of word vectors; 0 for new models of pairs.", 0.3, between=RATE
+        "Dropout of word vectors; 0 for new models of pairs.", 0.3, between=DROPOUT
     )
     classifier_dropout: float | int = flag(
-        "Dropout of the classifier, before each layer.", 0.5, between=RATE
+        "Dropout of the classifier, before each layer.", 0.5, between=DROPOUT
     )
     # This field replaces `label_smoothing_factor`, because with that factor `Trainer` computes the
     # loss itself and drops the penalty.

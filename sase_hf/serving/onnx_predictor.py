@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
 from tokenizers import Tokenizer
 
 Array = npt.NDArray[Any]
@@ -48,6 +47,8 @@ class Predictor:
         self.tokenizer.no_padding()
         # Whether `[PAD]` in a text is a word.
         self.tokenizer.encode_special_tokens = settings.get("split_special_tokens", False)
+        import onnxruntime  # of an extra
+
         self.session = onnxruntime.InferenceSession(
             self._content("model.onnx"), providers=["CPUExecutionProvider"]
         )

@@ -179,6 +179,7 @@ def test_no_config_lets_other_weights_in(
             load()
 
 
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
 @every_family
 def test_other_files_than_safetensors_of_the_folder_are_refused(
     family: str, tmp_path: Path

@@ -14,6 +14,7 @@ from transformers import DynamicCache, GenerationConfig, pipeline
 
 from sase_hf import RNNSearchForConditionalGeneration, build_translation_tokenizer
 from sase_hf.models import pipeline_rnnsearch
+from sase_hf.models.checked_files import list_files
 from sase_hf.models.modeling_rnnsearch import CACHE_NAME, CACHE_NAMES, RNNSearchCache
 
 END, LONGEST, BEAMS = 2, 8, 3
@@ -284,6 +285,7 @@ def test_generation_config_of_a_checkpoint_is_bounded(
 ) -> None:
     tiny_translator().save_pretrained(tmp_path)
     (tmp_path / "generation_config.json").write_text(json.dumps({field: value}))
+    list_files(tmp_path, ["generation_config.json"])
     with pytest.raises(ValueError, match=rf"{field} in generation_config is .*{allowed}"):
         RNNSearchForConditionalGeneration.from_pretrained(tmp_path)
 

@@ -12,7 +12,6 @@ from checkpoints import assert_refuses_an_output_that_it_reads, script_main
         "visualize runs/a --file page.html --output page.html",
         "visualize runs/a --compare runs/b --text x --output runs/b/heatmap.svg",
         "rank runs/a --queries rows.jsonl --documents emb --output rows.jsonl",
-        "rank runs/a --queries rows.csv --documents emb --translate_with t.html --output t.html",
         "export page.html page.html",
     ],
 )

@@ -40,7 +40,7 @@ def test_visualize_shows_the_alignment(
         output = tmp_path / f"alignment.{ending}"
         script_main("visualize")([*words, "--output", str(output)])
         assert part in output.read_text()
-    with pytest.raises(SystemExit, match="one checkpoint and --text"):
+    with pytest.raises(SystemExit, match="of one checkpoint and its --text"):
         script_main("visualize")([checkpoint, "--file", "rows.csv"])
 
 

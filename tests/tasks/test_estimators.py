@@ -265,7 +265,7 @@ def test_explanation_shows_itself(fitted: TextClassifier) -> None:
     page = shown._repr_html_()
     assert "&lt;" in page
     assert "<script" not in page
-    assert repr(shown).startswith("1: ")
+    assert repr(shown).startswith("1 ")
     results: Any = fitted.explain(NEW[:2], target=5).results
     assert [result["target"] for result in results] == ["5", "5"]
     with pytest.raises(ValueError, match="target is '7'; the labels are 1, 3, 5"):

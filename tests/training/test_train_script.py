@@ -156,14 +156,11 @@ def test_run_keeps_the_threshold_of_answer_sets_for_the_weights_that_it_fits(
 
 @pytest.mark.parametrize(
     ("labels", "repeats"),
-    [([0] * 10, 10), ([0] * 7 + [1, 0, 1], 10), ([1] * 10, 1)],
-    ids=["all right", "worse", "few"],
+    [([0] * 10, 10), ([1] * 10, 1)],
+    ids=["all right", "few"],
 )
 def test_calibration_that_would_lie_leaves_the_logits(labels: list[int], repeats: int) -> None:
-    """Rows that are all right ask for a confidence without limit, one sure mistake for too little.
-
-    The likeliest temperature of the latter is 2.3, and raises the error. Ten rows show nothing.
-    """
+    """Rows that are all right ask for a confidence without limit; ten rows show nothing."""
     labels = labels * repeats
     logits = np.array(([[2.0, 0]] * 8 + [[4.0, 0]] * 2) * repeats)
     output = torch.nn.Linear(1, 2)

@@ -116,7 +116,8 @@ def _sections(
     for verdict, rows in zip(
         setup.rows.answers.verdicts, (report.wrong, report.right), strict=True
     ):
-        groups[f"Predictions that are {verdict}"] = list(rows[:NUM_EXAMPLES])
+        if rows:
+            groups[f"Predictions that are {verdict}"] = list(rows[:NUM_EXAMPLES])
     texts: list[Section] = []
     reader = None
     if getattr(setup.model.config, "has_attention", False):
