@@ -71,6 +71,8 @@ class BiLSTMLayer(nn.Module):
             output, hidden, cell = lstm(part, hidden, cell)
             outputs.append(output)
         joined = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+        # In a graph torch takes the number of steps for a constant; the view makes it that of x.
+        joined = joined.flatten(0, 1).unflatten(0, tuple(by_step.shape[:2]))
         wide = torch.promote_types(joined.dtype, x.dtype)  # autocast may narrow it
         return joined.transpose(0, 1).to(wide)
 
