@@ -68,7 +68,7 @@ def doubtful_rows(
     num_errors = (choose(validation) != labels_of(validation, answers).numpy()).sum()
     most = MOST_ERRORS * (num_errors + 1) / (len(validation) + 1)
     share_of_others = 1 - np.bincount(labels).max() / len(labels)
-    if is_accused.mean() > min(most, share_of_others):
+    if not 0 < is_accused.mean() <= min(most, share_of_others):
         return []
     shares = shares_of_usual(probabilities, labels)
     # The confident joint: how often, where some label is as likely as usual, it is another one.

@@ -107,9 +107,10 @@ def test_train_file_alone_trains_evaluates_reports_and_says_what_to_do_next(
 
 def words_of(line: str, command: str) -> list[str]:
     """Return what follows the command in a line for a shell."""
-    program, name, *words = shlex.split(line)
-    assert (program, name) == ("sase_hf", command)
-    return words
+    words = shlex.split(line)
+    place = words.index(command)
+    assert words[place - 1] == "sase_hf"
+    return words[place + 1 :]
 
 
 def test_calibration_leaves_no_better_temperature_and_no_other_prediction(tmp_path: Path) -> None:
