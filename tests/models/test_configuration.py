@@ -95,7 +95,7 @@ def test_config_of_a_file_refuses_unknown_choices_and_types(
         ({"cnn_kernel_sizes": [3] * 101}, r"cnn_kernel_sizes has 101 widths"),
         ({"encoder": "cnn", "cnn_kernel_sizes": []}, "hidden_size is 0"),
         ({"lstm_hidden_size": 2**20}, "hidden_size is 2097152"),
-        ({"classifier_dropout": 1.5}, "classifier_dropout is 1.5; .* from 0 to 1"),
+        ({"classifier_dropout": 1.5}, "classifier_dropout is 1.5; .* from 0 to 0.99"),
         ({"label_smoothing": math.nan}, "label_smoothing is nan"),
         ({"penalty_coef": -1}, "penalty_coef is -1; .* from 0 to 1000"),
         ({"rationale_coef": math.inf}, "rationale_coef is inf; it must be from 0 to 1000"),

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from datasets import ClassLabel, Dataset, DatasetDict, List
+from datasets import ClassLabel, Column, Dataset, DatasetDict, List
 
 from ...data.columns import parted
 from ...data.rows import Source
@@ -123,6 +123,7 @@ def _label_frame(given: Any) -> pd.DataFrame:
 
 
 def _frame(values: Any, dtype: Any = None) -> pd.DataFrame:
+    values = values[:] if isinstance(values, Column) else values  # which pandas takes for an array
     try:
         return pd.DataFrame(values, dtype=dtype)
     except (ValueError, TypeError) as reason:
