@@ -146,7 +146,7 @@ def commands(flags: Namespace) -> Iterator[Result]:
             "save_strategy": "no",
             "use_cpu": flags.device == "cpu",
         }
-        embed = [f"{SCRIPTS}/embed.py", folder, rows, "--device", flags.device]
+        embed = [f"{SCRIPTS}/embed.py", folder, rows]
         words = {
             BARE: ["-c", BARE],
             "embed.py": [*embed, "--output", OUTPUT],
