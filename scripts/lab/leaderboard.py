@@ -35,11 +35,11 @@ from sase_hf.evaluation.calibration import expected_calibration_error
 from sase_hf.evaluation.metrics import load_metrics, metrics_function
 from sase_hf.evaluation.records import measured_record
 from sase_hf.models.answers import SINGLE_LABEL
-from sase_hf.models.checked_files import SavedFiles
 from sase_hf.utils.errors import refusal
 
 COMPARED = yaml.safe_load((LAB / "systems.yaml").read_text(encoding="utf-8"))
 SETS, SYSTEMS = COMPARED["sets"], COMPARED["systems"]
+FILES = ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json")
 SPLIT_RULE = "rows of equal texts are in one part"  # a record of another rule is measured anew
 
 
@@ -163,8 +163,6 @@ class Comparison(Run):
         rows = table(folder / "predictions.jsonl")
         labels = [task.label_names[label] for label in task.splits["test"]["label"]]
         sets = rows["answer_set"] if "answer_set" in rows.column_names else [labels] * len(labels)
-        listed = SavedFiles.read(folder).digests
-        files = [folder / name for name in listed if not name.endswith(".py")]
         return {
             "probabilities": probabilities,
             "config": model.model_.config.to_diff_dict(),
@@ -172,7 +170,7 @@ class Comparison(Run):
             # The time covers the whole command with its report, but not the prediction.
             "training_seconds": trained - before - predicting,
             "texts_per_second": len(labels) / predicting,
-            "bytes_on_disk": sum(path.stat().st_size for path in files),
+            "bytes_on_disk": sum((folder / name).stat().st_size for name in FILES),
             "answer_sets": {
                 "coverage": np.mean([x in answer for x, answer in zip(labels, sets, strict=True)]),
                 "size": np.mean([len(answer) for answer in sets]),
