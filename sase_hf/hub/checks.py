@@ -11,12 +11,20 @@ from transformers.utils import CONFIG_NAME
 from yaml import YAMLError
 
 from ..models import FAMILIES
-from ..models.checked_files import CHECKSUMS_NAME, TOKENIZER_NAME, SavedFiles, sha256_of
+from ..models.checked_files import (
+    CHECKSUMS_NAME,
+    PART_NAMES,
+    TOKENIZER_NAME,
+    SavedFiles,
+    sha256_of,
+)
 from ..models.checked_model import CheckedPreTrainedModel
 from ..utils.errors import refusal
 from ..utils.loading import load_checkpoint
 from ..utils.privacy import TOKEN
 
+EXPORTED = ("config.json", "model.onnx", "predictor.py", "tokenizer.json", "tokenizer_config.json")
+PUBLIC_ENDINGS = (".safetensors", ".safetensors.index.json", ".py")  # the code is compared
 _REQUIRED = ("license", "language")  # in the front matter of a public card
 _UNNAMED = re.compile(r"LABEL_\d+")  # as transformers calls them
 
@@ -26,9 +34,9 @@ def check_publishable(folder: Path, about: Mapping[str, str | None]) -> list[str
 
     `about` holds fields that replace those of the card; a field may be "", for neither.
 
-    Raises ValueError for a tokenizer that is not listed, a listed file that is not as it was saved
-    or lies elsewhere, other code than this package's, a token, labels without names, or a card
-    without a licence or of other weights; OSError for a file that is missing.
+    Raises ValueError for a tokenizer that is not listed, a listed file that is no part of a model,
+    is not as it was saved or lies elsewhere, other code than this package's, a token, labels
+    without names, or a card without a licence or of other weights; OSError for a missing file.
     """
     model, _ = load_checkpoint(str(folder), strict=True)
     saved = SavedFiles.read(folder)
@@ -38,16 +46,14 @@ def check_publishable(folder: Path, about: Mapping[str, str | None]) -> list[str
             "load both with sase_hf, and save the model, then the tokenizer, with save_pretrained",
         )
     names = sorted({*saved.digests, REPOCARD_NAME})
+    known = {*PART_NAMES, *model.json_files, REPOCARD_NAME, "heatmap.svg"}
+    known |= {f"onnx/{name}" for name in (*EXPORTED, "export.json")}
     for name in names:
-        path = folder / name
-        if not path.resolve().is_relative_to(folder.resolve()):
-            raise refusal(f"{name} in {folder} is a link to a file elsewhere", "put a copy there")
-        if not path.is_file():
-            raise refusal(f"there is no {path}", "save the whole checkpoint", FileNotFoundError)
+        check_public(folder, name)
+        if not (name in known or name.endswith(PUBLIC_ENDINGS)):
+            raise refusal(f"{CHECKSUMS_NAME} in {folder} lists {name}", "save the model again")
         if name != REPOCARD_NAME:  # the owner may write in it
             saved.check(folder, name, str(folder))
-        if TOKEN.search(path.read_bytes().decode("latin-1")):
-            raise refusal(f"{name} in {folder} holds a Hugging Face token", "take it out")
     other = ", ".join(_other_code(folder, saved.digests, model))
     if other:
         raise refusal(
@@ -62,6 +68,20 @@ def check_publishable(folder: Path, about: Mapping[str, str | None]) -> list[str
         )
     _check_card(folder / REPOCARD_NAME, saved.digests, about)
     return names
+
+
+def check_public(folder: Path, name: str) -> None:
+    """Raise ValueError for a file that is a link out of its folder, or holds a token.
+
+    OSError is raised for one that is missing.
+    """
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise refusal(f"{name} in {folder} is a link to a file elsewhere", "put a copy there")
+    if not path.is_file():
+        raise refusal(f"there is no {path}", "save the whole checkpoint", FileNotFoundError)
+    if TOKEN.search(path.read_bytes().decode("latin-1")):
+        raise refusal(f"{name} in {folder} holds a Hugging Face token", "take it out")
 
 
 def _other_code(

@@ -17,7 +17,7 @@ from ..models.checked_files import CHECKSUMS_NAME, SavedFiles, list_files, sha25
 from ..utils.errors import refusal
 from ..utils.files import FilePath
 from ..utils.privacy import TOKEN
-from .checks import check_publishable
+from .checks import EXPORTED, check_public, check_publishable
 
 PLACEHOLDER = "ORGANISATION/NAME"  # in a card, until `push` knows the name of the repository
 LICENCE_FIELDS = ("license", "license_name", "license_link")  # of its front matter
@@ -154,11 +154,17 @@ def _stage_export(staged: Path, exported: Path, folder: Path) -> list[str]:
     Raises ValueError if other weights were exported, or a file is not as it was exported.
     """
     record = json.loads((exported / "export.json").read_bytes())
-    if record["checkpoint"].get("sha256") not in SavedFiles.read(folder).digests.values():
+    digests = SavedFiles.read(folder).digests
+    weights = {digest for name, digest in digests.items() if name.endswith(".safetensors")}
+    if record["checkpoint"].get("sha256") not in weights:
         raise refusal(f"{exported} is not an export of the weights in {folder}", "export again")
+    own = sha256_of(Path(__file__).parents[1] / "serving" / "onnx_predictor.py")
+    if {*record["sha256"]} != {*EXPORTED} or record["sha256"]["predictor.py"] != own:
+        raise refusal(f"{exported} is not what this version exports", "export again")
     copies = staged / "onnx"
     copies.mkdir(exist_ok=True)
     for name, digest in record["sha256"].items():
+        check_public(exported, name)
         if sha256_of(shutil.copyfile(exported / name, copies / name)) != digest:
             raise refusal(f"{name} in {exported} is not as it was exported", "export again")
     shutil.copyfile(exported / "export.json", copies / "export.json")

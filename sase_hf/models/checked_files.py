@@ -68,10 +68,11 @@ class SavedFiles:
     def check(self, folder: Path, name: str, checkpoint: str) -> None:
         """Raise ValueError for a file that is not as it was saved, but for names of labels."""
         expected = self.digests.get(name)
-        if sha256_of(folder / name) == expected:
-            return
-        if name == CONFIG_NAME and self._with_saved_labels(folder / name) == expected:
-            return
+        if (folder / name).is_file():
+            if sha256_of(folder / name) == expected:
+                return
+            if name == CONFIG_NAME and self._with_saved_labels(folder / name) == expected:
+                return
         raise ValueError(
             f"{name} in {checkpoint} is not as it was saved: its SHA-256 is not in "
             f"{CHECKSUMS_NAME}. Download it again (in a clone, with `git lfs pull`); after a "
@@ -86,9 +87,11 @@ class SavedFiles:
         """
         try:
             config, saved = json.loads(path.read_text(encoding="utf-8")), json.loads(self.labels)
-            names = {entry: config.pop(entry, {}) for entry in _LABEL_FIELDS}["id2label"]
+            named = {entry: config.pop(entry) for entry in _LABEL_FIELDS if entry in config}
             places = {name: place for place, name in saved.get("id2label", {}).items()}
-            if any(places.get(name, place) != place for place, name in names.items()):
+            names = named.get("id2label", {}).items()
+            is_moved = any(places.get(name, place) != place for place, name in names)
+            if is_moved or saved.keys() - named.keys():  # which would follow from the other one
                 return None
         except (AttributeError, RecursionError, TypeError, ValueError):
             return None

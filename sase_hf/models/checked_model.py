@@ -337,8 +337,10 @@ def _check_files(files: list[str], load_config: Any) -> str | None:
         return None
     saved = SavedFiles.read(checksums.parent)
     parts = [checksums.with_name(name) for name in saved.compared]
-    for path in [*map(Path, files), *filter(Path.is_file, parts)]:
-        saved.check(path.parent, path.name, checkpoint)
+    has_tokenizer = checksums.with_name(TOKENIZER_NAME).is_file()  # one may be left out as a whole
+    for path in [*map(Path, files), *parts]:
+        if path.is_file() or (has_tokenizer and path.name in saved.digests):
+            saved.check(path.parent, path.name, checkpoint)
     return saved.digests.get(TOKENIZER_NAME)
 
 

@@ -317,3 +317,12 @@ def test_layers_that_an_own_encoder_does_not_count_are_refused(tmp_path: Path) -
     for head in (SelfAttentiveForSequenceClassification, SelfAttentiveModel, SelfAttentiveForNLI):
         with pytest.raises(ValueError, match=r"reads encoder\.token_encoder\.layers\.1\."):
             head.from_pretrained(tmp_path, ignore_mismatched_sizes=True)
+
+
+def test_labels_that_only_follow_from_label2id_are_refused(tmp_path: Path) -> None:
+    """Without id2label the other map would decide, and could exchange the labels."""
+    save_checkpoint(tmp_path, id2label={0: "bad", 1: "good", 2: "fair"})
+    load_checkpoint(str(tmp_path))
+    change(tmp_path / "config.json", lambda config: config.pop("id2label"))
+    with pytest.raises(ValueError, match=r"config\.json in .* is not as it was saved"):
+        load_checkpoint(str(tmp_path))

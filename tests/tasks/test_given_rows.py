@@ -51,6 +51,13 @@ def test_labels_are_a_column_beside_the_texts(labels: Any, expected: list[Any]) 
     assert entries == {"label_column_name": "label", "text_column_names": "text"}
 
 
+def test_series_with_a_name_are_texts_in_their_order() -> None:
+    texts = pd.Series(TEXTS, index=[5, 3, 4], name="review")
+    _, rows = rows_to_fit(texts, texts.rename("mood"))
+    assert rows["train"].to_dict() == {"text": TEXTS, "label": TEXTS}
+    assert rows_to_read(texts, ["text"]) == [[text] for text in TEXTS]
+
+
 @pytest.mark.parametrize("make", [np.array, torch.tensor, frame])
 def test_columns_of_a_matrix_are_those_of_its_labels(make: Any) -> None:
     entries, rows = rows_to_fit(TEXTS, make([[1, 0], [0, 0], [1, 1]]))

@@ -109,7 +109,8 @@ def _text_frame(given: Any) -> pd.DataFrame:
     names = TEXT_COLUMNS[: max(frame.shape[1], 1)]
     if frame.shape[1] > len(names):
         raise refusal(f"the rows have {frame.shape[1]} texts", WAYS_TO_GIVE_TEXTS)
-    return frame.reindex(columns=range(len(names))).set_axis(names, axis=1)
+    numbered = frame.set_axis(range(frame.shape[1]), axis=1)  # a series has a name
+    return numbered.reindex(columns=range(len(names))).set_axis(names, axis=1)
 
 
 def _label_frame(given: Any) -> pd.DataFrame:
