@@ -233,11 +233,7 @@ def first_number(title: str) -> int:
 
 
 def load_splits(
-    name: str,
-    config: str | None = None,
-    revision: str | None = None,
-    cache_dir: str | None = None,
-    token: str | None = None,
+    name: str, config: str | None = None, revision: str | None = None
 ) -> Mapping[str, Dataset]:
     """Return the splits of a dataset of the Hub, or of a folder, by their own names.
 
@@ -246,9 +242,10 @@ def load_splits(
     try:
         if Path(name, "dataset_dict.json").exists():
             return load_from_disk(name)
+        cache_dir = None
         if os.path.isdir(name):  # `datasets` copies its files
-            name, cache_dir = os.path.abspath(name), cache_dir or _scratch().name
-        loaded = load_dataset(name, config, revision=revision, cache_dir=cache_dir, token=token)
+            name, cache_dir = os.path.abspath(name), _scratch().name
+        loaded = load_dataset(name, config, revision=revision, cache_dir=cache_dir)
         # The names of classes in one file are read as those of all.
         schemas = map(pq.read_schema, Path(name).rglob("*.parquet"))
         tables = [Dataset(schema.empty_table()) for schema in schemas]

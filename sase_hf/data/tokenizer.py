@@ -264,7 +264,10 @@ def _trained(
     trainer = tokenizer.model.get_trainer()
     trainer.vocab_size = vocab_size
     trainer.min_frequency = min_frequency
-    trainer.special_tokens = SPECIAL_TOKENS + [EOS_TOKEN] * ("eos_token" in options)
+    special_tokens = [*SPECIAL_TOKENS]
+    if "eos_token" in options:
+        special_tokens.append(EOS_TOKEN)
+    trainer.special_tokens = special_tokens
     trainer.show_progress = False
     tokenizer.train_from_iterator(checked_texts(texts, "Counting words"), trainer)
     return LenientTokenizer(

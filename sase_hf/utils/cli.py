@@ -94,8 +94,3 @@ def add_text_column_names(parser: argparse.ArgumentParser) -> None:
     """Add the flag that names the text columns of a file, as a list."""
     note = 'one text column, or two for pairs: "premise,hypothesis" (default: found by name)'
     parser.add_argument("--text_column_names", nargs=1, metavar="NAMES", help=note)
-
-
-def given_flags(parser: argparse.ArgumentParser, flags: argparse.Namespace) -> dict[str, object]:
-    """Return the flags that differ from their defaults, for a record."""
-    return {name: value for name, value in vars(flags).items() if value != parser.get_default(name)}

@@ -56,7 +56,8 @@ def comparison_text(results: Mapping[str, Sequence[Result]]) -> str:
         text = same_text[0]["text"]
         lines += [f'"{visible(side)}"' for side in ([text] if isinstance(text, str) else text)]
         for name, result in zip(results, same_text, strict=True):
-            lines.append(f"{visible(name)}: " * bool(name) + attention_text(result))
+            of_model = f"{visible(name)}: " if name else ""
+            lines.append(of_model + attention_text(result))
         lines.append("")
     return "\n".join(lines)
 

@@ -229,7 +229,7 @@ def test_open_sources_records_commit_of_dataset(monkeypatch: pytest.MonkeyPatch)
     flags = {"dataset_name": "some/set@main", "dataset_config_name": "en"}
     sources = open_sources(PredictionArguments(**flags))
     assert [source.origin["revision"] for source in sources] == [commit, "main"]
-    assert asked == ["some/set", "en", {"revision": "main", "cache_dir": None, "token": None}]
+    assert asked == ["some/set", "en", {"revision": "main", "cache_dir": None}]
 
 
 def test_open_sources_records_the_name_of_a_folder_only(tmp_path: Path) -> None:

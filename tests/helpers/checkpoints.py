@@ -7,7 +7,6 @@ from typing import Any
 import answers
 import pytest
 import torch
-from rows import write_jsonl
 from safetensors.torch import load_file, save_file
 from script_files import load_command, load_script
 from tiny import tiny_model
@@ -98,13 +97,6 @@ def replace_text(path: Path, old: str, new: str) -> None:
     text = path.read_text(encoding="utf-8")
     assert old in text
     path.write_text(text.replace(old, new), encoding="utf-8")
-
-
-def write_texts(folder: Path, *, is_pair: bool = False) -> str:
-    rows: list[dict[str, str]] = [{"text": text} for text in TEXTS]
-    if is_pair:
-        rows = [{"premise": first, "hypothesis": second} for first, second in PAIRS]
-    return str(write_jsonl(folder / "rows.jsonl.gz", rows))
 
 
 def script_main(name: str) -> Callable[[list[str]], None]:
