@@ -21,7 +21,7 @@ from ..models.checked_files import (
 from ..models.checked_model import CheckedPreTrainedModel
 from ..utils.errors import refusal
 from ..utils.loading import load_checkpoint
-from ..utils.privacy import TOKEN
+from ..utils.privacy import HOME, TOKEN
 
 EXPORTED = ("config.json", "model.onnx", "predictor.py", "tokenizer.json", "tokenizer_config.json")
 PUBLIC_ENDINGS = (".safetensors", ".safetensors.index.json", ".py")  # the code is compared
@@ -70,7 +70,7 @@ def check_publishable(folder: Path, about: Mapping[str, str | None]) -> list[str
 
 
 def check_public(folder: Path, name: str) -> None:
-    """Raise ValueError for a file that is a link out of its folder, or holds a token.
+    """Raise ValueError for a file that links out of its folder, or holds a token or a user's path.
 
     OSError is raised for one that is missing.
     """
@@ -79,8 +79,10 @@ def check_public(folder: Path, name: str) -> None:
         raise refusal(f"{name} in {folder} is a link to a file elsewhere", "put a copy there")
     if not path.is_file():
         raise refusal(f"there is no {path}", "save the whole checkpoint", FileNotFoundError)
-    if TOKEN.search(path.read_bytes().decode("latin-1")):
-        raise refusal(f"{name} in {folder} holds a Hugging Face token", "take it out")
+    content = path.read_bytes().decode("latin-1")
+    for what, pattern in {"a Hugging Face token": TOKEN, "the path of a user": HOME}.items():
+        if pattern.search(content):
+            raise refusal(f"{name} in {folder} holds {what}", "take it out")
 
 
 def _other_code(

@@ -16,6 +16,8 @@ PRIVATE_KEYS |= {"output_dir", "logging_dir", "cache_dir"}
 PUBLIC_KEYS = {"text_column_names", "label_column_name", "label_names", "id2label", "label2id"}
 # Tokens of the Hugging Face Hub, with those of OAuth and of organisations.
 TOKEN = re.compile(r"hf_jwt_[\w.-]{20,}|(?:hf_(?:oauth_)?|api_org_)[A-Za-z0-9]{20,}")
+# A folder below that of a user.
+HOME = re.compile(r"(?<![\w.])(?:/home|/Users|[A-Za-z]:[\\/]+Users)[\\/]+[\w.-]+[\\/]")
 
 # The start of an absolute or dotted path: POSIX, Windows or file:, but not https://.
 _START = r"(?!(?<=:)//)(?:file:(?=//))?(?:~\w*|\.{1,2}|[A-Za-z]:)?[/\\]+"

@@ -44,6 +44,10 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: replace_text(f / "heatmap.svg", "</svg>", "<script>alert(1)</script></svg>"),
         rf"^heatmap\.svg in .* {UNSAVED}",
     ),
+    "path of a user": (
+        lambda f: replace_text(f / "README.md", "license: mit", "license: mit # /home/ada/rows"),
+        r"^README\.md in .* holds the path of a user",
+    ),
     "listed code": (
         lambda f: (
             replace_text(f / "pooling_self_attentive.py", "import torch", "import os"),
