@@ -19,7 +19,6 @@ ORDERS = (
     "from transformers import AutoConfig; import sase_hf",
     # Whoever only asks whether there is such a package changes nothing.
     "import sase_hf, importlib.util as u; u.find_spec('transformers'); import transformers",
-    "from sase_hf.data.tokenizer import build_tokenizer",
     "from sase_hf.utils.loading import load_pipeline",
 )
 KNOWS_FAMILIES = """

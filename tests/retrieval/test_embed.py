@@ -83,12 +83,12 @@ def test_embedder_is_a_function_for_map_of_datasets(checkpoint: str) -> None:
     assert_right(mapped.with_format("numpy")["embedding"][:], checkpoint)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")  # Ray warns of its own settings
 def test_embedder_works_on_two_workers_of_ray_as_in_the_guide(
     checkpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A minute of processes, so `make newest` alone installs Ray and runs it."""
     ray = pytest.importorskip("ray")
     [block] = [text for text in code_blocks("scripts/guide/embed.md", "python") if "ray" in text]
     monkeypatch.chdir(tmp_path)
