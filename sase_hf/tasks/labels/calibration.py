@@ -13,7 +13,6 @@ from ...evaluation.calibration import (
 from ...evaluation.linear_part import clear, fit_linear_part
 from ...training.task import TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
-from .report import FEW_ROWS
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +21,7 @@ logger = logging.getLogger(__name__)
 LEAST = 0.25
 MOST = 10.0
 UNCHANGED = 1.0
+FEW_ROWS = 100
 
 
 def leave_to_fit(model: Any) -> None:

@@ -192,14 +192,7 @@ class LabelTask(EncoderTask):
         """Evaluate, with a report if it was asked for."""
         if not self.settings.report:
             return super().evaluate(trainer, setup, known)
-        settings = self.settings
-        ways = ["train on more rows"]
-        if not (settings.vector_files or settings.encoder_name_or_path):
-            ways.append("with --word_vectors")
-        of_rare = "add rows with these labels"
-        if settings.class_weights is None:
-            of_rare = "try --class_weights balanced"
-        return write_report(trainer, setup, ", or ".join(ways), of_rare)
+        return write_report(trainer, setup)
 
     def columns(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, predictions: Predictions
