@@ -112,6 +112,8 @@ def _sections(
     if getattr(setup.model.config, "has_attention", False):
         reader = attention_pipeline(setup.model.eval(), setup.tokenizer)
         for heading, rows in groups.items():
+            if not rows:
+                continue
             results = _read(reader, setup, validation.select(rows))
             section = texts_section(results, heading, prefix=f"p{len(texts)}", corrects=True)
             texts.append(section._replace(is_folded=bool(texts)))
