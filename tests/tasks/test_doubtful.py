@@ -77,7 +77,7 @@ def test_doubtful_csv_names_the_row_and_the_suggestion(tmp_path: Path) -> None:
     assert list(lines[31]) == columns
     assert lines[31]["text"] == rows[31]["text"]
     assert (lines[31]["label"], lines[31]["suggested_label"]) == ("good", "bad")
-    assert (lines[31]["probability"], lines[31]["label_probability"]) == ("0.9", "0.1")
+    assert (lines[31]["probability"], lines[31]["label_probability"]) == ("0.9000", "0.1000")
 
 
 def test_doubtful_csv_counts_rows_as_the_file_does(tmp_path: Path) -> None:
@@ -99,23 +99,6 @@ def test_doubtful_row_that_a_correction_added_has_no_place(tmp_path: Path) -> No
     [line] = lines_of(tmp_path)
     assert (line["row"], line["text"]) == ("", corrections[0]["text"])
     assert table.rows[0][0] == ""
-
-
-def test_doubtful_csv_holds_no_formula(tmp_path: Path) -> None:
-    """Numbers stay, also those below zero."""
-    rows = reviews()
-    rows[31] = {"text": f"{HOSTILE} awful soup", "label": "@good"}
-    for row in rows[::2]:
-        row["label"] = "@good"
-    for row in rows[33::2]:
-        row["label"] = "-1"
-    for row in rows[1:31:2]:
-        row["label"] = "-1"
-    written(tmp_path, rows)
-    [line] = lines_of(tmp_path)
-    assert line["text"].startswith("'=HYPERLINK")
-    assert line["label"] == "'@good"
-    assert line["suggested_label"] == "-1"
 
 
 def test_doubtful_table_shows_texts_as_text(tmp_path: Path) -> None:

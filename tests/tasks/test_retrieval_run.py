@@ -108,7 +108,9 @@ def test_scripts_refuse_what_a_ranker_cannot_do(trained: dict[str, Any], tmp_pat
             script_main("rank")([model, "--queries", queries, *flags])
     rows = write_jsonl(tmp_path / "rows.jsonl", [{"query": "a", "document": "b", "label": 0.5}])
     words = ["--model_name_or_path", model, "--validation_file", str(rows), "--do_eval"]
-    with pytest.raises(SystemExit, match="has no labels; give --task retrieval"):
+    with pytest.raises(
+        SystemExit, match="SelfAttentiveForRetrieval has no labels; give --task retrieval"
+    ):
         script_main("train")([*words, "--output_dir", str(tmp_path / "out")])
 
 
