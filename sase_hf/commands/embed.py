@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from datasets import List, Value
 
 from ..data.table import scratch_file
 from ..retrieval.documents import facts_of
@@ -46,12 +45,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         embedder = Embedder(
             flags.checkpoint, text_column_names=flags.text_column_names, precision=precision
         )
-        vectors = List(Value("float32"), length=embedder.size)
         embedded = rows.map(
             embedder,
             batched=True,
             batch_size=ROWS,
-            features=type(rows.features)({**rows.features, COLUMN: vectors}),
             cache_file_name=scratch_file(),
             new_fingerprint=embedder.model_sha256,
             load_from_cache_file=False,

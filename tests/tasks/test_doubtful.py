@@ -33,13 +33,13 @@ def reviews(count: int = 120) -> list[dict[str, Any]]:
     return rows
 
 
-def written(folder: Path, rows: list[dict[str, Any]], **options: Any) -> Table | None:
+def written(folder: Path, rows: list[dict[str, Any]], **options: Any) -> list[Table]:
     """Write the doubtful rows of a file of rows."""
     path = write_jsonl(folder / "rows.jsonl", rows)
     return written_of(folder, DataArguments(train_file=str(path), **options))
 
 
-def written_of(folder: Path, arguments: DataArguments) -> Table | None:
+def written_of(folder: Path, arguments: DataArguments) -> list[Table]:
     setup: Any = SimpleNamespace(
         rows=load_rows(arguments), tokens=defaultdict(lambda: None), model=None
     )
@@ -94,8 +94,7 @@ def test_doubtful_csv_counts_rows_as_the_file_does(tmp_path: Path) -> None:
 def test_doubtful_row_that_a_correction_added_has_no_place(tmp_path: Path) -> None:
     corrections = [{"text": "the awful soup of the corrections", "label": "good"}]
     path = write_jsonl(tmp_path / "corrections.jsonl", corrections)
-    table = written(tmp_path, reviews(), corrections_file=[str(path)])
-    assert table is not None
+    [table] = written(tmp_path, reviews(), corrections_file=[str(path)])
     [line] = lines_of(tmp_path)
     assert (line["row"], line["text"]) == ("", corrections[0]["text"])
     assert table.rows[0][0] == ""
@@ -104,8 +103,7 @@ def test_doubtful_row_that_a_correction_added_has_no_place(tmp_path: Path) -> No
 def test_doubtful_table_shows_texts_as_text(tmp_path: Path) -> None:
     rows = reviews()
     rows[31] = {"text": f"{HOSTILE} awful soup \u202e", "label": "good"}
-    table = written(tmp_path, rows)
-    assert table is not None
+    [table] = written(tmp_path, rows)
     page = page_html("title", [table_section(table)])
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
@@ -117,8 +115,7 @@ def test_doubtful_table_has_the_first_ten(tmp_path: Path) -> None:
     rows = reviews(240)
     for number in range(0, 240, 16):
         rows[number]["label"] = "bad"
-    table = written(tmp_path, rows)
-    assert table is not None
+    [table] = written(tmp_path, rows)
     assert table.title.endswith("the first 10 of 15 in doubtful.csv")
     numbers = [line["row"] for line in lines_of(tmp_path)]
     assert [row[0] for row in table.rows] == numbers[:10]
@@ -134,7 +131,7 @@ def test_doubtful_csv_of_no_doubts_is_deleted(
     written(tmp_path, rows)
     path = tmp_path / "doubtful.csv"
     assert f"doubtful labels: 1 training rows in {path}" in caplog.messages
-    assert written(tmp_path, reviews()) is None
+    assert written(tmp_path, reviews()) == []
     assert not path.exists()
     assert f"doubtful labels: 0 training rows in {path}" in caplog.messages
 
@@ -151,5 +148,5 @@ def test_doubtful_csv_is_of_single_texts_with_one_label(kind: str, tmp_path: Pat
         rows = [{**row, "label": [row["label"]]} for row in rows]
     else:
         rows = [{**row, "label": len(row["label"]) + 0.25} for row in rows]
-    assert written(tmp_path, rows, **options) is None
+    assert written(tmp_path, rows, **options) == []
     assert not (tmp_path / "doubtful.csv").exists()

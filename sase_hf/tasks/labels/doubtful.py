@@ -23,7 +23,7 @@ MAX_CHARACTERS = 1000  # of a text in the file
 MAX_SHOWN = 160  # on the page
 
 
-def write_doubtful(folder: Path, setup: TrainingSetup) -> Table | None:
+def write_doubtful(folder: Path, setup: TrainingSetup) -> list[Table]:
     """Write the training rows with doubtful labels to `doubtful.csv`, the most doubtful first.
 
     Which and how many these are, `evaluation.doubtful_labels` says. The columns: `row`, the number
@@ -31,14 +31,14 @@ def write_doubtful(folder: Path, setup: TrainingSetup) -> Table | None:
     0 for others, empty in a row that is a correction; the `text`, cut after `MAX_CHARACTERS`;
     `label`; `suggested_label`; its `probability` and the `label_probability`.
 
-    Returns a table of the first rows for the page; None, and no file, if no label is doubtful, or
+    Returns a table of the first rows for the page; none, and no file, if no label is doubtful, or
     if rows have pairs of texts, several labels or numbers, which are not looked at.
     """
     path = folder / DOUBTFUL_NAME
     path.unlink(missing_ok=True)  # that of a former run in this folder
     rows, tokens = setup.rows, setup.tokens
     if not rows.answers.has_one_label or len(rows.text_columns) > 1:
-        return None
+        return []
     train = rows.splits["train"]
     choose = partial(chosen_by_hops, setup.model)
     found = []
@@ -56,9 +56,9 @@ def write_doubtful(folder: Path, setup: TrainingSetup) -> Table | None:
         )
     logger.info(one_line(f"doubtful labels: {len(found):,} training rows in {path}"))
     if not found:
-        return None
+        return []
     cells = pd.DataFrame(found, dtype=object)
     write_text(path, cells.to_csv(index=False))
     first = cells[:NUM_SHOWN].fillna("").map(lambda cell: one_line(shortened(str(cell), MAX_SHOWN)))
     title = f"Doubtful labels of training rows: the first {len(first)} of {len(cells):,}"
-    return Table(f"{title} in {DOUBTFUL_NAME}", [*cells.columns], first.to_numpy().tolist())
+    return [Table(f"{title} in {DOUBTFUL_NAME}", [*cells.columns], first.to_numpy().tolist())]

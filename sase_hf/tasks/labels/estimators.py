@@ -18,14 +18,13 @@ import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 from transformers import TokenizersBackend
 
 from ...data.labels import class_name
 from ...data.table import TEXT_COLUMNS
 from ...evaluation.records import results_of
 from ...hub import Push, push, write_model_card
-from ...models.answers import LEAST_PROBABILITY, REGRESSION, Answers, answers_of
+from ...models.answers import LEAST_PROBABILITY, REGRESSION, answers_of
 from ...models.checked_files import record_tokenizer
 from ...models.checked_model import CheckedPreTrainedModel
 from ...training.arguments import RunArguments
@@ -99,6 +98,8 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.two_d_array = False
         tags.input_tags.one_d_array = True
         tags.input_tags.string = True
+        if self.learns_labels:
+            tags.classifier_tags.multi_label = True
         return tags
 
     def fit(
@@ -153,23 +154,19 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         self.text_columns_ = tuple(text_columns)
         self.is_matrix_ = is_matrix
         if self.learns_labels:
-            classes = np.array(labels_by_type(self._answers.names, model.config.label_type))
+            names = answers_of(model.config).names
+            classes = np.array(labels_by_type(names, model.config.label_type))
             # The order of the classes is that of scikit-learn; a model may have another one.
             self.class_ids_ = np.arange(len(classes)) if is_matrix else np.argsort(classes)
             self.classes_ = classes[self.class_ids_]
 
-    @property
-    def _answers(self) -> Answers:
-        check_is_fitted(self, "model_")
-        return answers_of(self.model_.config)
-
-    def _logits(self, texts: Any) -> Tensor:
-        """Return the logits of N texts, (N, C) or (N, K) in float64."""
+    def _scores(self, texts: Any) -> np.ndarray:
+        """Return the probabilities or numbers for N texts, (N, C) in float64."""
         check_is_fitted(self, "model_")
         rows = rows_to_read(texts, self.text_columns_)
-        shows_bar = not self.get_params().get("disable_tqdm")
-        logits = logits_of(self.model_, self.tokenizer_, rows, BATCH_SIZE, shows_bar=shows_bar)
-        return logits.double()
+        logits = logits_of(self.model_, self.tokenizer_, rows, BATCH_SIZE)
+        scores: np.ndarray = answers_of(self.model_.config).scores(logits.double()).numpy()
+        return scores
 
     def explain(self, texts: Any, target: Any = None) -> Attention:
         """Return what the model reads in a text, or in each of several, and why it answers so.
@@ -222,24 +219,16 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         estimator.metrics_ = {}
         return estimator
 
-    def push_to_hub(
-        self,
-        repo_id: str,
-        *,
-        license: str | None = None,
-        language: str | None = None,
-        **options: Any,
-    ) -> Push:
+    def push_to_hub(self, repo_id: str, **options: Any) -> Push:
         """Check the model and put it on the Hub, as `sase_hf.hub.push` does, with its `options`.
 
-        Only the files of a model go up. `license` and `language` are entries of the card, such as
-        "apache-2.0" and "en". Raises as `push` does.
+        Only the files of a model go up. `about` has entries of the card, such as {"license":
+        "apache-2.0", "language": "en"}. Raises as `push` does.
         """
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch, repo_id.rpartition("/")[2])
             self.save_pretrained(folder)
-            about = {"license": license, "language": language}
-            return push(folder, repo_id, about=about, **options)
+            return push(folder, repo_id, **options)
 
 
 class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
@@ -288,11 +277,6 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
 
     learns_labels = True
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags
-
     def predict(self, texts: Any, as_frame: bool = False) -> Any:
         """Return the label of each of N texts, (N,), in the type of the labels of `fit`.
 
@@ -301,8 +285,8 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
         `confidence` (its probability) and `margin` (to that of the second label). Of several
         labels for each text, both are those of the least sure one.
         """
-        has_one_label = self._answers.has_one_label
         scores = self.predict_proba(texts)
+        has_one_label = answers_of(self.model_.config).has_one_label
         applies = scores > LEAST_PROBABILITY
         labels: Any = applies.astype(int)
         if has_one_label:
@@ -324,8 +308,7 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
 
         With one label for each text, those of a text sum to 1.
         """
-        scores = self._answers.scores(self._logits(texts)).numpy()
-        return scores[:, self.class_ids_]
+        return self._scores(texts)[:, self.class_ids_]
 
 
 class TextRegressor(RegressorMixin, _TextEstimator):  # type: ignore[misc]
@@ -340,25 +323,18 @@ class TextRegressor(RegressorMixin, _TextEstimator):  # type: ignore[misc]
 
     def predict(self, texts: Any) -> np.ndarray:
         """Return the number of each of N texts, (N,); the numbers, (N, K), if `fit` had K."""
-        numbers = self._answers.scores(self._logits(texts)).numpy()
+        numbers = self._scores(texts)
         return numbers[:, 0] if numbers.shape[1] == 1 else numbers
 
 
 @contextmanager
 def _alone() -> Iterator[None]:
     """Wait for the fits of other threads; leave random numbers, bars and signals as they were."""
-    with _FITS, interrupted_by_signals(), _kept_random_state(), only_training_bar():
-        yield
-
-
-@contextmanager
-def _kept_random_state() -> Iterator[None]:
-    """Leave the random numbers of the caller as they were: a run sets the seed of all sources."""
-    of_python = random.getstate()
-    of_numpy = np.random.get_state()
-    try:
-        with torch.random.fork_rng():
+    with _FITS, interrupted_by_signals(), only_training_bar(), torch.random.fork_rng():
+        of_python = random.getstate()
+        of_numpy = np.random.get_state()
+        try:
             yield
-    finally:
-        random.setstate(of_python)
-        np.random.set_state(of_numpy)
+        finally:
+            random.setstate(of_python)
+            np.random.set_state(of_numpy)

@@ -70,31 +70,25 @@ def rows_to_read(texts: Any, names: Sequence[str]) -> list[tuple[str, ...]]:
     Of a table these columns are read, or all if it has other ones. One text may stand alone.
     ValueError: a row is neither a text nor a pair, or of both the one that the model does not read.
     """
-    given = _text_frame([texts] if isinstance(texts, str) else texts)
-    source = Source("test", "the given table", table(given.rename(columns=str)), {})
-    columns = source.table.column_names
-    if isinstance(texts, Dataset | pd.DataFrame) and all(map(source.has, names)):
-        columns = [*names]
-    if len(columns) != len(names):
-        raise refusal(
-            f"the model reads {len(names)} text(s) a row, here are {len(columns)}",
-            "give single texts, or pairs, as in training",
-        )
-    rows = source.texts(columns).to_pandas()
+    frame = _text_frame([texts] if isinstance(texts, str) else texts, names)
+    if len(frame.columns) == len(names) and not {*names} & {*frame.columns}:
+        frame = frame.set_axis(names, axis=1)
+    source = Source("test", "the given table", table(frame.rename(columns=str)), {})
+    rows = source.texts(names).to_pandas()
     if rows.isna().any(axis=None):
         raise refusal("a row of the texts has none", "leave it out")
     return [*rows.itertuples(index=False, name=None)]
 
 
-def _text_frame(given: Any) -> pd.DataFrame:
-    """Return the columns of texts: of a table all, else those of `TEXT_COLUMNS`."""
+def _text_frame(given: Any, names: Sequence[str] = TEXT_COLUMNS) -> pd.DataFrame:
+    """Return the columns of texts: of a table all, else those of the names."""
     if isinstance(given, Dataset):
         return given.to_pandas()
     if isinstance(given, pd.DataFrame):
         return given
     try:
         frame = pd.DataFrame([*given], dtype=object)
-        return frame.set_axis(TEXT_COLUMNS[: frame.shape[1]], axis=1)
+        return frame.set_axis(names[: frame.shape[1]], axis=1)
     except (ValueError, TypeError) as reason:
         raise refusal(
             f"the texts are {given!r:.80} ({reason})",

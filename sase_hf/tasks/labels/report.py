@@ -14,17 +14,14 @@ from torch import Tensor
 from transformers import EvalPrediction
 
 from ...evaluation.baselines import labels_of, linear_model, most_frequent
-from ...evaluation.metrics import LOWER_IS_BETTER
 from ...models.answers import Answers
 from ...utils.text import Table
 
 MAX_MATRIX = 12  # labels of a confusion matrix that a reader takes in
-MAX_CONFUSED = 10
 THIS_MODEL = "this model"
 LINEAR_MODEL = "linear model"
 MOST_FREQUENT = "most frequent label"
 MEAN = "mean"
-SIMPLE_MODELS = (LINEAR_MODEL, MOST_FREQUENT, MEAN)
 SHARES = {"accuracy": "accuracy", "macro_f1": "macro F1"}  # metrics from 0 to 1, in words
 
 
@@ -40,17 +37,13 @@ class Report(NamedTuple):
     right: the other rows, those first of which the model is least sure.
     """
 
+    num_rows: int
     names: Sequence[str]
     systems: Mapping[str, Mapping[str, float]]
     counts: np.ndarray
     confusion: np.ndarray | None
     wrong: Sequence[int]
     right: Sequence[int]
-
-    @property
-    def num_rows(self) -> int:
-        """The number of the rows."""
-        return len(self.wrong) + len(self.right)
 
 
 def measure_report(
@@ -91,6 +84,7 @@ def measure_report(
     )
     counts = [has_label.sum(0), is_predicted.sum(0), (has_label & is_predicted).sum(0)]
     return Report(
+        num_rows=rows.num_rows,
         names=answers.names,
         systems=systems,
         counts=np.stack(counts, axis=1),
@@ -107,30 +101,24 @@ def _applies(chosen: Tensor, answers: Answers) -> np.ndarray:
     return chosen.int().numpy()[:, : len(answers.names) * answers.has_labels]
 
 
-def report_lines(report: Report, metric: str) -> Iterator[str]:
-    """Yield what a reader should know first: a sentence, and what is wrong with the model.
+def report_lines(report: Report) -> Iterator[str]:
+    """Yield what a reader should know first: a sentence, and labels that the model does not know.
 
-    The shares of the right rows are those of Wilson's interval of 95 %. The model is compared with
-    the best simple one by the `metric`, or by the first one that was measured.
+    The shares of the right rows are those of Wilson's interval of 95 %. Without an accuracy, the
+    sentence has the first metric.
     """
     own = report.systems[THIS_MODEL]
-    metric = metric if metric in own else next(iter(own))
-    sign = -1 if metric in LOWER_IS_BETTER else 1
-    simple = [name for name in SIMPLE_MODELS if name in report.systems]
-    best = max(simple, key=lambda name: sign * report.systems[name][metric], default=THIS_MODEL)
-    of_best = report.systems[best]
-    name = SHARES.get(metric, metric)
-    sentence = f"{name} {shown_metric(metric, own[metric])} on {report.num_rows:,} new texts"
-    against = shown_metric(metric, of_best[metric])
+    linear = report.systems.get(LINEAR_MODEL, own)
+    metric = next(iter(own))
+    sentence = f"{metric} {shown_metric(metric, own[metric])} on {report.num_rows:,} new texts"
+    of_linear = shown_metric(metric, linear[metric])
     if "accuracy" in own:
         num_right = len(report.right)
         interval = binomtest(num_right, report.num_rows).proportion_ci(method="wilson")
-        sentence = f"right for {num_right:,} of {report.num_rows:,} new texts, "
-        sentence += f"{interval.low:.0%} to {interval.high:.0%}"
-        against = f"for {round(of_best['accuracy'] * report.num_rows):,}"
-    yield f"{sentence}; the {best} {against}" if simple else sentence
-    if sign * (of_best[metric] - own[metric]) > 0:
-        yield f"the {best} has the better {name}: train on more rows, or with --word_vectors"
+        shares = f"{interval.low:.0%} to {interval.high:.0%}"
+        sentence = f"right for {num_right:,} of {report.num_rows:,} new texts, {shares}"
+        of_linear = f"for {round(linear['accuracy'] * report.num_rows):,}"
+    yield sentence if linear is own else f"{sentence}; a linear model {of_linear}"
     num_rows, num_predicted, _ = report.counts.T
     missed = np.flatnonzero((num_rows > 0) & (num_predicted == 0))
     if missed.size:
@@ -165,23 +153,14 @@ def report_tables(report: Report) -> list[Table]:
 def _confusions(names: Sequence[str], confusion: np.ndarray) -> Table:
     """Return the confusions (C, C), shaded by their share of the rows of the true label.
 
-    With more labels than `MAX_MATRIX`, these are the most frequent mistakes.
+    Of more than `MAX_MATRIX` labels, those with most mistakes are shown.
     """
-    if len(names) <= MAX_MATRIX:
-        shares = confusion / confusion.sum(1, keepdims=True).clip(1)
-        rows = [
-            [name, *(f"{count:,}" for count in counts)]
-            for name, counts in zip(names, confusion, strict=True)
-        ]
-        return Table("True label, by predicted", ["", *names], rows, shares.tolist())
-    mistakes = np.where(np.eye(len(names)), 0, confusion)
-    order = (-mistakes).argsort(axis=None, kind="stable")[:MAX_CONFUSED]
-    rows = [
-        [names[true], names[predicted], f"{mistakes[true, predicted]:,}"]
-        for true, predicted in zip(*np.unravel_index(order, mistakes.shape), strict=True)
-        if mistakes[true, predicted]
-    ]
-    return Table("Most confused", ["true label", "predicted", "rows"], rows)
+    mistakes = confusion.sum(0) + confusion.sum(1) - 2 * confusion.diagonal()
+    shown = np.sort((-mistakes).argsort(kind="stable")[:MAX_MATRIX])
+    rows = [[names[true], *(f"{count:,}" for count in confusion[true, shown])] for true in shown]
+    shares = confusion / confusion.sum(1, keepdims=True).clip(1)
+    heads = ["", *(names[label] for label in shown)]
+    return Table("True label, by predicted", heads, rows, shares[shown][:, shown].tolist())
 
 
 def shown_metric(metric: str, value: float) -> str:

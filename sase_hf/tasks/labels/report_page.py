@@ -66,10 +66,10 @@ def write_report(
         setup.rows.answers,
         compute_metrics,
     )
-    lines = list(report_lines(report, trainer.compared_metric))
+    lines = list(report_lines(report))
     folder = Path(str(trainer.args.output_dir))
     tables = report_tables(report)
-    sections = list(_sections(trainer, setup, report, tables))
+    sections = _sections(trainer, setup, report, tables)
     page = page_html(f"What {folder.name} learned", sections, lines, setup.rows.answers)
     write_text(folder / REPORT_NAME, page)
     for line in lines:
@@ -95,42 +95,37 @@ def _logits_of_parts(
 
 def _sections(
     trainer: SelfAttentiveTrainer, setup: TrainingSetup, report: Report, tables: Sequence[Table]
-) -> Iterator[Section]:
-    """Yield the page in the order of use: three texts, what to look at, then the rest, folded.
+) -> list[Section]:
+    """Return the page in the order of use: three texts, what to look at, then the rest, folded.
 
     A model that attends to nothing has no texts.
     """
     validation = setup.rows.splits["validation"]
-    bad, good = setup.rows.answers.verdicts
-    groups = {
-        "Three texts, and why": _first_rows(report, validation),
-        f"Predictions that are {bad}": report.wrong[:NUM_EXAMPLES],
-        f"Predictions that are {good}": report.right[:NUM_EXAMPLES],
-    }
     texts: list[Section] = []
-    reader = None
-    if getattr(setup.model.config, "has_attention", False):
+    learned: list[Section] = []
+    if setup.model.config.has_attention:
+        bad, good = setup.rows.answers.verdicts
+        groups = {
+            "Three texts, and why": _first_rows(report, validation),
+            f"Predictions that are {bad}": report.wrong[:NUM_EXAMPLES],
+            f"Predictions that are {good}": report.right[:NUM_EXAMPLES],
+        }
         reader = attention_pipeline(setup.model.eval(), setup.tokenizer)
         for heading, rows in groups.items():
-            if not rows:
-                continue
-            results = _read(reader, setup, validation.select(rows))
-            section = texts_section(results, heading, prefix=f"p{len(texts)}", corrects=True)
-            texts.append(section._replace(is_folded=bool(texts)))
-    yield from texts[:1]
-    if trainer.args.do_train and "train" in setup.tokens:
-        doubtful = write_doubtful(Path(str(trainer.args.output_dir)), setup)
-        if doubtful is not None:
-            yield table_section(doubtful)
-    if reader is not None:
+            if rows:
+                results = _read(reader, setup, validation.select(rows))
+                texts.append(
+                    texts_section(results, heading, prefix=f"p{len(texts)}", corrects=True)
+                )
         inputs = _inputs_of(validation.shuffle(seed=0))
-        yield learned_section(read_learned_words(reader, inputs[:MAX_EXPLAINED]))
+        learned = [learned_section(read_learned_words(reader, inputs[:MAX_EXPLAINED]))]
+    doubtful: list[Table] = []
+    if trainer.args.do_train:
+        doubtful = write_doubtful(Path(str(trainer.args.output_dir)), setup)
     confusions = tables[: report.confusion is not None]
-    yield from map(table_section, confusions)
-    yield from _curve(trainer)
-    yield from texts[1:]
-    for table in tables[len(confusions) :]:
-        yield table_section(table)._replace(is_folded=True)
+    first = [*texts[:1], *map(table_section, doubtful), *learned, *map(table_section, confusions)]
+    rest = [*texts[1:], *map(table_section, tables[len(confusions) :])]
+    return [*first, *_curve(trainer), *(section._replace(is_folded=True) for section in rest)]
 
 
 def _first_rows(report: Report, validation: Dataset) -> list[int]:

@@ -13,7 +13,7 @@ from ...data.batching import RationaleCollator
 from ...data.labels import label_doubts
 from ...data.marks import count_marked
 from ...data.rows import Rows, load_rows
-from ...evaluation.linear_part import has_linear_part
+from ...evaluation.linear_part import clear, has_linear_part
 from ...evaluation.metrics import load_metrics, metrics_function
 from ...models import FAMILIES
 from ...models.answers import answers_of
@@ -23,7 +23,7 @@ from ...training.trainer import SelfAttentiveTrainer
 from ...utils.errors import refusal
 from ...utils.text import Table, one_line
 from ..encoder import EncoderTask
-from .calibration import calibrate, leave_to_fit, weigh_words
+from .calibration import calibrate, weigh_words
 from .predictions import predicted_labels
 from .report_page import write_report
 
@@ -93,12 +93,16 @@ class LabelTask(EncoderTask):
     def fields_by_words(
         self, head: type[PreTrainedModel], rows: Rows, num_words: int
     ) -> dict[str, Any]:
-        """Return which linear part a new model has if it is calibrated."""
+        """Return the linear part of a new model that is calibrated, the largest in the limit."""
         if not self.settings.calibrate:
             return {}
-        num_parts = NUM_PARTS_OF_PAIR if head.reads_pairs else 1
-        num_weights = len(rows.label_names) * num_parts
-        return {"linear_part": _linear_part(num_words, num_weights)}
+        num_weights = len(rows.label_names) * (NUM_PARTS_OF_PAIR if head.reads_pairs else 1)
+        part = "none"
+        if num_words * num_weights <= MAX_LINEAR_WEIGHTS:
+            part = "words"
+        if (num_words + NUM_PAIRS) * num_weights <= MAX_LINEAR_WEIGHTS:
+            part = "words_and_pairs"
+        return {"linear_part": part}
 
     def change_config(self, config: PreTrainedConfig, rows: Rows, is_resumed: bool) -> None:
         """Set also other labels and class weights if they were asked for."""
@@ -117,7 +121,9 @@ class LabelTask(EncoderTask):
         """
         super().prepare(setup)
         if self.args.do_train and has_linear_part(setup.model):
-            leave_to_fit(setup.model)
+            linear_part: Any = setup.model.linear_part
+            clear(linear_part)
+            linear_part.requires_grad_(False)
         config = setup.model.config
         if self.args.do_train and not config.has_attention and count_marked(setup.tokens["train"]):
             raise refusal(
@@ -181,16 +187,6 @@ class LabelTask(EncoderTask):
         names = ("temperature", "scale_of_hops", "scale_of_words")
         measured = {name: metrics.get(name) for name in names}
         return {**super().details(trainer, setup, metrics), **measured}
-
-
-def _linear_part(num_words: int, num_weights: int) -> str:
-    """Return the linear part of a new model in which each word has `num_weights`.
-
-    It keeps below `MAX_LINEAR_WEIGHTS`.
-    """
-    if (num_words + NUM_PAIRS) * num_weights <= MAX_LINEAR_WEIGHTS:
-        return "words_and_pairs"
-    return "words" if num_words * num_weights <= MAX_LINEAR_WEIGHTS else "none"
 
 
 def _saved_head(config: PreTrainedConfig) -> type[PreTrainedModel] | None:
