@@ -92,7 +92,8 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
         **kwargs: Any,
     ) -> EvalLoopOutput:
         """Evaluate; add the loss over all words and the metrics of the translations."""
-        generates = self.args.predict_with_generate
+        args_of_generation: Any = self.args
+        generates = args_of_generation.predict_with_generate
         # Seq2SeqTrainer would keep the rows that fill up the last batch of several processes.
         self.gather_function = self.accelerator.gather_for_metrics
         kwargs["prediction_loss_only"] = not generates

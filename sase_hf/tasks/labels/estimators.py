@@ -82,7 +82,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
     learns_labels: ClassVar[bool]
 
     def __init__(self, **settings: Any) -> None:
-        vars(self).update(settings)
+        self.__dict__.update(settings)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the settings that are given; other attributes begin or end with an underscore."""
@@ -90,7 +90,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
 
     def set_params(self, **params: Any) -> Self:
         """Change or add settings."""
-        vars(self).update(params)
+        self.__dict__.update(params)
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -98,8 +98,6 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.two_d_array = False
         tags.input_tags.one_d_array = True
         tags.input_tags.string = True
-        if self.learns_labels:
-            tags.classifier_tags.multi_label = True
         return tags
 
     def fit(
@@ -276,6 +274,11 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
     """
 
     learns_labels = True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
 
     def predict(self, texts: Any, as_frame: bool = False) -> Any:
         """Return the label of each of N texts, (N,), in the type of the labels of `fit`.

@@ -36,7 +36,7 @@ def rows_to_fit(
     ValueError: something is neither texts, labels nor rows, the labels are not those of the texts,
     or a column has values that Arrow refuses.
     """
-    given = {"train": texts if labels is None else (texts, labels)}
+    given: dict[str, Any] = {"train": texts if labels is None else (texts, labels)}
     if validation is not None:
         given["validation"] = validation
     if all(isinstance(rows, str | os.PathLike) for rows in given.values()):

@@ -77,9 +77,9 @@ class LabelTask(EncoderTask):
                 f"{','.join(rows.text_columns)}",
                 "name two columns, such as premise,hypothesis",
             )
-        return head  # type: ignore[no-any-return]
+        return head
 
-    def build(self, head: type[PreTrainedModel], rows: Rows) -> ModelAndTokenizer:
+    def build(self, head: Any, rows: Rows) -> ModelAndTokenizer:
         """Return a new model that knows the labels."""
         fields = _label_fields(rows)
         if head.reads_pairs:
@@ -90,9 +90,7 @@ class LabelTask(EncoderTask):
             fields["class_weights"] = _class_weights(self.settings.class_weights, rows)
         return self.new_model(head, rows, fields)
 
-    def fields_by_words(
-        self, head: type[PreTrainedModel], rows: Rows, num_words: int
-    ) -> dict[str, Any]:
+    def fields_by_words(self, head: Any, rows: Rows, num_words: int) -> dict[str, Any]:
         """Return the linear part of a new model that is calibrated, the largest in the limit."""
         if not self.settings.calibrate:
             return {}
