@@ -119,8 +119,7 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
 
     def texts_of(self, predictions: Predictions) -> list[str]:
         """Return translations as texts, from ids (B, L) with -100 on padding."""
-        tokenizer = self.processing_class
-        assert isinstance(tokenizer, TokenizersBackend)
+        tokenizer: Any = self.processing_class
         ids = np.where(predictions < 0, tokenizer.pad_token_id, predictions)
         return list(tokenizer.batch_decode(ids, skip_special_tokens=True))
 
@@ -171,10 +170,9 @@ class TranslationTask(Task):
         }
 
     def columns(
-        self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, predictions: Predictions
+        self, trainer: Any, setup: TrainingSetup, predictions: Predictions
     ) -> list[dict[str, Any]]:
         """Return the translations."""
-        assert isinstance(trainer, TranslationTrainer)
         return [{"translation": text} for text in trainer.texts_of(predictions)]
 
     def details(

@@ -191,17 +191,15 @@ def test_open_rows_refuses_rows_without_texts(
         open_rows(str(write_jsonl(tmp_path / "rows.jsonl", rows)), column)
 
 
-def test_embed_refuses_an_input_that_is_torn_or_has_embeddings(
+def test_embed_refuses_an_input_that_is_torn_and_replaces_embeddings(
     checkpoint: str, tmp_path: Path
 ) -> None:
-    torn = tmp_path / "torn.parquet"
+    torn, output = tmp_path / "torn.parquet", tmp_path / "out.parquet"
     pq.write_table(pa.Table.from_pylist(CORPUS), torn)
     torn.write_bytes(torn.read_bytes()[:-9])
-    embedded = write_jsonl(tmp_path / "rows.jsonl", [{"text": "a", "embedding": 1}])
-    for given, message in (
-        (torn, r"cannot read .*torn"),
-        (embedded, r"column 'embedding'; renam"),
-    ):
-        with pytest.raises(SystemExit, match=message):
-            embed.main([checkpoint, str(given), f"--output={tmp_path / 'out.parquet'}"])
-    assert not (tmp_path / "out.parquet").exists()
+    with pytest.raises(SystemExit, match=r"cannot read .*torn"):
+        embed.main([checkpoint, str(torn), f"--output={output}"])
+    assert not output.exists()
+    embedded = write_jsonl(tmp_path / "rows.jsonl", [{**row, "embedding": 1} for row in CORPUS])
+    embed.main([checkpoint, str(embedded), f"--output={output}", "--precision=float32"])
+    assert_right(pq.read_table(output)["embedding"].to_pylist(), checkpoint)

@@ -122,7 +122,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         commands name it: --learning_rate.
         """
         entries, in_memory = rows_to_fit(texts, labels, validation)
-        entries |= {name: x for name, x in self.get_params().items() if x is not None}
+        entries |= self.get_params()
         if not self.learns_labels:
             entries["problem_type"] = REGRESSION
         with _alone(), tempfile.TemporaryDirectory() as scratch:
@@ -175,8 +175,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         or an unknown label.
         """
         check_is_fitted(self, "model_")
-        is_pair = isinstance(texts, tuple) and len(self.text_columns_) == 2
-        is_one = isinstance(texts, str) or is_pair
+        is_one = isinstance(texts, str | tuple)
         rows = rows_to_read([texts] if is_one else texts, self.text_columns_)
         inputs = [dict(zip(TEXT_COLUMNS, row, strict=False)) for row in rows]
         if target is not None:

@@ -79,18 +79,17 @@ def measure_report(
     right = order[num_wrong:]
     scores = answers.scores(model_outputs.float()).tolist()
     right.sort(key=lambda row: answers.sureness(scores[row]) or ())
-    has_label, is_predicted = (
-        _applies(chosen, answers) for chosen in (labels, answers.chosen(model_outputs))
-    )
-    counts = [has_label.sum(0), is_predicted.sum(0), (has_label & is_predicted).sum(0)]
+    counts = np.zeros((0, 3), dtype=int)
+    confusion = None
+    if answers.has_labels:
+        has_label = _applies(labels, answers)
+        is_predicted = _applies(answers.chosen(model_outputs), answers)
+        both = has_label & is_predicted
+        counts = np.stack([has_label.sum(0), is_predicted.sum(0), both.sum(0)], axis=1)
+        if answers.has_one_label:
+            confusion = has_label.T @ is_predicted
     return Report(
-        num_rows=rows.num_rows,
-        names=answers.names,
-        systems=systems,
-        counts=np.stack(counts, axis=1),
-        confusion=has_label.T @ is_predicted if answers.has_one_label else None,
-        wrong=order[:num_wrong],
-        right=right,
+        rows.num_rows, answers.names, systems, counts, confusion, order[:num_wrong], right
     )
 
 
@@ -98,7 +97,7 @@ def _applies(chosen: Tensor, answers: Answers) -> np.ndarray:
     """Return whether each label applies, (B, C), of labels in the form of `Answers.labels`."""
     if answers.has_one_label:
         chosen = torch.nn.functional.one_hot(chosen, len(answers.names))
-    return chosen.int().numpy()[:, : len(answers.names) * answers.has_labels]
+    return chosen.int().numpy()
 
 
 def report_lines(report: Report) -> Iterator[str]:

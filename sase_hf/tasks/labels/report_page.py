@@ -55,7 +55,7 @@ def write_report(
     """
     output = trainer.predict(setup.tokens["validation"], metric_key_prefix="eval")
     parts = _logits_of_parts(trainer, setup, output.predictions)
-    metrics = output.metrics or {}
+    metrics: Any = output.metrics
     if not trainer.is_world_process_zero():
         return metrics, []
     compute_metrics: Any = trainer.compute_metrics
@@ -122,9 +122,10 @@ def _sections(
     doubtful: list[Table] = []
     if trainer.args.do_train:
         doubtful = write_doubtful(Path(str(trainer.args.output_dir)), setup)
-    confusions = tables[: report.confusion is not None]
-    first = [*texts[:1], *map(table_section, doubtful), *learned, *map(table_section, confusions)]
-    rest = [*texts[1:], *map(table_section, tables[len(confusions) :])]
+    measured = list(map(table_section, tables))
+    num_open = 0 if report.confusion is None else 1
+    first = [*texts[:1], *map(table_section, doubtful), *learned, *measured[:num_open]]
+    rest = [*texts[1:], *measured[num_open:]]
     return [*first, *_curve(trainer), *(section._replace(is_folded=True) for section in rest)]
 
 
