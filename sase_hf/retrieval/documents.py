@@ -56,7 +56,8 @@ class DocumentRanker:
                 "name the checkpoint that embedded the documents, or embed them by sase_hf embed",
             )
         embeddings = table[COLUMN].combine_chunks().flatten().to_numpy()
-        self._rows = unit_rows(torch.tensor(embeddings).view(len(table), -1), self._config)
+        matrices = torch.tensor(embeddings).view(len(table), -1)
+        self._rows = unit_rows(matrices, self._config)  # type: ignore[arg-type]
         self._texts = table[facts[TEXT_KEY].decode()]
 
     def rank(self, queries: Sequence[str], top_k: int) -> list[Ranking]:

@@ -66,20 +66,6 @@ def lines_of(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_doubtful_csv_names_the_row_and_the_suggestion(tmp_path: Path) -> None:
-    rows = reviews()
-    rows[31]["label"] = "good"
-    rows[80]["label"] = "bad"
-    written(tmp_path, rows)
-    lines = {int(line["row"]): line for line in lines_of(tmp_path)}
-    assert lines.keys() == {31, 80}
-    columns = ["row", "text", "label", "suggested_label", "probability", "label_probability"]
-    assert list(lines[31]) == columns
-    assert lines[31]["text"] == rows[31]["text"]
-    assert (lines[31]["label"], lines[31]["suggested_label"]) == ("good", "bad")
-    assert (lines[31]["probability"], lines[31]["label_probability"]) == ("0.9000", "0.1000")
-
-
 def test_doubtful_csv_counts_rows_as_the_file_does(tmp_path: Path) -> None:
     """Those of a CSV file as a spreadsheet, although rows are split off and shuffled."""
     rows = reviews()
@@ -100,28 +86,20 @@ def test_doubtful_row_that_a_correction_added_has_no_place(tmp_path: Path) -> No
     assert table.rows[0][0] == ""
 
 
-def test_doubtful_table_shows_texts_as_text(tmp_path: Path) -> None:
-    rows = reviews()
-    rows[31] = {"text": f"{HOSTILE} awful soup \u202e", "label": "good"}
+def test_doubtful_table_has_the_first_ten_as_text(tmp_path: Path) -> None:
+    rows = reviews(240)
+    for number in range(0, 240, 16):
+        rows[number] = {"text": f"{HOSTILE} lovely soup \u202e", "label": "bad"}
     [table] = written(tmp_path, rows)
+    assert [row[0] for row in table.rows] == [line["row"] for line in lines_of(tmp_path)][:10]
     page = page_html("title", [table_section(table)])
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
     assert "\u202e" not in page
-    assert "the first 1 of 1 in doubtful.csv" in page
+    assert "the first 10 of 15 in doubtful.csv" in page
 
 
-def test_doubtful_table_has_the_first_ten(tmp_path: Path) -> None:
-    rows = reviews(240)
-    for number in range(0, 240, 16):
-        rows[number]["label"] = "bad"
-    [table] = written(tmp_path, rows)
-    assert table.title.endswith("the first 10 of 15 in doubtful.csv")
-    numbers = [line["row"] for line in lines_of(tmp_path)]
-    assert [row[0] for row in table.rows] == numbers[:10]
-
-
-def test_doubtful_csv_of_no_doubts_is_deleted(
+def test_doubtful_csv_names_the_row_and_the_suggestion_and_is_deleted_without_doubts(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """That of a former run in the folder would be of other rows."""
@@ -129,6 +107,15 @@ def test_doubtful_csv_of_no_doubts_is_deleted(
     rows = reviews()
     rows[31]["label"] = "good"
     written(tmp_path, rows)
+    [line] = lines_of(tmp_path)
+    assert line == {
+        "row": "31",
+        "text": rows[31]["text"],
+        "label": "good",
+        "suggested_label": "bad",
+        "probability": "0.9000",
+        "label_probability": "0.1000",
+    }
     path = tmp_path / "doubtful.csv"
     assert f"doubtful labels: 1 training rows in {path}" in caplog.messages
     assert written(tmp_path, reviews()) == []

@@ -28,7 +28,7 @@ def make_report(
     labels: list[Any],
     problem: str = "single_label_classification",
     names: Any = NAMES,
-    **parts: np.ndarray,
+    **parts: Any,
 ) -> Report:
     metrics = metrics_function(load_metrics(None, problem), answers_of_kind(problem))
     rows = Dataset.from_dict({"input_ids": [[2, 3]] * len(labels), "labels": labels})
