@@ -28,8 +28,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("checkpoint", help="a folder or a name on the Hub")
-    note = "CSV, TSV, JSON, JSON Lines (all also .gz), Excel or Parquet"
-    add("--queries", required=True, help=note)
+    add("--queries", required=True, help="a file: CSV, JSON Lines, Excel, Parquet and the like")
     add("--text_column_names", default="text", metavar="NAME", help="of queries (default: text)")
     add("--documents", type=Path, required=True, metavar="FILE", help="what embed.py wrote")
     add("--top_k", type=positive_int, default=10, help="documents of a query (default: 10)")

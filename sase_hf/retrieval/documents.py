@@ -55,9 +55,9 @@ class DocumentRanker:
                 f"{file} does not hold embeddings by the weights of {checkpoint}",
                 "name the checkpoint that embedded the documents, or embed them by sase_hf embed",
             )
-        embeddings = table[COLUMN].combine_chunks().flatten().to_numpy()
-        matrices = torch.tensor(embeddings).view(len(table), -1)
-        self._rows = unit_rows(matrices, self._config)  # type: ignore[arg-type]
+        values = torch.tensor(table[COLUMN].combine_chunks().flatten().to_numpy())
+        embeddings = values.view(len(table), -1)
+        self._rows = unit_rows(embeddings, self._config)  # type: ignore[arg-type]
         self._texts = table[facts[TEXT_KEY].decode()]
 
     def rank(self, queries: Sequence[str], top_k: int) -> list[Ranking]:

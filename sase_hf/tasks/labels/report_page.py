@@ -53,18 +53,15 @@ def write_report(
     Returns the metrics of `Trainer.evaluate`, and the tables of the report, none in processes but
     the first.
     """
-    output = trainer.predict(setup.tokens["validation"], metric_key_prefix="eval")
+    tokens = setup.tokens
+    output = trainer.predict(tokens["validation"], metric_key_prefix="eval")
     parts = _logits_of_parts(trainer, setup, output.predictions)
     metrics: Any = output.metrics
     if not trainer.is_world_process_zero():
         return metrics, []
     compute_metrics: Any = trainer.compute_metrics
     report = measure_report(
-        parts,
-        setup.tokens["validation"],
-        setup.tokens.get("train"),
-        setup.rows.answers,
-        compute_metrics,
+        parts, tokens["validation"], tokens.get("train"), setup.rows.answers, compute_metrics
     )
     lines = list(report_lines(report))
     folder = Path(str(trainer.args.output_dir))
