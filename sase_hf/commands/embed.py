@@ -3,20 +3,20 @@
     sase_hf embed runs/mine reviews.jsonl.gz --output reviews.parquet
     sase_hf embed OWNER/NAME corpus.parquet --text_column_names body --output runs/corpus.parquet
 
-The output has the columns of the input and the column `embedding`, and is written whole or not at
-all. --text_column_names names another column than `text`; --precision chooses how it computes. For
-a dataset on the Hub, or on a cluster, `Embedder` does the same to batches of columns.
+The output has the columns of the input and the column `embedding`, which replaces one of this name,
+and is written whole or not at all. --text_column_names names another column than `text`;
+--precision chooses how it computes. For a dataset on the Hub, or on a cluster, `Embedder` does the
+same to batches of columns.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from datasets import List, Value
 
 from ..data.table import scratch_file
 from ..retrieval.documents import facts_of
-from ..retrieval.embed import COLUMN, PRECISIONS, Embedder, open_rows
+from ..retrieval.embed import PRECISIONS, Embedder, open_rows
 from ..utils.cli import errors_in_one_line, make_parser
 from ..utils.files import atomic_write, check_output
 from ..utils.precision import is_fast_in_bfloat16
@@ -40,18 +40,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         limit_compiled_code()
         check_output(flags.output, [flags.file, flags.checkpoint])
         rows = open_rows(flags.file, flags.text_column_names)
-        if COLUMN in rows.column_names:
-            raise ValueError(f"the input has a column {COLUMN!r}; rename it")
         precision = flags.precision or ("bf16" if is_fast_in_bfloat16() else "float32")
         embedder = Embedder(
             flags.checkpoint, text_column_names=flags.text_column_names, precision=precision
         )
-        vectors = List(Value("float32"), length=embedder.size)
         embedded = rows.map(
             embedder,
             batched=True,
             batch_size=ROWS,
-            features=type(rows.features)({**rows.features, COLUMN: vectors}),
             cache_file_name=scratch_file(),
             new_fingerprint=embedder.model_sha256,
             load_from_cache_file=False,

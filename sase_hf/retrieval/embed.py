@@ -11,7 +11,7 @@ from datasets import Dataset
 from torch.nn.utils.rnn import pad_sequence
 
 from ..data.batching import batches_by_length
-from ..data.table import holds_texts, place_of, table
+from ..data.table import holds_texts, table
 from ..models.checked_model import readable
 from ..utils.errors import refusal
 from ..utils.loading import load_encoder
@@ -62,7 +62,7 @@ class Embedder:
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """Return the embeddings of texts, in their order, shape (len(texts), size)."""
         embeddings = torch.empty(len(texts), self.size)
-        if not texts:
+        if not texts:  # which a tokenizer refuses
             return embeddings.numpy()
         limit = self.model.config.max_tokens
         rows = self.tokenizer(list(map(readable, texts)), verbose=False)["input_ids"]
@@ -81,12 +81,10 @@ def open_rows(file: str, text_column_names: str) -> Dataset:
     Raises ValueError if a row has no text, or another kind of value; an empty text is one.
     """
     rows = table(file)
-    if not holds_texts(rows, text_column_names):
+    if not holds_texts(rows, text_column_names) or rows.data[text_column_names].null_count:
         raise refusal(
-            f"{file} has no column of texts {text_column_names!r}",
-            f"choose one of {', '.join(map(repr, rows.column_names))} with --text_column_names",
+            f"{file} has no column {text_column_names!r} with a text in each row",
+            f"choose one of {', '.join(map(repr, rows.column_names))} with --text_column_names, or "
+            "leave out the rows without a text",
         )
-    row = rows.data.column(text_column_names).is_null().index(True).as_py()
-    if row >= 0:
-        raise ValueError(f"{place_of(file, row)}, column {text_column_names!r}: there is no text")
     return rows

@@ -4,6 +4,8 @@ Shapes: Q queries, D documents, r rows of width H, or one of width r * H for fla
 are as `unit_rows` returns them. Documents of equal scores stay in their order.
 """
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
@@ -16,30 +18,28 @@ BLOCK = 64  # queries whose scores are in memory at once
 def best_documents(queries: Tensor, documents: Tensor, top_k: int) -> tuple[Tensor, Tensor]:
     """Return scores and numbers (Q, min(top_k, D)) of the documents, the best of a query first."""
     found = [
-        _scores(block, documents).sort(dim=1, descending=True, stable=True)
-        for block in queries.split(BLOCK)
+        (scores[:, :top_k], places[:, :top_k]) for scores, places in _sorted(queries, documents)
     ]
-    scores = torch.cat([block.values[:, :top_k] for block in found])
-    return scores, torch.cat([block.indices[:, :top_k] for block in found])
+    scores, places = map(torch.cat, zip(*found, strict=True))
+    return scores, places
 
 
 def ranks_of_own(queries: Tensor, documents: Tensor) -> Tensor:
     """Return the rank, from 1, of document i among all documents for query i, shape (Q,)."""
-    ranks = []
-    numbers = torch.arange(len(queries)).unsqueeze(1)
-    for block, own in zip(queries.split(BLOCK), numbers.split(BLOCK), strict=True):
-        scores = _scores(block, documents)
-        own_scores = scores.gather(1, own)
-        is_earlier = torch.arange(len(documents)) < own
-        is_ahead = (scores > own_scores) | ((scores == own_scores) & is_earlier)
-        ranks.append(1 + is_ahead.sum(1))
-    return torch.cat(ranks)
+    numbers = torch.arange(len(queries)).unsqueeze(1).split(BLOCK)
+    blocks = zip(_sorted(queries, documents), numbers, strict=True)
+    return torch.cat([1 + (places == own).nonzero()[:, 1] for (_, places), own in blocks])
 
 
-def _scores(queries: Tensor, documents: Tensor) -> Tensor:
-    """Return the scores (Q, D), of as many documents at once as there is memory for."""
-    size = max(MAX_COSINES // (len(queries) * queries.shape[1] * documents.shape[1]), 1)
-    return torch.cat([row_scores(queries, block) for block in documents.split(size)], 1)
+def _sorted(queries: Tensor, documents: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield scores and numbers (BLOCK, D) of the documents, for some queries at once.
+
+    There are as many documents at once as there is memory for.
+    """
+    size = max(MAX_COSINES // (BLOCK * queries.shape[1] * documents.shape[1]), 1)
+    for block in queries.split(BLOCK):
+        scores = torch.cat([row_scores(block, part) for part in documents.split(size)], 1)
+        yield scores.sort(dim=1, descending=True, stable=True)
 
 
 def ranking_metrics(ranks: Tensor) -> dict[str, float]:

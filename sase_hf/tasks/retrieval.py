@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader
 from transformers import PreTrainedConfig, PreTrainedModel, TokenizersBackend
 from transformers.trainer_utils import EvalLoopOutput
 
-from ..data.rows import Rows, load_rows
+from ..data.rows import Rows
 from ..data.tokenizer import with_texts_apart
 from ..models import FAMILIES, RETRIEVAL, unit_rows
 from ..models.answers import REGRESSION
@@ -17,8 +17,6 @@ from ..training.task import ModelAndTokenizer
 from ..training.trainer import SelfAttentiveTrainer
 from ..utils.loading import retrieval_head
 from .encoder import EncoderTask
-
-FAMILY = next(family for family in FAMILIES.values() if RETRIEVAL in family.heads)
 
 
 class RetrievalTrainer(SelfAttentiveTrainer):
@@ -62,28 +60,18 @@ class RetrievalTrainer(SelfAttentiveTrainer):
 class RetrievalTask(EncoderTask):
     """Ranking of documents for queries, from pairs without labels."""
 
-    names = ("retrieval",)
+    names = (RETRIEVAL,)
     trainer = RetrievalTrainer
-
-    def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
-        """Load the pairs."""
-        checkpoint = None if config is None else config.name_or_path
-        return load_rows(self.settings.pairs, kind=RETRIEVAL, checkpoint=checkpoint)
 
     def choose_head(self, rows: Rows, config: PreTrainedConfig | None) -> type[PreTrainedModel]:
         """Return the ranker; a checkpoint may be that of another head, or of a base model."""
         if config is not None:
             return retrieval_head(str(config.name_or_path), config)
-        return FAMILY.heads[RETRIEVAL]
+        return FAMILIES["self_attentive"].heads[RETRIEVAL]
 
     def build(self, head: type[PreTrainedModel], rows: Rows) -> ModelAndTokenizer:
         """Return a new ranker; its only label is the score of a pair."""
-        fields = {
-            "problem_type": REGRESSION,
-            "id2label": {0: "score"},
-            "label2id": {"score": 0},
-        }
-        return self.new_model(head, rows, fields)
+        return self.new_model(head, rows, {"problem_type": REGRESSION, "id2label": {0: "score"}})
 
     def ready_tokenizer(self, source: str) -> TokenizersBackend:
         """Return a tokenizer that reads each text of a pair as `Embedder` reads it alone."""

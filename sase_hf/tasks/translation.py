@@ -19,16 +19,16 @@ from transformers import (
 from transformers.trainer_utils import EvalLoopOutput
 
 from ..data.batching import encode_pairs
-from ..data.rows import TRANSLATION, Rows, load_rows
+from ..data.rows import TRANSLATION, Rows
 from ..data.tokenizer import build_translation_tokenizer
-from ..evaluation.metrics import DEFAULT_METRICS, bleu_signature, load_metrics, numbers_of
+from ..evaluation.metrics import bleu_signature, load_metrics, numbers_of
 from ..models import FAMILIES
 from ..training.arguments import RunArguments
 from ..training.task import ModelAndTokenizer, Predictions, Task, TrainingSetup, new_config
 from ..training.trainer import SelfAttentiveTrainer
 from ..utils.errors import refusal
 
-FAMILY = next(family for family in FAMILIES.values() if family.objective == TRANSLATION)
+FAMILY = FAMILIES["rnnsearch"]
 
 
 class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
@@ -92,7 +92,8 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
         **kwargs: Any,
     ) -> EvalLoopOutput:
         """Evaluate; add the loss over all words and the metrics of the translations."""
-        generates = bool(getattr(self.args, "predict_with_generate", False))
+        args_of_generation: Any = self.args
+        generates = args_of_generation.predict_with_generate
         # Seq2SeqTrainer would keep the rows that fill up the last batch of several processes.
         self.gather_function = self.accelerator.gather_for_metrics
         kwargs["prediction_loss_only"] = not generates
@@ -101,16 +102,15 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
         )
         assert output.metrics is not None
         added: dict[str, float] = {}
-        nll = output.metrics.get(f"{metric_key_prefix}_nll")
-        if nll is not None:
-            added["loss"] = nll
-            total = self.eval_total("nll")
-            added["nats_per_sentence"] = total / (output.num_samples or 1)
-        references = self.references.get(metric_key_prefix)
-        if generates and references is not None:
+        if f"{metric_key_prefix}_nll" in output.metrics:
+            added["loss"] = output.metrics[f"{metric_key_prefix}_nll"]
+            added["nats_per_sentence"] = self.eval_total("nll") / (output.num_samples or 1)
+        if generates and metric_key_prefix in self.references:
             texts = self.texts_of(output.predictions)
             for module in self.metrics:
-                results = module.compute(predictions=texts, references=references)
+                results = module.compute(
+                    predictions=texts, references=self.references[metric_key_prefix]
+                )
                 if results is not None:  # of one process of several
                     added.update(numbers_of(results, module.name))
         for name, value in added.items():
@@ -119,8 +119,7 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
 
     def texts_of(self, predictions: Predictions) -> list[str]:
         """Return translations as texts, from ids (B, L) with -100 on padding."""
-        tokenizer = self.processing_class
-        assert isinstance(tokenizer, TokenizersBackend)
+        tokenizer: Any = self.processing_class
         ids = np.where(predictions < 0, tokenizer.pad_token_id, predictions)
         return list(tokenizer.batch_decode(ids, skip_special_tokens=True))
 
@@ -128,13 +127,8 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
 class TranslationTask(Task):
     """Translation of texts by RNNsearch, or by RNNencdec without attention."""
 
-    names = ("translation",)
+    names = (TRANSLATION,)
     trainer = TranslationTrainer
-
-    def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
-        """Load the pairs."""
-        checkpoint = None if config is None else config.name_or_path
-        return load_rows(self.settings.pairs, kind=TRANSLATION, checkpoint=checkpoint)
 
     def choose_head(self, rows: Rows, config: PreTrainedConfig | None) -> type[PreTrainedModel]:
         """Return the translation model; refuse a checkpoint of another family."""
@@ -161,11 +155,13 @@ class TranslationTask(Task):
 
     def trainer_options(self, setup: TrainingSetup) -> dict[str, Any]:
         """Return the targets, and the metrics that were asked for, by default BLEU."""
-        references = {}
-        for prefix, split in (("eval", "validation"), ("test", "test")):
-            rows = setup.rows.splits.get(split)
-            if rows is not None and "text_pair" in rows.column_names:
-                references[prefix] = rows["text_pair"][:]
+        names = {"eval": "validation", "test": "test"}
+        splits = setup.rows.splits
+        references = {
+            prefix: splits[name]["text_pair"][:]
+            for prefix, name in names.items()
+            if "text_pair" in splits.column_names.get(name, ())
+        }
         return {
             "adadelta": self.settings.adadelta,
             "references": references,
@@ -174,17 +170,15 @@ class TranslationTask(Task):
         }
 
     def columns(
-        self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, predictions: Predictions
+        self, trainer: Any, setup: TrainingSetup, predictions: Predictions
     ) -> list[dict[str, Any]]:
         """Return the translations."""
-        assert isinstance(trainer, TranslationTrainer)
         return [{"translation": text} for text in trainer.texts_of(predictions)]
 
     def details(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]
     ) -> dict[str, Any]:
         """Return how BLEU was computed, if it was."""
-        measured = self.settings.metric_name or DEFAULT_METRICS[TRANSLATION]
-        if "bleu" not in measured:
+        if "bleu" not in (self.settings.metric_name or ["bleu"]):
             return {}
         return {"signatures": {"bleu": bleu_signature()}}

@@ -48,7 +48,10 @@ FIELDS_OF_LABELS = (
     "answer_error",
 )
 TOKENIZER_OPTIONS = ("vocab_size", "min_frequency", "lowercase", "level", "subwords")
-OF_NEW_MODEL = (*TOKENIZER_OPTIONS, "tokenizer_name", "word_vectors", "encoder_name_or_path")
+OF_NEW_MODEL = (
+    *(*TOKENIZER_OPTIONS, "tokenizer_name", "word_vectors", "encoder_name_or_path"),
+    "unlabelled_file",
+)
 
 # The tasks that read a setting, where these are not all.
 _ROWS_OF_LABELS = {entry.name for entry in fields(DataArguments)}

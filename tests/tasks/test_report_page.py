@@ -128,5 +128,5 @@ def report_of(
     setup: Any = SimpleNamespace(
         rows=task, tokens=encode_rows(task, tokenizer), tokenizer=tokenizer, model=model
     )
-    write_report(trainer, setup, "train on more rows", "add rows")
+    write_report(trainer, setup)
     return (folder / "report.html").read_text(encoding="utf-8")

@@ -1,8 +1,5 @@
 """Calibration after training: probabilities that fit the validation rows, and answer sets."""
 
-import logging
-from typing import Any
-
 import torch
 
 from ...evaluation.calibration import (
@@ -10,24 +7,15 @@ from ...evaluation.calibration import (
     fit_temperature,
     fit_threshold,
 )
-from ...evaluation.linear_part import clear, fit_linear_part
+from ...evaluation.linear_part import fit_linear_part
 from ...training.task import TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
-from .report import FEW_ROWS
-
-logger = logging.getLogger(__name__)
 
 # Bounds of the temperature: a few rows that are all right would ask for boundless confidence,
 # random rows for none.
 LEAST = 0.25
 MOST = 10.0
-UNCHANGED = 1.0
-
-
-def leave_to_fit(model: Any) -> None:
-    """Let a linear part add nothing and learn nothing in training, which `weigh_words` follows."""
-    clear(model.linear_part)
-    model.linear_part.requires_grad_(False)
+FEW_ROWS = 100
 
 
 def weigh_words(setup: TrainingSetup) -> dict[str, float]:
@@ -53,20 +41,18 @@ def calibrate(
     `weigh_words` does.
 
     Returns `temperature`, the calibration error with it, and without it unless the model
-    `is_scaled`; `answer_threshold` and, if there is one, the mean number of labels in an answer
-    set.
+    `is_scaled`.
     """
     if not setup.rows.answers.has_one_label:
         return {}
     rows = setup.tokens["validation"]
     logits = torch.from_numpy(trainer.predict(rows, metric_key_prefix="eval").predictions).float()
     labels = torch.tensor(rows["labels"][:])
-    measured = {"temperature": UNCHANGED}
+    measured = {"temperature": 1.0}
     if not is_scaled:
         error = expected_calibration_error(logits.softmax(-1), labels)
         measured["eval_calibration_error_before"] = error
-        are_all_right = bool((logits.argmax(-1) == labels).all())
-        if len(labels) >= FEW_ROWS and not are_all_right:
+        if len(labels) >= FEW_ROWS and (logits.argmax(-1) != labels).any():
             measured["temperature"] = fit_temperature(logits, labels, LEAST, MOST)
     with torch.no_grad():
         for parameter in setup.model.get_submodule("classifier.output").parameters():
@@ -75,14 +61,4 @@ def calibrate(
     measured["eval_calibration_error"] = expected_calibration_error(probabilities, labels)
     config = setup.model.config
     config.answer_threshold = fit_threshold(probabilities, labels, config.answer_error)
-    if config.answer_threshold is None:
-        logger.warning(
-            f"no answer sets: {len(labels):,} validation rows are too few for --answer_error "
-            f"{config.answer_error:g}"
-        )
-        return measured
-    is_in_set = probabilities >= config.answer_threshold
-    sizes = is_in_set.sum(-1).clamp(min=1)  # the best label is in every set
-    measured["answer_threshold"] = config.answer_threshold
-    measured["answer_set_size"] = sizes.double().mean().item()
     return measured

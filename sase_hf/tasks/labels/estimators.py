@@ -5,11 +5,10 @@ A fit is a run of `sase_hf train` with rows in memory in place of files.
 Shapes: N texts, C classes, K numbers for each text.
 """
 
-import logging
 import random
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -17,20 +16,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 import torch
-from datasets import Dataset
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.metrics import accuracy_score
-from sklearn.preprocessing import MultiLabelBinarizer
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
-from transformers import PreTrainedConfig, TokenizersBackend
+from transformers import TokenizersBackend
 
 from ...data.labels import class_name
-from ...data.rows import Rows
 from ...data.table import TEXT_COLUMNS
 from ...evaluation.records import results_of
 from ...hub import Push, push, write_model_card
-from ...models.answers import REGRESSION, Answers, answers_of
+from ...models.answers import LEAST_PROBABILITY, REGRESSION, answers_of
 from ...models.checked_files import record_tokenizer
 from ...models.checked_model import CheckedPreTrainedModel
 from ...training.arguments import RunArguments
@@ -44,7 +38,7 @@ from ...utils.files import FilePath
 from ...utils.loading import attention_pipeline, load_checkpoint
 from ...utils.process import interrupted_by_signals
 from ...visualization import Attention
-from .given_rows import has_ids, labels_by_type, rows_to_fit, rows_to_read, type_of_labels
+from .given_rows import labels_by_type, rows_to_fit, rows_to_read, type_of_labels
 from .predictions import logits_of
 from .task import LabelTask
 
@@ -56,23 +50,22 @@ _FITS = threading.Lock()
 class _FitTask(LabelTask):
     """The task of one fit: rows in memory or files."""
 
-    def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
-        """Load the rows; ValueError if a classifier would learn numbers."""
-        rows = super().load_rows(config)
-        if rows.kind == REGRESSION and self.settings.problem_type is None:
+    def prepare(self, setup: TrainingSetup) -> None:
+        """Write into the config of the model what the labels were.
+
+        ValueError: a classifier would learn numbers.
+        """
+        super().prepare(setup)
+        columns = setup.rows.label_columns
+        is_regression = setup.rows.kind == REGRESSION
+        if is_regression and self.settings.problem_type is None:
             raise refusal(
-                f"the labels in {','.join(rows.label_columns)!r} are numbers, not all whole",
+                f"the labels in {','.join(columns)!r} are numbers, not all whole",
                 "use TextRegressor",
             )
-        return rows
-
-    def prepare(self, setup: TrainingSetup) -> None:
-        """Write into the config of the model what the labels were."""
-        super().prepare(setup)
         label_type = "str"
-        [column, *others] = setup.rows.label_columns
-        if self.in_memory and setup.rows.answers.has_labels and not others:
-            label_type = type_of_labels(self.in_memory["train"], column)
+        if self.in_memory and not is_regression and len(columns) == 1:
+            label_type = type_of_labels(self.in_memory["train"], columns[0])
         setup.model.config.label_type = label_type
 
     def make_trainer(self, setup: TrainingSetup, args: RunArguments) -> SelfAttentiveTrainer:
@@ -88,42 +81,17 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
 
     learns_labels: ClassVar[bool]
 
-    def __init__(
-        self,
-        *,
-        num_train_epochs: float | None = None,
-        learning_rate: float | None = None,
-        per_device_train_batch_size: int | None = None,
-        validation_fraction: float | None = None,
-        max_tokens: int | None = None,
-        word_vectors: str | Sequence[str] | None = None,
-        encoder_name_or_path: str | None = None,
-        model_name_or_path: str | None = None,
-        pooling: str | None = None,
-        num_hops: int | None = None,
-        seed: int | None = None,
-        use_cpu: bool | None = None,
-        output_dir: FilePath | None = None,
-        report: bool | None = None,
-        disable_tqdm: bool | None = None,
-        settings: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.num_train_epochs = num_train_epochs
-        self.learning_rate = learning_rate
-        self.per_device_train_batch_size = per_device_train_batch_size
-        self.validation_fraction = validation_fraction
-        self.max_tokens = max_tokens
-        self.word_vectors = word_vectors
-        self.encoder_name_or_path = encoder_name_or_path
-        self.model_name_or_path = model_name_or_path
-        self.pooling = pooling
-        self.num_hops = num_hops
-        self.seed = seed
-        self.use_cpu = use_cpu
-        self.output_dir = output_dir
-        self.report = report
-        self.disable_tqdm = disable_tqdm
-        self.settings = settings
+    def __init__(self, **settings: Any) -> None:
+        self.__dict__.update(settings)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the settings that are given; other attributes begin or end with an underscore."""
+        return {name: value for name, value in vars(self).items() if name == name.strip("_")}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change or add settings."""
+        self.__dict__.update(params)
+        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -143,10 +111,9 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
 
         Args:
             texts: N texts, or pairs (text, text_pair): a list, an array or a series. Or rows with
-                their labels: a `datasets.Dataset`, also a `DatasetDict` with the splits train and
-                validation, a DataFrame, or the path of a file. Their columns are found as
-                `--train_file` finds them, or named by `settings`. Beside `labels`, a Dataset or
-                DataFrame holds the texts.
+                their labels: a `datasets.Dataset`, a DataFrame, or the path of a file. Their
+                columns are found as `--train_file` finds them, or named by settings. Beside
+                `labels`, a Dataset or DataFrame holds the texts.
             labels: N labels, or None where `texts` holds them.
             validation: Rows to validate with: (texts, labels), or rows with their labels. By
                 default `validation_fraction` of the rows are held out, a tenth.
@@ -155,56 +122,49 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         commands name it: --learning_rate.
         """
         entries, in_memory = rows_to_fit(texts, labels, validation)
-        entries |= self._entries()
+        entries |= self.get_params()
         if not self.learns_labels:
             entries["problem_type"] = REGRESSION
-        with _alone(), _warnings(not self.disable_tqdm), tempfile.TemporaryDirectory() as scratch:
-            entries.setdefault("output_dir", Path(scratch, "model"))
+        with _alone(), tempfile.TemporaryDirectory() as scratch:
+            if "output_dir" not in entries:  # nobody would see a report
+                entries = {"report": False, **entries, "output_dir": Path(scratch, "model")}
             task = make_task(_FitTask, entries, in_memory)
             outcome = run(task)
             model, tokenizer = load_checkpoint(outcome["output_dir"])
         rows = outcome["rows"]
-        self._adopt(model, tokenizer, rows.text_columns)
-        self._adopt_labels(rows.label_columns, in_memory.get("train"))
+        self._adopt(model, tokenizer, rows.text_columns, is_matrix=len(rows.label_columns) > 1)
         model.to(task.args.device)  # type: ignore[arg-type]  # of torch, and wrapped
         self.record_ = outcome["record"]
         self.metrics_ = results_of(outcome["metrics"], "eval_")
         return self
-
-    def _entries(self) -> dict[str, Any]:
-        """Return the flags that are given, by their names."""
-        entries = self.get_params(deep=False)
-        settings = entries.pop("settings") or {}
-        if self.report is None and self.output_dir is None:
-            entries["report"] = False  # nobody would see it
-        given = {name: value for name, value in entries.items() if value is not None}
-        return {**given, **settings}
 
     def _adopt(
         self,
         model: CheckedPreTrainedModel,
         tokenizer: TokenizersBackend,
         text_columns: Sequence[str],
+        *,
+        is_matrix: bool = False,
     ) -> None:
+        """Keep a model, and how its rows and labels were given."""
         self.model_ = model
         self.tokenizer_ = tokenizer
         self.text_columns_ = tuple(text_columns)
+        self.is_matrix_ = is_matrix
+        if self.learns_labels:
+            names = answers_of(model.config).names
+            classes = np.array(labels_by_type(names, model.config.label_type))
+            # The order of the classes is that of scikit-learn; a model may have another one.
+            self.class_ids_ = np.arange(len(classes)) if is_matrix else np.argsort(classes)
+            self.classes_ = classes[self.class_ids_]
 
-    def _adopt_labels(self, columns: Sequence[str] = (), train: Dataset | None = None) -> None:
-        """Keep what the labels of a model were: those in columns of the rows of a fit."""
-
-    @property
-    def _answers(self) -> Answers:
-        check_is_fitted(self, "model_")
-        return answers_of(self.model_.config)
-
-    def _logits(self, texts: Any) -> Tensor:
-        """Return the logits of N texts, (N, C) or (N, K) in float64."""
+    def _scores(self, texts: Any) -> np.ndarray:
+        """Return the probabilities or numbers for N texts, (N, C) in float64."""
         check_is_fitted(self, "model_")
         rows = rows_to_read(texts, self.text_columns_)
-        shows_bar = not self.disable_tqdm
-        logits = logits_of(self.model_, self.tokenizer_, rows, BATCH_SIZE, shows_bar=shows_bar)
-        return logits.double()
+        logits = logits_of(self.model_, self.tokenizer_, rows, BATCH_SIZE)
+        scores: np.ndarray = answers_of(self.model_.config).scores(logits.double()).numpy()
+        return scores
 
     def explain(self, texts: Any, target: Any = None) -> Attention:
         """Return what the model reads in a text, or in each of several, and why it answers so.
@@ -215,14 +175,13 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         or an unknown label.
         """
         check_is_fitted(self, "model_")
-        is_pair = isinstance(texts, tuple) and len(self.text_columns_) == 2
-        is_one = isinstance(texts, str) or is_pair
+        is_one = isinstance(texts, str | tuple)
         rows = rows_to_read([texts] if is_one else texts, self.text_columns_)
         inputs = [dict(zip(TEXT_COLUMNS, row, strict=False)) for row in rows]
-        target = target.item() if isinstance(target, np.generic) else target
-        options = {} if target is None else {"target": class_name(target)}
+        if target is not None:
+            target = class_name(np.asarray(target).item())
         read = attention_pipeline(self.model_, self.tokenizer_)
-        results = read(inputs, batch_size=BATCH_SIZE, **options)
+        results = read(inputs, batch_size=BATCH_SIZE, target=target)
         return Attention(results[0] if is_one else results)
 
     def save_pretrained(self, folder: FilePath) -> None:
@@ -253,29 +212,20 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
             )
         estimator = cls()
         estimator._adopt(model, tokenizer, TEXT_COLUMNS[: 2 if model.reads_pairs else 1])
-        estimator._adopt_labels()
         estimator.record_ = None
         estimator.metrics_ = {}
         return estimator
 
-    def push_to_hub(
-        self,
-        repo_id: str,
-        *,
-        license: str | None = None,
-        language: str | None = None,
-        **options: Any,
-    ) -> Push:
+    def push_to_hub(self, repo_id: str, **options: Any) -> Push:
         """Check the model and put it on the Hub, as `sase_hf.hub.push` does, with its `options`.
 
-        Only the files of a model go up. `license` and `language` are entries of the card, such as
-        "apache-2.0" and "en". Raises as `push` does.
+        Only the files of a model go up. `about` has entries of the card, such as {"license":
+        "apache-2.0", "language": "en"}. Raises as `push` does.
         """
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch, repo_id.rpartition("/")[2])
             self.save_pretrained(folder)
-            about = {"license": license, "language": language}
-            return push(folder, repo_id, about=about, **options)
+            return push(folder, repo_id, **options)
 
 
 class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
@@ -289,8 +239,7 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
     none; or an array or a DataFrame (N, C) of 0 and 1, whose columns name the labels. `predict`
     returns them as they came; labels of other types, such as dates, come back as texts.
 
-    Parameters are flags of `sase_hf train`, under their names; None is the default named here.
-    Every other flag goes into `settings`.
+    Parameters are the flags of `sase_hf train`, under their names; these are the usual ones.
 
     num_train_epochs: passes over the rows (default: 0, which chooses 2 to 30, fewer for more rows).
     learning_rate: the largest of the schedule (default: 0.001; with an encoder 5e-05).
@@ -313,9 +262,7 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
         no report, and the files are removed. Each fit needs a new folder, so leave it out in
         `cross_val_score` and searches.
     report: whether to write the report (default: False; True with an `output_dir`).
-    disable_tqdm: show nothing: no bar, no lines about the held-out rows, no warnings
-        (default: False).
-    settings: other flags by name, such as {"class_weights": "balanced", "lstm_hidden_size": 64}.
+    disable_tqdm: show no bar, and no lines about the held-out rows (default: False).
 
     Attributes of a fitted classifier:
         classes_: the labels (C,), in order; those of a matrix in the order of its columns.
@@ -332,17 +279,6 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
         tags.classifier_tags.multi_label = True
         return tags
 
-    def _adopt_labels(self, columns: Sequence[str] = (), train: Dataset | None = None) -> None:
-        names = self._answers.names
-        labels = labels_by_type(names, self.model_.config.label_type)
-        self.is_matrix_ = len(columns) > 1
-        if train is not None and not self.is_matrix_ and has_ids(train, columns[0]):
-            labels = list(range(len(names)))
-        classes = np.array(labels)
-        # The order of the classes is that of scikit-learn; a model may have another one.
-        self.class_ids_ = np.arange(len(names)) if self.is_matrix_ else np.argsort(classes)
-        self.classes_ = classes[self.class_ids_]
-
     def predict(self, texts: Any, as_frame: bool = False) -> Any:
         """Return the label of each of N texts, (N,), in the type of the labels of `fit`.
 
@@ -351,43 +287,30 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
         `confidence` (its probability) and `margin` (to that of the second label). Of several
         labels for each text, both are those of the least sure one.
         """
-        logits = self._logits(texts)
-        labels = self._labels_of(logits)
+        scores = self.predict_proba(texts)
+        has_one_label = answers_of(self.model_.config).has_one_label
+        applies = scores > LEAST_PROBABILITY
+        labels: Any = applies.astype(int)
+        if has_one_label:
+            labels = self.classes_[scores.argmax(1)]
+        elif not self.is_matrix_:
+            labels = [self.classes_[row].tolist() for row in applies]
         if not as_frame:
             return labels
-        scores = self._answers.scores(logits).numpy()
         best = np.maximum(scores, 1 - scores).min(1)
         second = 1 - best
-        if self._answers.has_one_label:
+        if has_one_label:
             second, best = np.sort(scores)[:, -2:].T
         index = texts.index if isinstance(texts, pd.DataFrame | pd.Series) else None
         columns = {"label": list(labels), "confidence": best, "margin": best - second}
         return pd.DataFrame(columns, index=index)
-
-    def _labels_of(self, logits: Tensor) -> Any:
-        chosen = self._answers.chosen(logits).numpy()
-        if self._answers.has_one_label:
-            return self.classes_[np.argsort(self.class_ids_)[chosen]]
-        applies = chosen[:, self.class_ids_]
-        if self.is_matrix_:
-            return applies
-        return [self.classes_[row.astype(bool)].tolist() for row in applies]
 
     def predict_proba(self, texts: Any) -> np.ndarray:
         """Return the probability of each of the `classes_` for N texts, (N, C).
 
         With one label for each text, those of a text sum to 1.
         """
-        scores = self._answers.scores(self._logits(texts)).numpy()
-        return scores[:, self.class_ids_]
-
-    def score(self, texts: Any, labels: Any, sample_weight: Any = None) -> float:
-        """Return the share of N texts whose label, or labels, are predicted right."""
-        predicted = self.predict(texts)
-        if isinstance(predicted, list):
-            binarizer = MultiLabelBinarizer().fit([*labels, *predicted])
-            labels, predicted = binarizer.transform(labels), binarizer.transform(predicted)
-        return float(accuracy_score(labels, predicted, sample_weight=sample_weight))
+        return self._scores(texts)[:, self.class_ids_]
 
 
 class TextRegressor(RegressorMixin, _TextEstimator):  # type: ignore[misc]
@@ -402,38 +325,18 @@ class TextRegressor(RegressorMixin, _TextEstimator):  # type: ignore[misc]
 
     def predict(self, texts: Any) -> np.ndarray:
         """Return the number of each of N texts, (N,); the numbers, (N, K), if `fit` had K."""
-        numbers = self._answers.scores(self._logits(texts)).numpy()
+        numbers = self._scores(texts)
         return numbers[:, 0] if numbers.shape[1] == 1 else numbers
 
 
 @contextmanager
 def _alone() -> Iterator[None]:
     """Wait for the fits of other threads; leave random numbers, bars and signals as they were."""
-    with _FITS, interrupted_by_signals(), _kept_random_state(), only_training_bar():
-        yield
-
-
-@contextmanager
-def _warnings(are_shown: bool) -> Iterator[None]:
-    """Log no warnings of this package unless they are shown."""
-    package = logging.getLogger(__name__.partition(".")[0])
-    level = package.level
-    try:
-        if not are_shown:
-            package.setLevel(logging.ERROR)
-        yield
-    finally:
-        package.setLevel(level)
-
-
-@contextmanager
-def _kept_random_state() -> Iterator[None]:
-    """Leave the random numbers of the caller as they were: a run sets the seed of all sources."""
-    of_python = random.getstate()
-    of_numpy = np.random.get_state()
-    try:
-        with torch.random.fork_rng():
+    with _FITS, interrupted_by_signals(), only_training_bar(), torch.random.fork_rng():
+        of_python = random.getstate()
+        of_numpy = np.random.get_state()
+        try:
             yield
-    finally:
-        random.setstate(of_python)
-        np.random.set_state(of_numpy)
+        finally:
+            random.setstate(of_python)
+            np.random.set_state(of_numpy)

@@ -9,9 +9,8 @@ from torch import Tensor
 from transformers import TokenizersBackend
 
 from ...models.answers import Answers, answers_of
-from ...models.checked_model import CheckedPreTrainedModel, Encoded, encode_read
+from ...models.checked_model import CheckedPreTrainedModel, encode_read
 
-INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 SECONDS_WITHOUT_BAR = 2
 
 
@@ -34,28 +33,12 @@ def _rounded(value: Any) -> Any:
     return round(value, 4) if isinstance(value, float) else value
 
 
-def batch_logits(
-    model: CheckedPreTrainedModel,
-    tokenizer: TokenizersBackend,
-    encodings: Sequence[Encoded],
-) -> Tensor:
-    """Return the logits (B, C) of tokenized rows, on the device of the model."""
-    columns = [{name: encoding[name] for name in INPUTS} for encoding in encodings]
-    padded = tokenizer.pad(columns, return_tensors="pt")
-    # Rows without a token come back as floats.
-    batch = {name: tensor.long().to(model.device) for name, tensor in padded.items()}
-    logits: Tensor = model(**batch).logits
-    return logits
-
-
 @torch.inference_mode()
 def logits_of(
     model: CheckedPreTrainedModel,
     tokenizer: TokenizersBackend,
     rows: Sequence[Sequence[str]],
     batch_size: int,
-    *,
-    shows_bar: bool = True,
 ) -> Tensor:
     """Return the logits (N, C) of N rows, each a text or the two texts of a pair.
 
@@ -66,11 +49,11 @@ def logits_of(
     order = sorted(range(len(rows)), key=lambda row: -lengths[row])
     logits = torch.zeros(len(rows), len(answers_of(model.config).names))
     starts = range(0, len(rows), batch_size)
-    for start in tqdm(starts, "Predicting", disable=not shows_bar, delay=SECONDS_WITHOUT_BAR):
+    for start in tqdm(starts, "Predicting", delay=SECONDS_WITHOUT_BAR):
         places = order[start : start + batch_size]
-        encodings = []
-        for row in places:
-            encoding, _ = encode_read(model, tokenizer, rows[row])
-            encodings.append(encoding)
-        logits[places] = batch_logits(model, tokenizer, encodings).float().cpu()
+        encodings = [encode_read(model, tokenizer, rows[row])[0] for row in places]
+        padded = tokenizer.pad(encodings, return_tensors="pt")
+        # Rows without a token come back as floats.
+        batch = {name: tensor.long().to(model.device) for name, tensor in padded.items()}
+        logits[places] = model(**batch).logits.float().cpu()
     return logits

@@ -1,18 +1,17 @@
 """The report about the validation rows: its page, and its tables for the terminal."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from datasets import Dataset
-from torch import Tensor
-from transformers import EvalPrediction, Pipeline
+from transformers import Pipeline
 
 from ...data.columns import AGAINST_COLUMNS, SPAN_COLUMNS
 from ...data.table import TEXT_COLUMNS, present
-from ...training.task import Predictions, TrainingSetup
+from ...training.task import TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
 from ...utils.files import write_text
 from ...utils.loading import attention_pipeline
@@ -28,10 +27,10 @@ from ...visualization.page import (
 from .doubtful import write_doubtful
 from .report import (
     SHARES,
+    THIS_MODEL,
     Report,
-    headline,
     measure_report,
-    remarks,
+    report_lines,
     report_tables,
     shown_metric,
 )
@@ -46,103 +45,85 @@ MAX_EXPLAINED = 300  # rows that say what the model learned, in some seconds
 
 
 def write_report(
-    trainer: SelfAttentiveTrainer,
-    setup: TrainingSetup,
-    way_out: str,
-    rare_way_out: str,
+    trainer: SelfAttentiveTrainer, setup: TrainingSetup
 ) -> tuple[dict[str, float], list[Table]]:
     """Evaluate on the validation rows, and write the page of a report about them.
 
     The training rows with doubtful labels are in it and in a file, as `write_doubtful` says.
-    `way_out`, `rare_way_out`: see `remarks`. The comparison uses the metric that chose the epoch.
     Returns the metrics of `Trainer.evaluate`, and the tables of the report, none in processes but
     the first.
     """
-    output = trainer.predict(setup.tokens["validation"], metric_key_prefix="eval")
-    logits: Predictions = output.predictions
-    metrics = output.metrics or {}
-    parts = _logits_of_parts(trainer, setup, logits)
+    tokens = setup.tokens
+    output = trainer.predict(tokens["validation"], metric_key_prefix="eval")
+    parts = _logits_of_parts(trainer, setup, output.predictions)
+    metrics: Any = output.metrics
     if not trainer.is_world_process_zero():
         return metrics, []
-    compute_metrics: Callable[[EvalPrediction], dict[str, float]] | None = trainer.compute_metrics
-    assert compute_metrics is not None  # `LabelTask` gives its trainers one
+    compute_metrics: Any = trainer.compute_metrics
     report = measure_report(
-        logits,
-        setup.tokens["validation"],
-        setup.tokens.get("train"),
-        answers=setup.rows.answers,
-        compute_metrics=compute_metrics,
-        parts=parts,
+        parts, tokens["validation"], tokens.get("train"), setup.rows.answers, compute_metrics
     )
-    notes = list(remarks(report, way_out, rare_way_out, trainer.compared_metric))
-    in_short = headline(report)
+    lines = list(report_lines(report))
     folder = Path(str(trainer.args.output_dir))
-    sections = list(_sections(trainer, setup, report, folder))
-    lines = notes if in_short is None else [in_short, *notes]
+    tables = report_tables(report)
+    sections = _sections(trainer, setup, report, tables)
     page = page_html(f"What {folder.name} learned", sections, lines, setup.rows.answers)
     write_text(folder / REPORT_NAME, page)
-    if in_short is not None:
-        logger.info(one_line(f"report: {in_short}"))
-    for note in notes:
-        logger.warning(one_line(note))
-    return metrics, [table for table in report_tables(report) if len(table.rows) <= MAX_ROWS]
+    for line in lines:
+        logger.info(one_line(f"report: {line}"))
+    return metrics, [table for table in tables if len(table.rows) <= MAX_ROWS]
 
 
 def _logits_of_parts(
-    trainer: SelfAttentiveTrainer, setup: TrainingSetup, logits: Predictions
+    trainer: SelfAttentiveTrainer, setup: TrainingSetup, logits: Any
 ) -> dict[str, np.ndarray]:
-    """Return what the hops and the words of a linear part would say alone, of its logits (B, C)."""
-    linear_part = getattr(setup.model, "linear_part", None)
+    """Return the logits (B, C) of the model, and of its hops and its words alone if it has both."""
+    model = setup.model
+    linear_part = getattr(model, "linear_part", None)
     if linear_part is None or not setup.rows.answers.has_labels:
-        return {}
-    setup.model.register_module("linear_part", None)
+        return {THIS_MODEL: logits}
+    model.register_module("linear_part", None)
     of_hops = trainer.predict(setup.tokens["validation"], metric_key_prefix="eval").predictions
-    setup.model.register_module("linear_part", linear_part)
-    bias = setup.model.get_submodule("classifier.output").bias
-    assert isinstance(bias, Tensor)
-    of_words = logits - of_hops + bias.detach().float().cpu().numpy()
-    return {"its hops alone": of_hops, "its words alone": of_words}
+    model.register_module("linear_part", linear_part)
+    bias = model.get_parameter("classifier.output.bias").detach().float().cpu().numpy()
+    of_words = logits - of_hops + bias
+    return {"its hops alone": of_hops, "its words alone": of_words, THIS_MODEL: logits}
 
 
 def _sections(
-    trainer: SelfAttentiveTrainer, setup: TrainingSetup, report: Report, folder: Path
-) -> Iterator[Section]:
-    """Yield the page in the order of use: three texts, what to look at, then the rest, folded.
+    trainer: SelfAttentiveTrainer, setup: TrainingSetup, report: Report, tables: Sequence[Table]
+) -> list[Section]:
+    """Return the page in the order of use: three texts, what to look at, then the rest, folded.
 
     A model that attends to nothing has no texts.
     """
     validation = setup.rows.splits["validation"]
-    groups = {"Three texts, and why": _first_rows(report, validation)}
-    for verdict, rows in zip(
-        setup.rows.answers.verdicts, (report.wrong, report.right), strict=True
-    ):
-        if rows:
-            groups[f"Predictions that are {verdict}"] = list(rows[:NUM_EXAMPLES])
     texts: list[Section] = []
-    reader = None
-    if getattr(setup.model.config, "has_attention", False):
+    learned: list[Section] = []
+    if setup.model.config.has_attention:
+        bad, good = setup.rows.answers.verdicts
+        groups = {
+            "Three texts, and why": _first_rows(report, validation),
+            f"Predictions that are {bad}": report.wrong[:NUM_EXAMPLES],
+            f"Predictions that are {good}": report.right[:NUM_EXAMPLES],
+        }
         reader = attention_pipeline(setup.model.eval(), setup.tokenizer)
         for heading, rows in groups.items():
-            results = _read(reader, setup, validation.select(rows))
-            place = len(texts)
-            section = texts_section(results, heading, prefix=f"p{place}", corrects=True)
-            texts.append(section._replace(is_folded=place > 0))
-    yield from texts[:1]
-    if trainer.args.do_train and "train" in setup.tokens:
-        doubtful = write_doubtful(folder, setup)
-        if doubtful is not None:
-            yield table_section(doubtful)
-    if reader is not None:
-        drawn = _without_marks(validation).remove_columns("label").shuffle(seed=0)
-        inputs = [_input_of(row) for row in drawn.to_list()[:MAX_EXPLAINED]]
-        yield learned_section(read_learned_words(reader, inputs))
-    tables = report_tables(report)
-    if report.confusion is not None:
-        yield table_section(tables.pop(0))
-    yield from _curve(trainer)
-    yield from texts[1:]
-    for table in tables:
-        yield table_section(table)._replace(is_folded=True)
+            if rows:
+                results = _read(reader, setup, validation.select(rows))
+                texts.append(
+                    texts_section(results, heading, prefix=f"p{len(texts)}", corrects=True)
+                )
+        inputs = _inputs_of(validation.shuffle(seed=0))
+        learned = [learned_section(read_learned_words(reader, inputs[:MAX_EXPLAINED]))]
+    doubtful: list[Table] = []
+    if trainer.args.do_train:
+        doubtful = write_doubtful(Path(str(trainer.args.output_dir)), setup)
+    measured = list(map(table_section, tables))
+    num_open = 0 if report.confusion is None else 1
+    first = [*texts[:1], *map(table_section, doubtful), *learned, *measured[:num_open]]
+    rest = [*texts[1:], *measured[num_open:]]
+    return [*first, *_curve(trainer), *(section._replace(is_folded=True) for section in rest)]
 
 
 def _first_rows(report: Report, validation: Dataset) -> list[int]:
@@ -161,51 +142,39 @@ def _first_rows(report: Report, validation: Dataset) -> list[int]:
 def _curve(trainer: SelfAttentiveTrainer) -> Iterator[Section]:
     """Yield the curve of the metric that chose the epoch, if there were several evaluations."""
     metric = trainer.compared_metric
-    state = trainer.state
-    entries = [entry for entry in state.log_history if f"eval_{metric}" in entry]
-    if len(entries) < 2:
-        return
-    values = [entry[f"eval_{metric}"] for entry in entries]
     points = [
-        (entry["epoch"], value, entry["step"] == state.best_global_step)
-        for entry, value in zip(entries, values, strict=True)
+        (entry["epoch"], entry[f"eval_{metric}"], entry["step"] == trainer.state.best_global_step)
+        for entry in trainer.state.log_history
+        if f"eval_{metric}" in entry
     ]
+    if len(points) < 2:
+        return
     name = SHARES.get(metric, metric)
-    ends = f"from {shown_metric(metric, min(values))} to {shown_metric(metric, max(values))}"
-    note = f"{name} of the validation rows by epoch, {ends}; the large point was kept."
+    values = [value for _, value, _ in points]
+    ends = " to ".join(shown_metric(metric, value) for value in (min(values), max(values)))
+    note = f"{name} of the validation rows by epoch, from {ends}; the large point was kept."
     yield Section("curve", {"name": name, "points": points, "note": note}, "While it learned")
 
 
-def _without_marks(rows: Dataset) -> Dataset:
-    return rows.remove_columns(present((*SPAN_COLUMNS, *AGAINST_COLUMNS), rows))
-
-
-def _marks_of(row: dict[str, Any]) -> list[list[list[int]]]:
-    """Return the marks of people in a row, as spans of characters of each text.
-
-    First those for the label, of one text or two, then those against.
-    """
-    num_texts = len([name for name in TEXT_COLUMNS if name in row])
-    marks = []
-    for columns in (SPAN_COLUMNS, AGAINST_COLUMNS):
-        marks.append([row.get(name) or [] for name in columns[:num_texts]])
-    return marks
-
-
 def _read(reader: Pipeline, setup: TrainingSetup, rows: Dataset) -> list[dict[str, Any]]:
-    """Return the results of the model for validation rows, with their true labels and marks."""
-    unmarked = _without_marks(rows).to_list()
-    labels = [setup.rows.labels.decode(row.pop("label")) for row in unmarked]
-    results = reader([_input_of(row) for row in unmarked])
-    return [
-        {**result, "true_label": label, "marks": _marks_of(row)}
-        for result, label, row in zip(results, labels, rows.to_list(), strict=True)
-    ]
+    """Return the results of the model for validation rows, with their true labels and marks.
+
+    The marks of people are spans of characters of each text: first those for the label, of one text
+    or two, then those against.
+    """
+    num_texts = len(setup.rows.text_columns)
+    results = []
+    for row, result in zip(rows, reader(_inputs_of(rows)), strict=True):
+        marks = [
+            [row.get(name) or [] for name in columns[:num_texts]]
+            for columns in (SPAN_COLUMNS, AGAINST_COLUMNS)
+        ]
+        label = setup.rows.labels.decode(row["label"])
+        results.append({**result, "true_label": label, "marks": marks})
+    return results
 
 
-def _input_of(row: dict[str, Any]) -> dict[str, Any] | str:
-    """Return a row without its label as the pipeline reads it: a pair, or a text."""
-    if "text_pair" in row:
-        return row
-    text: str = row["text"]
-    return text
+def _inputs_of(rows: Dataset) -> list[dict[str, str]]:
+    """Return rows as the pipeline reads them."""
+    inputs: list[dict[str, str]] = rows.select_columns(present(TEXT_COLUMNS, rows)).to_list()
+    return inputs

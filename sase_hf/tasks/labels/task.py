@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from datasets import Dataset
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from ...data.batching import RationaleCollator
 from ...data.labels import label_doubts
 from ...data.marks import count_marked
 from ...data.rows import Rows, load_rows
-from ...evaluation.linear_part import has_linear_part
+from ...evaluation.linear_part import clear, has_linear_part
 from ...evaluation.metrics import load_metrics, metrics_function
-from ...models import FAMILIES, RETRIEVAL
+from ...models import FAMILIES
 from ...models.answers import answers_of
 from ...models.linear_self_attentive import NUM_PAIRS, NUM_PARTS_OF_PAIR
 from ...training.task import ModelAndTokenizer, Predictions, TrainingSetup
@@ -24,7 +23,7 @@ from ...training.trainer import SelfAttentiveTrainer
 from ...utils.errors import refusal
 from ...utils.text import Table, one_line
 from ..encoder import EncoderTask
-from .calibration import calibrate, leave_to_fit, weigh_words
+from .calibration import calibrate, weigh_words
 from .predictions import predicted_labels
 from .report_page import write_report
 
@@ -34,7 +33,7 @@ MAX_ROUNDING = 0.01  # of numbers to learn, as a share of their deviation
 
 MAX_LINEAR_WEIGHTS = 10_000_000  # in 40 megabytes; a default, which the flag can exceed
 
-FAMILY = next(family for family in FAMILIES.values() if family.objective == "labels")
+FAMILY = FAMILIES["self_attentive"]
 
 
 class LabelTask(EncoderTask):
@@ -44,55 +43,46 @@ class LabelTask(EncoderTask):
 
     def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
         """Load the rows, with the labels of the checkpoint if there is one that keeps them."""
-        self._check_unlabelled()
         data = self.settings
+        if data.unlabelled_file and data.encoder_name_or_path:
+            raise refusal(
+                "--unlabelled_file is for the words of a new model, but --encoder_name_or_path "
+                "brings its own",
+                "leave out one of the two",
+            )
         if config is None:
             return load_rows(data, in_memory=self.in_memory)
-        _saved_task(config)  # refuses one that cannot learn labels
-        if not self.settings.ignore_mismatched_sizes:
-            saved_names = list(answers_of(config).names)
-            if data.label_names not in (None, saved_names):
+        _saved_head(config)  # refuses one that cannot learn labels
+        if not data.ignore_mismatched_sizes:
+            names = list(answers_of(config).names)
+            if data.label_names not in (None, names):
                 raise refusal(
-                    f"--label_names are {data.label_names}, but the checkpoint's labels are "
-                    f"{saved_names}",
+                    f"--label_names are {data.label_names}, those of the checkpoint {names}",
                     "to train other labels, add --ignore_mismatched_sizes",
                 )
             problem_type = data.problem_type or config.problem_type
-            data = replace(data, problem_type=problem_type, label_names=saved_names)
+            data = replace(data, problem_type=problem_type, label_names=names)
         return load_rows(data, checkpoint=config.name_or_path, in_memory=self.in_memory)
-
-    def _check_unlabelled(self) -> None:
-        """Raise ValueError for unlabelled texts that no model takes words from."""
-        for name in ("model_name_or_path", "encoder_name_or_path"):
-            if self.settings.unlabelled_file and getattr(self.settings, name) is not None:
-                raise refusal(
-                    "--unlabelled_file is for the words of a new model, but that of "
-                    f"--{name} {getattr(self.settings, name)} has its own",
-                    "leave out one of the two",
-                )
 
     def choose_head(self, rows: Rows, config: PreTrainedConfig | None) -> type[PreTrainedModel]:
         """Return the head of the checkpoint, or the one asked for, or one that fits the rows."""
-        columns = rows.text_columns
-        is_nli = self.settings.task == "nli" or len(columns) == 2
-        heads = FAMILY.heads
-        name = "nli" if is_nli else "classification"
-        if config is not None:
-            heads = FAMILIES[config.model_type].heads
-            name = _saved_task(config) or name
-        head = heads[name]
-        if reads_pairs(head) and len(columns) != 2:
+        is_pair = len(rows.text_columns) == 2
+        head: Any = None if config is None else _saved_head(config)
+        if head is None:
+            name = "nli" if is_pair or self.settings.task == "nli" else "classification"
+            head = FAMILY.heads[name]
+        if head.reads_pairs and not is_pair:
             raise refusal(
-                f"a model for {name} reads two texts, but --text_column_names is "
-                f"{','.join(columns)}",
+                f"a {head.__name__} reads two texts, but --text_column_names is "
+                f"{','.join(rows.text_columns)}",
                 "name two columns, such as premise,hypothesis",
             )
         return head
 
-    def build(self, head: type[PreTrainedModel], rows: Rows) -> ModelAndTokenizer:
+    def build(self, head: Any, rows: Rows) -> ModelAndTokenizer:
         """Return a new model that knows the labels."""
         fields = _label_fields(rows)
-        if reads_pairs(head):
+        if head.reads_pairs:
             # Dropout of word vectors can hide the only word that distinguishes two texts, and
             # lowers the accuracy on entailment.
             fields["embedding_dropout"] = 0.0
@@ -100,48 +90,42 @@ class LabelTask(EncoderTask):
             fields["class_weights"] = _class_weights(self.settings.class_weights, rows)
         return self.new_model(head, rows, fields)
 
-    def fields_by_words(
-        self, head: type[PreTrainedModel], rows: Rows, num_words: int
-    ) -> dict[str, Any]:
-        """Return which linear part a new model has if it is calibrated."""
+    def fields_by_words(self, head: Any, rows: Rows, num_words: int) -> dict[str, Any]:
+        """Return the linear part of a new model that is calibrated, the largest in the limit."""
         if not self.settings.calibrate:
             return {}
-        num_parts = NUM_PARTS_OF_PAIR if reads_pairs(head) else 1
-        num_weights = len(rows.label_names) * num_parts
-        return {"linear_part": _linear_part(num_words, num_weights)}
+        num_weights = len(rows.label_names) * (NUM_PARTS_OF_PAIR if head.reads_pairs else 1)
+        part = "none"
+        if num_words * num_weights <= MAX_LINEAR_WEIGHTS:
+            part = "words"
+        if (num_words + NUM_PAIRS) * num_weights <= MAX_LINEAR_WEIGHTS:
+            part = "words_and_pairs"
+        return {"linear_part": part}
 
     def change_config(self, config: PreTrainedConfig, rows: Rows, is_resumed: bool) -> None:
         """Set also other labels and class weights if they were asked for."""
-        model = self.settings
-        changes: dict[str, Any] = {}
         if self.args.do_train:
-            changes["answer_threshold"] = None  # that of other weights
-        if model.ignore_mismatched_sizes:
-            changes["class_weights"] = None  # those of its own labels
-            changes.update(_label_fields(rows))
-        if model.class_weights is not None:
-            changes["class_weights"] = _class_weights(model.class_weights, rows)
-        for name, value in changes.items():
-            setattr(config, name, value)
+            config.answer_threshold = None  # that of other weights
+        if self.settings.ignore_mismatched_sizes:
+            config.update({"class_weights": None, **_label_fields(rows)})
+        if self.settings.class_weights is not None and self.args.do_train:
+            config.class_weights = _class_weights(self.settings.class_weights, rows)
         super().change_config(config, rows, is_resumed)
 
     def prepare(self, setup: TrainingSetup) -> None:
         """Leave a linear part out of the training, to be fitted after it.
 
-        ValueError: float32 rounds the numbers to learn, or marks have no attention to teach.
+        ValueError: marks have no attention to teach.
         """
         super().prepare(setup)
-        _check_rounding(setup)
-        if not self.args.do_train:
-            return
-        if has_linear_part(setup.model):
-            leave_to_fit(setup.model)
-        if not count_marked(setup.tokens["train"]):
-            return
-        if not _has_attention(setup):
+        if self.args.do_train and has_linear_part(setup.model):
+            linear_part: Any = setup.model.linear_part
+            clear(linear_part)
+            linear_part.requires_grad_(False)
+        config = setup.model.config
+        if self.args.do_train and not config.has_attention and count_marked(setup.tokens["train"]):
             raise refusal(
-                f"--pooling is {setup.model.config.pooling}, which has no attention to learn from "
-                "marks",
+                f"--pooling is {config.pooling}, which has no attention to learn from marks",
                 "choose --pooling self_attention, or take the column rationale out",
             )
 
@@ -149,13 +133,10 @@ class LabelTask(EncoderTask):
         """Yield the number of rows, their columns, and the labels."""
         yield from super().describe(setup)
         names = setup.rows.label_names
-        if setup.rows.unlabelled is not None:
-            yield f"unlabelled: {setup.rows.unlabelled.num_rows:,} texts"
         yield f"labels: {len(names)} ({', '.join(names[:10])}), {setup.rows.kind}"
         num_marked = count_marked(setup.tokens.get("train"))
         if num_marked is not None:
-            num_rows = setup.tokens["train"].num_rows
-            yield f"rationale: {num_marked:,} of {num_rows:,} training rows"
+            yield f"rationale: {num_marked:,} of {setup.tokens['train'].num_rows:,} training rows"
         if self.args.do_train and not self.settings.label_names:
             for doubt in label_doubts(names):
                 logger.warning(one_line(doubt))
@@ -163,15 +144,12 @@ class LabelTask(EncoderTask):
     def trainer_options(self, setup: TrainingSetup) -> dict[str, Any]:
         """Return the metrics that were asked for or that fit, and what reads the marks."""
         metrics = load_metrics(self.settings.metric_name, setup.rows.kind)
-        collator = RationaleCollator(setup.tokenizer)
-        num_marked = count_marked(setup.tokens.get("train"))
-        if not _has_attention(setup):
-            collator.weight = 0
-        elif num_marked:
-            collator.weight = setup.tokens["train"].num_rows / num_marked
+        weight = float(setup.model.config.has_attention)
+        if num_marked := count_marked(setup.tokens.get("train")):
+            weight = setup.tokens["train"].num_rows / num_marked
         return {
             "compute_metrics": metrics_function(metrics, setup.rows.answers),
-            "data_collator": collator,
+            "data_collator": RationaleCollator(setup.tokenizer, weight=weight),
         }
 
     def after_training(
@@ -192,14 +170,7 @@ class LabelTask(EncoderTask):
         """Evaluate, with a report if it was asked for."""
         if not self.settings.report:
             return super().evaluate(trainer, setup, known)
-        settings = self.settings
-        ways = ["train on more rows"]
-        if not (settings.vector_files or settings.encoder_name_or_path):
-            ways.append("with --word_vectors")
-        of_rare = "add rows with these labels"
-        if settings.class_weights is None:
-            of_rare = "try --class_weights balanced"
-        return write_report(trainer, setup, ", or ".join(ways), of_rare)
+        return write_report(trainer, setup)
 
     def columns(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, predictions: Predictions
@@ -211,54 +182,33 @@ class LabelTask(EncoderTask):
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]
     ) -> dict[str, Any]:
         """Return also the temperature and the scales of both parts; None without them."""
-        details = super().details(trainer, setup, metrics)
         names = ("temperature", "scale_of_hops", "scale_of_words")
-        details.update({name: metrics.get(name) for name in names})
-        return details
+        measured = {name: metrics.get(name) for name in names}
+        return {**super().details(trainer, setup, metrics), **measured}
 
 
-def _linear_part(num_words: int, num_weights: int) -> str:
-    """Return the linear part of a new model in which each word has `num_weights`.
-
-    It keeps below `MAX_LINEAR_WEIGHTS`.
-    """
-    if (num_words + NUM_PAIRS) * num_weights <= MAX_LINEAR_WEIGHTS:
-        return "words_and_pairs"
-    return "words" if num_words * num_weights <= MAX_LINEAR_WEIGHTS else "none"
-
-
-def _has_attention(setup: TrainingSetup) -> bool:
-    return bool(setup.model.config.has_attention)
-
-
-def reads_pairs(head: type[PreTrainedModel]) -> bool:
-    """Return whether a head compares two texts."""
-    return getattr(head, "reads_pairs", False)
-
-
-def _saved_task(config: PreTrainedConfig) -> str | None:
-    """Return the task of a checkpoint's head; None for a base model. Refuse one without labels."""
+def _saved_head(config: PreTrainedConfig) -> type[PreTrainedModel] | None:
+    """Return the head of a checkpoint; None for a base model. ValueError: it has no labels."""
     family = FAMILIES[config.model_type]
-    task_of_class = {head.__name__: task for task, head in family.heads.items()}
     saved_class = config.architectures[0] if config.architectures else ""
-    task = task_of_class.get(saved_class)  # None for a base model
-    if family.objective == "labels" and task != RETRIEVAL:
-        return task
-    raise refusal("the checkpoint has no labels", f"give --task {task or family.objective}")
+    head = family.classes.get(saved_class, family.base_model)
+    if family is FAMILY and head is family.base_model:
+        return None
+    if not hasattr(head, "classify"):
+        raise refusal(f"a {head.__name__} has no labels", "give --task retrieval or translation")
+    return head
 
 
 def _class_weights(asked: list[str], rows: Rows) -> list[float]:
     """Return the weights that were asked for; `balanced` ones have the mean 1 over the rows."""
     if not rows.answers.has_one_label:
         raise ValueError(f"--class_weights is for one label per row, not for {rows.kind}")
-    train = rows.splits.get("train")
-    if asked == ["balanced"]:
-        if train is None:
-            raise refusal("--class_weights balanced counts training rows", "give --train_file")
-        counts = np.bincount(train["label"][:], minlength=len(rows.label_names))
-        mean_count = counts.sum() / np.count_nonzero(counts)  # some labels may have no rows
-        return [float(mean_count / count) if count else 1.0 for count in counts]
-    return [float(weight) for weight in asked]
+    if asked != ["balanced"]:
+        return list(map(float, asked))
+    counts = np.bincount(rows.splits["train"]["label"][:], minlength=len(rows.label_names))
+    mean_count = counts.sum() / np.count_nonzero(counts)
+    weights: list[float] = np.where(counts, mean_count / counts.clip(1), 1).tolist()
+    return weights
 
 
 def _label_fields(rows: Rows) -> dict[str, Any]:
@@ -266,46 +216,29 @@ def _label_fields(rows: Rows) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "problem_type": rows.kind,
         "id2label": dict(enumerate(rows.label_names)),
-        "label2id": {name: index for index, name in enumerate(rows.label_names)},
+        "target_mean": None,
+        "target_deviation": None,
     }
-    if rows.answers.has_labels:
-        return {**fields, "target_mean": None, "target_deviation": None}
-    train = rows.splits.get("train")
-    if train is not None:
-        targets = _targets(train)
-        fields["target_mean"] = targets.mean(0).tolist()
-        fields["target_deviation"] = _deviations(targets).tolist()
+    if not rows.answers.has_labels and "train" in rows.splits:
+        targets = np.array(rows.splits["train"]["label"][:], dtype=np.float64)
+        fields.update(_scale_of(targets.reshape(len(targets), -1)))
     return fields
 
 
-def _targets(rows: Dataset) -> np.ndarray:
-    """Return the numbers of the rows of a regression, (N, C) in float64."""
-    targets = np.array(rows["label"][:], dtype=np.float64)
-    return targets.reshape(len(targets), -1)
+def _scale_of(targets: np.ndarray) -> dict[str, list[float]]:
+    """Return the mean and the deviation of numbers to learn (N, C); the latter 1 if all are equal.
 
-
-def _deviations(targets: np.ndarray) -> np.ndarray:
-    """Return the deviation of each output, (C,), from targets (N, C); 1 where all are equal."""
-    are_equal = targets.min(0) == targets.max(0)  # of many equal ones, `std` is not exactly 0
-    return np.where(are_equal, 1.0, targets.std(0))
-
-
-def _check_rounding(setup: TrainingSetup) -> None:
-    """Raise ValueError if float32 cannot tell the numbers to learn apart.
-
-    Labels and answers of a model are float32. Of dates in seconds it has one number in 128: those
-    of a minute become one, and a model that answers it seems right.
+    ValueError: float32 cannot tell the numbers apart. Labels and answers of a model are float32. Of
+    dates in seconds it has one number in 128: those of a minute become one, and a model that
+    answers it seems right.
     """
-    rows = setup.rows
-    if rows.answers.has_labels or "train" not in rows.splits:
-        return
-    targets = _targets(rows.splits["train"])
-    distances = np.spacing(np.abs(targets).max(0).astype(np.float32))
-    are_lost = (np.ptp(targets, 0) > 0) & (distances > MAX_ROUNDING * targets.std(0))
-    if are_lost.any():
-        column = are_lost.argmax()
+    are_equal = targets.min(0) == targets.max(0)  # of many equal ones, `std` is not exactly 0
+    deviations = np.where(are_equal, 1.0, targets.std(0))
+    rounding = np.abs(targets - targets.astype(np.float32)).max(0)
+    if (rounding > MAX_ROUNDING * deviations).any():
         raise refusal(
-            f"numbers of the size of those of {rows.label_names[column]!r} in the train rows are "
-            f"{distances[column]:.3g} apart in float32, as a model computes",
-            f"subtract an offset from all of them, such as {targets[:, column].min():.0f}",
+            f"the numbers to learn change by up to {rounding.max():.3g} in float32, as a model "
+            "computes",
+            f"subtract an offset from all of them, such as {targets.min(0).round()}",
         )
+    return {"target_mean": targets.mean(0).tolist(), "target_deviation": deviations.tolist()}
