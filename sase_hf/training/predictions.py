@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..data.arguments import SourceArguments
 from ..data.rows import Rows
 from ..data.table import SHEET_ENDINGS
 from ..utils.files import atomic_write
@@ -17,14 +16,13 @@ _TABLES = (*SHEET_ENDINGS, ".parquet")
 
 
 def write_predictions(
-    added: Sequence[Row], rows: Rows, arguments: SourceArguments, output_dir: str
+    added: Sequence[Row], rows: Rows, source: str | None, output_dir: str
 ) -> Path:
     """Write the test rows, with all columns of their source and the added ones; return the file.
 
     Those of a sheet or a Parquet file become `predictions.csv`, where lists are JSON texts and each
     label has a column of scores; all others `predictions.jsonl`.
     """
-    source = arguments.file_of("test")
     is_table = source is not None and source.lower().endswith(_TABLES)
     if is_table:
         added = [flat_row(row) for row in added]

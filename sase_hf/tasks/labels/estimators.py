@@ -33,12 +33,10 @@ from ...hub import Push, push, write_model_card
 from ...models.answers import REGRESSION, Answers, answers_of
 from ...models.checked_files import record_tokenizer
 from ...models.checked_model import CheckedPreTrainedModel
-from ...training.arguments import RunArguments
 from ...training.command_line import make_task
-from ...training.progress import EpochLines, only_training_bar
+from ...training.progress import only_training_bar
 from ...training.run import run
 from ...training.task import TrainingSetup
-from ...training.trainer import SelfAttentiveTrainer
 from ...utils.errors import refusal
 from ...utils.files import FilePath
 from ...utils.loading import attention_pipeline, load_checkpoint
@@ -74,13 +72,6 @@ class _FitTask(LabelTask):
         if self.in_memory and setup.rows.answers.has_labels and not others:
             label_type = type_of_labels(self.in_memory["train"], column)
         setup.model.config.label_type = label_type
-
-    def make_trainer(self, setup: TrainingSetup, args: RunArguments) -> SelfAttentiveTrainer:
-        """Return a trainer that writes lines beside its bar alone."""
-        trainer = super().make_trainer(setup, args)
-        if trainer.args.disable_tqdm:
-            trainer.remove_callback(EpochLines)
-        return trainer
 
 
 class _TextEstimator(BaseEstimator):  # type: ignore[misc]
