@@ -29,11 +29,6 @@ class RunArguments(Seq2SeqTrainingArguments):
         "Folder for model, checkpoints and predictions; by default runs/ and the name of the "
         "file of rows, after the name of the model if nothing is trained."
     )
-    do_train: bool = flag("Train.", default=False)
-    do_eval: bool = flag("Evaluate on the validation rows at the end.", default=False)
-    do_predict: bool = flag(
-        "Predict the test rows into a copy of their file with more columns.", default=False
-    )
     num_train_epochs: float = flag(
         "Passes over the rows; 0 chooses 2 to 30, fewer for more rows and with vectors of words.",
         3.0,

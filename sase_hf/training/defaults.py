@@ -113,15 +113,14 @@ def of_command(given: Mapping[str, Any]) -> dict[str, Any]:
 def _output_dir(given: Mapping[str, Any]) -> dict[str, str]:
     """Return the folder that a run is named by its rows and, if nothing is trained, its model."""
     named = ("train_file", "dataset_name", "validation_file", "test_file")
-    rows = next((given[name] for name in named if given.get(name)), None)
-    if rows is None:
+    rows = [Path(given[name]).name.partition(".")[0] for name in named if given.get(name)]
+    if not rows:
         return {}
-    name = Path(rows).name.partition(".")[0] or "run"
     if given.get("do_train"):
-        return {"output_dir": f"runs/{name}{FOLDER_SUFFIX.get(given['task'], '')}"}
+        return {"output_dir": f"runs/{rows[0]}{FOLDER_SUFFIX.get(given['task'], '')}"}
     # The whole path of the model, so that no results of one replace those of another.
     model = str(given.get("model_name_or_path")).removeprefix("runs/").strip("./")
-    return {"output_dir": f"runs/{model.replace('/', '-')}-{name}"}
+    return {"output_dir": f"runs/{model.replace('/', '-')}-{rows[0]}"}
 
 
 def epochs_for(task: Task, setup: TrainingSetup) -> float:

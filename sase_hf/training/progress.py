@@ -16,7 +16,6 @@ from .trainer import SelfAttentiveTrainer
 class EpochLines(ProgressCallback):
     """The bar of a training, a line above it for each evaluation, and one for the epoch kept.
 
-    Where nothing is evaluated, lines are about each loss that is logged.
     metric: the metric of an evaluation that a line tells.
     num_rows: the number of rows that are evaluated.
     """
@@ -28,11 +27,6 @@ class EpochLines(ProgressCallback):
         self.metric = metric
         self.num_rows = num_rows
 
-    def on_train_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
-        """Show the bar."""
-        super().on_train_begin(args, state, control, **kwargs)
-        self.first_update = state.global_step  # of this process, which may resume a run
-
     def on_prediction_step(self, *args: Any, **kwargs: Any) -> None:
         """Show no second bar for an evaluation."""
 
@@ -40,13 +34,11 @@ class EpochLines(ProgressCallback):
         self, args: Any, state: TrainerState, control: Any, logs: Any = None, **kwargs: Any
     ) -> None:
         """Write what was measured, and the time left; after a training the results are a table."""
-        is_told = "eval_loss" in logs or ("loss" in logs and args.eval_strategy == "no")
-        if self.training_bar is None or not is_told:
-            return
-        num_updates = max(state.global_step - self.first_update, 1)
-        seconds = self.training_bar.format_dict["elapsed"] / num_updates
-        left = self.training_bar.format_interval(seconds * (state.max_steps - state.global_step))
-        self.write(f"epoch {_epoch(state)}: {self.measured(logs)}; {left} left")
+        if self.training_bar is not None and "eval_loss" in logs:
+            updates_of_second = self.training_bar.format_dict["rate"] or 1
+            seconds = (state.max_steps - state.global_step) / updates_of_second
+            left = self.training_bar.format_interval(seconds)
+            self.write(f"epoch {_epoch(state)}: {self.measured(logs)}; {left} left")
 
     def on_train_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Write which epoch is kept, and why the training has ended; close the bar."""
@@ -62,9 +54,7 @@ class EpochLines(ProgressCallback):
         super().on_train_end(args, state, control, **kwargs)
 
     def measured(self, logs: Mapping[str, float]) -> str:
-        """Return what logs say of the held-out rows, or of the training rows."""
-        if "eval_loss" not in logs:
-            return f"loss {logs['loss']:.4g}"
+        """Return what logs say of the held-out rows."""
         rows = f"{self.num_rows:,} held-out rows, loss {logs['eval_loss']:.4g}"
         value = logs.get(f"eval_{self.metric}", float("nan"))
         if self.metric == "accuracy":

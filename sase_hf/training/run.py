@@ -201,13 +201,13 @@ def check_plan(settings: Settings, args: RunArguments) -> None:
 
 def check_splits(setup: TrainingSetup, args: RunArguments) -> None:
     """Raise ValueError if a step lacks its rows."""
-    for split, step, way_out in (
-        ("train", "do_train", "--train_file"),
-        ("validation", "do_eval", "--validation_file or --validation_fraction 0.1"),
-        ("test", "do_predict", "--test_file"),
-    ):
-        if getattr(args, step) and split not in setup.rows.splits:
-            raise refusal(f"--{step} needs a {split} split", f"give {way_out}")
+    steps = {"train": args.do_train, "validation": args.do_eval, "test": args.do_predict}
+    for split, is_asked in steps.items():
+        if is_asked and split not in setup.rows.splits:
+            raise refusal(
+                f"there are no {split} rows",
+                f"give --{split}_file, or for validation --validation_fraction 0.1",
+            )
 
 
 def log_summary(task: Task, setup: TrainingSetup, args: RunArguments) -> None:
@@ -217,9 +217,10 @@ def log_summary(task: Task, setup: TrainingSetup, args: RunArguments) -> None:
         logger.info(one_line(line))
     for path, share in setup.vectors_found.items():
         logger.info(f"word vectors: {os.path.basename(path)}, for {share:.1%} of the vocabulary")
-    logger.info(f"vocabulary: {len(setup.tokenizer):,} entries")
-    logger.info(f"model: {type(model).__name__}, {model.num_parameters():,} parameters")
-    logger.info(f"device: {args.device}, bfloat16: {args.bf16}, processes: {args.world_size}")
+    logger.info(
+        f"model: {type(model).__name__}, {len(setup.tokenizer):,} words, "
+        f"{model.num_parameters():,} parameters, on {args.device}, bfloat16: {args.bf16}"
+    )
     for split, rows in setup.tokens.items():
         lengths = longest_sides(rows) if model.reads_pairs else token_counts(rows)
         num_cut = sum(length >= model.config.max_tokens for length in lengths)

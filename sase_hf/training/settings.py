@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import Field, dataclass, fields, make_dataclass
 from itertools import chain
-from typing import Any, ClassVar, Literal, get_args, get_origin
+from types import UnionType
+from typing import Any, ClassVar, get_args
 
 from ..data.arguments import (
     DataArguments,
@@ -31,35 +32,26 @@ NO_VECTORS = "none"
 
 # Settings whose values are files, folders or names on the Hub, which a run reads and keeps.
 INPUTS = (
-    *("dataset_name", "train_file", "validation_file", "test_file"),
-    *("model_name_or_path", "tokenizer_name", "encoder_name_or_path", "word_vectors"),
-    *("unlabelled_file", "corrections_file"),
-)
-
-# Fields of the config that only the heads with labels read.
-FIELDS_OF_LABELS = (
-    "linear_part",
-    "matching",
-    "rationale_coef",
-    "classifier",
-    "classifier_hidden_size",
-    "classifier_dropout",
-    "pruned_row_size",
-    "pruned_column_size",
-    "label_smoothing",
-    "answer_error",
+    "dataset_name",
+    "train_file",
+    "validation_file",
+    "test_file",
+    "model_name_or_path",
+    "tokenizer_name",
+    "encoder_name_or_path",
+    "word_vectors",
+    "unlabelled_file",
+    "corrections_file",
 )
 TOKENIZER_OPTIONS = ("vocab_size", "min_frequency", "lowercase", "level", "subwords")
 OF_NEW_MODEL = (*TOKENIZER_OPTIONS, "tokenizer_name", "word_vectors", "encoder_name_or_path")
 
 # The tasks that read a setting, where these are not all.
-_ROWS_OF_LABELS = {entry.name for entry in fields(DataArguments)}
-_ROWS_OF_LABELS -= {entry.name for entry in fields(PredictionArguments)}
 READERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("test_file", "max_predict_samples", "metric_name"), PREDICTING),
     **dict.fromkeys(("level", "encoder_name_or_path", "word_vectors", "tokenizer_name"), TEXTS),
     **dict.fromkeys(("ignore_mismatched_sizes", "class_weights", "report", "calibrate"), LABELS),
-    **dict.fromkeys(_ROWS_OF_LABELS, LABELS),
+    **dict.fromkeys(DataArguments.__annotations__, LABELS),
     **dict.fromkeys(("max_train_words", "both_directions", "subwords", "adadelta"), TRANSLATION),
 }
 
@@ -77,8 +69,7 @@ def with_config_flags(group: type[Any]) -> type[Any]:
     for family in FAMILIES.values():
         for name in family.flags:
             flags.setdefault(name, (name, *_config_flag(family.config.__dataclass_fields__[name])))
-            of_labels = LABELS if name in FIELDS_OF_LABELS else TEXTS
-            readers = of_labels if family.objective == "labels" else TRANSLATION
+            readers = TEXTS if family.objective == "labels" else TRANSLATION
             READERS[name] = (*READERS.get(name, ()), *readers)
     body = {
         "config_fields": tuple(flags),
@@ -90,16 +81,11 @@ def with_config_flags(group: type[Any]) -> type[Any]:
 
 def _config_flag(entry: Field[Any]) -> tuple[Any, Any]:
     """Return type and flag of a field of a config."""
-    default: Any = entry.default
-    kind: Any = type(default)
-    if get_origin(entry.type) is Literal:
-        kind = entry.type
-    elif kind is tuple:
-        kind = list[type(default[0])]  # type: ignore[misc]
-    elif default is None:
-        kind = get_args(entry.type)[0]
+    kind: Any = entry.type
+    if isinstance(kind, UnionType):  # the others are for programs
+        kind = get_args(kind)[0]
     value_may_lack = {"nargs": "?", "const": True} if kind is bool else {}
-    help_text = f"{entry.metadata['help']} (default: {default})"
+    help_text = f"{entry.metadata['help']} (default: {entry.default})"
     return kind | None, flag(help_text, **value_may_lack)
 
 
@@ -202,31 +188,21 @@ class Settings(DataArguments):
     )
 
     def __post_init__(self) -> None:
-        """Refuse a setting of another task, a value that is none, and contradictions."""
+        """Refuse a setting of another task, and a first metric that may be better high or low."""
         super().__post_init__()
-        for entry in fields(self):
-            self._check(entry)
-        chooser = (self.metric_name or [None])[0]
-        if chooser not in (None, *METRICS):
+        for name, value in self.given(vars(self)).items():
+            readers = READERS.get(name, TASKS)
+            if self.task not in readers:
+                raise refusal(
+                    f"--{name} is {value}, but --task {self.task} does not read it",
+                    f"leave it out, or give --task {' or '.join(readers)}",
+                )
+        if self.metric_name and self.metric_name[0] not in METRICS:
             raise refusal(
-                f"the best epoch is that of the first --metric_name, and {chooser} may be better "
-                "high or low",
+                f"the best epoch is that of the first --metric_name, and {self.metric_name[0]} may "
+                "be better high or low",
                 f"put one of {', '.join(METRICS)} before it",
             )
-
-    def _check(self, entry: Field[Any]) -> None:
-        value = getattr(self, entry.name)
-        if value == entry.default:
-            return
-        readers = READERS.get(entry.name, TASKS)
-        if self.task not in readers:
-            raise refusal(
-                f"--{entry.name} is {value}, but --task {self.task} does not read it",
-                f"leave it out, or give --task {' or '.join(readers)}",
-            )
-        choices = entry.metadata.get("choices", [value])
-        if value not in choices:
-            raise refusal(f"--{entry.name} is {value!r}", f"choose {', '.join(choices)}")
 
     def given(self, names: Iterable[str]) -> dict[str, Any]:
         """Return the settings that differ from their defaults, among some."""

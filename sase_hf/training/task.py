@@ -123,13 +123,12 @@ class Task(ABC):
         rows, config = setup.rows, setup.model.config
         of_run = ("seed", "data_seed", "train_sampling_strategy", "dataloader_drop_last")
         of_config = ("max_tokens", "class_weights", *FAMILIES[config.model_type].changeable_fields)
-        further = [name for name in rows.sources if name.startswith(("unlabelled", "corrections"))]
+        held_out = ("validation", "test")
         return {
-            **rows.sources["train"],
+            **{name: rows.sources[name] for name in rows.sources if name not in held_out},
             "text_column_names": rows.text_columns,
             "label_column_name": rows.label_columns,
             "shuffle_seed": self.settings.shuffle_seed,
-            "unlabelled and corrections": [rows.sources[name] for name in further],
             "per_device_train_batch_size x gradient_accumulation_steps x processes": (
                 self.args.rows_per_update
             ),
@@ -140,10 +139,8 @@ class Task(ABC):
     def describe(self, setup: TrainingSetup) -> Iterator[str]:
         """Yield the first lines of the log: the number of rows, and their columns."""
         counts = [f"{split.num_rows:,} {name}" for name, split in setup.tokens.items()]
-        columns = [
-            ", ".join(names) for names in (setup.rows.text_columns, setup.rows.label_columns)
-        ]
-        yield f"rows: {', '.join(counts)} ({' -> '.join(filter(None, columns))})"
+        columns = (*setup.rows.text_columns, *setup.rows.label_columns)
+        yield f"rows: {', '.join(counts)}; columns: {', '.join(columns)}"
 
     def score_metric(self, kind: str) -> str:
         """Return the metric that the score of a model is made of."""

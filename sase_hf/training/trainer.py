@@ -245,21 +245,18 @@ class SelfAttentiveTrainer(Trainer, TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Raise FloatingPointError before an update that would make every weight NaN."""
-        if not self._tr_loss.isfinite():
-            raise self.divergence(f"loss is {self._tr_loss.item()}")
         # The loss scaling of fp16 meets infinities on purpose and leaves such a step out itself.
         gradients = [p.grad for p in kwargs["model"].parameters() if p.grad is not None]
-        if not args.fp16 and not torch.isfinite(get_total_norm(gradients)):
-            raise self.divergence("gradient is not finite")
+        is_finite = args.fp16 or torch.isfinite(get_total_norm(gradients))
+        if not (self._tr_loss.isfinite() and is_finite):
+            raise FloatingPointError(
+                f"loss or gradient is not finite after {state.global_step} updates; training stops "
+                f"here. Try a lower --learning_rate (now {args.learning_rate:g}) or "
+                f"--max_grad_norm (now {args.max_grad_norm:g}), and check word vectors and labels"
+            )
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Save the model without the arguments; refuse weights that are not finite.
-
-        The arguments would be a pickle with the Hub token and local paths.
-        """
-        for name, parameter in self.model.named_parameters():
-            if not torch.isfinite(parameter).all():
-                raise self.divergence(f"weight {name} is not finite")
+        """Save the model without the arguments: a pickle with the Hub token and local paths."""
         folder = Path(output_dir or str(self.args.output_dir))
         if self.args.should_save and _internal_call:  # a checkpoint: its state is written last
             (folder / TRAINER_STATE_NAME).unlink(missing_ok=True)
@@ -267,11 +264,3 @@ class SelfAttentiveTrainer(Trainer, TrainerCallback):
         if self.args.should_save:
             (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
             record_tokenizer(folder)
-
-    def divergence(self, fault: str) -> FloatingPointError:
-        """Return the error that ends training; it names the way out."""
-        return FloatingPointError(
-            f"the {fault} after {self.state.global_step} updates; training stops here. Try a lower "
-            f"--learning_rate (now {self.args.learning_rate:g}) or --max_grad_norm (now "
-            f"{self.args.max_grad_norm:g}), and check the word vectors and labels"
-        )

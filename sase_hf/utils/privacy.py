@@ -17,10 +17,8 @@ PUBLIC_KEYS = {"text_column_names", "label_column_name", "label_names", "id2labe
 # Tokens of the Hugging Face Hub, with those of OAuth and of organisations.
 TOKEN = re.compile(r"hf_jwt_[\w.-]{20,}|(?:hf_(?:oauth_)?|api_org_)[A-Za-z0-9]{20,}")
 
-# The start of an absolute or dotted path: POSIX, Windows or file:, but not https://.
-_START = r"(?!(?<=:)//)(?:file:(?=//))?(?:~\w*|\.{1,2}|[A-Za-z]:)?[/\\]+"
-_WHOLE_PATH = re.compile(rf"{_START}[^\s:;,='\"][^:;,='\"\n]*")  # may hold spaces
-_PATH_IN_TEXT = re.compile(rf"(?<![\w/\\.~-]){_START}[^\s:;,='\"<>|]+")
+# An absolute or dotted path, which may hold spaces: POSIX, Windows or file:, but not https://.
+_PATH = re.compile(r"(?:file:(?=//))?(?:~\w*|\.{1,2}|[A-Za-z]:)?[/\\]+[^\s:;,='\"][^:;,='\"\n]*")
 
 
 def redact(value: object, *, is_public: bool = False) -> Any:
@@ -31,29 +29,23 @@ def redact(value: object, *, is_public: bool = False) -> Any:
     under `PUBLIC_KEYS`, and where all of the value `is_public`.
     """
     if isinstance(value, Mapping):
-        plain = {}
-        for key, item in value.items():
-            if is_public or key not in PRIVATE_KEYS:
-                name = str(key) if is_public else _redact_text(str(key))
-                plain[name] = redact(item, is_public=is_public or key in PUBLIC_KEYS)
-        return plain
+        return {
+            str(key): redact(item, is_public=is_public or key in PUBLIC_KEYS)
+            for key, item in value.items()
+            if is_public or key not in PRIVATE_KEYS
+        }
     if isinstance(value, list | tuple):
         return [redact(item, is_public=is_public) for item in value]
     if isinstance(value, Enum):
-        return redact(value.value, is_public=is_public)
+        value = value.value
     if isinstance(value, np.generic):
-        return redact(value.item())
+        value = value.item()
     if isinstance(value, str | PurePath):
         return str(value) if is_public else _redact_text(str(value))
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _redact_text(text: str) -> str:
-    text = TOKEN.sub("[token]", text)
-    if _WHOLE_PATH.fullmatch(text):
-        return _last_part(text)
-    return _PATH_IN_TEXT.sub(lambda found: _last_part(found[0]), text)
-
-
-def _last_part(path: str) -> str:
-    return re.split(r"[/\\]", path.rstrip("/\\"))[-1]
+    if _PATH.fullmatch(text):
+        text = re.split(r"[/\\]", text.rstrip("/\\"))[-1]
+    return TOKEN.sub("[token]", text)

@@ -91,7 +91,7 @@ def test_own_word_vectors_have_the_width_that_files_leave(
     reviews: dict[str, str], vector_file: Path
 ) -> None:
     options = {"word_vectors": [str(vector_file), "own"], "embedding_size": 3}
-    with pytest.raises(ValueError, match="--embedding_size is 3, but .* are 3 wide; leave it out"):
+    with pytest.raises(ValueError, match=r"--embedding_size is 3, but .* are 3 wide; leave it out"):
         set_up(**reviews, **options)
 
 

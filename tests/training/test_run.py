@@ -123,7 +123,7 @@ def test_run_resumes_with_its_own_rows_in_an_update_and_no_others(
     options |= {"num_train_epochs": 2, "save_total_limit": 7, "resume_from_checkpoint": "auto"}
     others = {
         "per_device_train_batch_size": (24, "x processes = 8 and not 24"),
-        "train_file": (reviews["test_file"], "has file = .*, sha256 = .*, rows = 48 and not"),
+        "train_file": (reviews["test_file"], "has train = .*'rows': 48.* and not"),
         "seed": (7, "has seed = 42 and not 7"),
         "data_seed": (7, "has data_seed = None and not 7"),
         "train_sampling_strategy": ("sequential", "has train_sampling_strategy = random and not"),
@@ -233,13 +233,13 @@ def test_run_logs_what_will_be_trained(
             max_steps=1,
         )
     text = "\n".join(record.getMessage() for record in caplog.records)
-    assert "rows: 48 train (text -> label)" in text
+    assert "rows: 48 train; columns: text, label" in text
     assert "labels: 3 (fine, great, poor), single_label_classification" in text
     config = AutoConfig.from_pretrained(tmp_path / "run")
     share = 2 / (config.vocab_size - 2)  # two words found, two entries are no words
     assert f"vectors.txt, for {share:.1%} of the vocabulary" in text
     assert config.embedding_size == 3, "the width of the vectors"
-    assert f"vocabulary: {config.vocab_size} entries" in text
+    assert f"{config.vocab_size} words" in text
     assert "length: 48 train rows reach --max_tokens" in text
     parameters = sum(weight.numel() for weight in weights(tmp_path / "run").values())
     assert f"{parameters:,} parameters" in text
@@ -379,8 +379,14 @@ def test_run_resumes_the_patience_of_early_stopping_and_its_evaluations(
             {"do_train": True, "metric_for_best_model": "acuracy"},
             "--metric_for_best_model is acuracy, which may be better high or low",
         ),
-        ({"do_train": True, "validation_file": None, "do_eval": True}, "--validation_fraction 0.1"),
-        ({"do_train": True, "test_file": None, "do_predict": True}, "give --test_file"),
+        (
+            {"do_train": True, "validation_file": None, "do_eval": True},
+            "are no validation rows",
+        ),
+        (
+            {"do_train": True, "test_file": None, "do_predict": True},
+            "no test rows; give --test_",
+        ),
         (
             {"do_train": True, "train_file": None, "label_names": list(STARS)},
             "a new model takes its words from training rows; give --train_file",

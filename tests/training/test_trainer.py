@@ -86,12 +86,12 @@ def spoil(model: torch.nn.Module, at_call: int, how: Callable[[Tensor], Tensor])
 @pytest.mark.parametrize(
     ("updates", "spoilt", "message"),
     [
-        (3, lambda loss: loss * math.nan, r"loss is nan after 3 updates"),
+        (3, lambda loss: loss * math.nan, r"not finite after 3 updates"),
         # A finite loss with an infinite gradient, that of a square root at zero.
         (
             0,
             lambda loss: loss + (loss - loss.detach()).sqrt(),
-            r"gradient is not finite after 0 updates",
+            r"not finite after 0 updates",
         ),
     ],
     ids=["loss", "gradient"],
@@ -114,15 +114,6 @@ def test_trainer_refuses_to_push(tmp_path: Path) -> None:
         make_trainer(tmp_path, push_to_hub=True)
     with pytest.raises(ValueError, match=r"call sase_hf\.hub\.push"):
         make_trainer(tmp_path).push_to_hub()
-
-
-def test_trainer_saves_no_weights_that_are_infinite(tmp_path: Path) -> None:
-    """The last update may overflow, and no loss after it would show that."""
-    training = make_trainer(tmp_path)
-    training.model.classifier.output.weight.data[0, 0] = math.inf
-    with pytest.raises(FloatingPointError, match=r"classifier\.output\.weight is not finite"):
-        training.save_model()
-    assert not list(tmp_path.glob("*.safetensors"))
 
 
 def test_trainer_refuses_several_gpus_in_one_process(tmp_path: Path) -> None:
@@ -361,18 +352,6 @@ def lines_of(training: SelfAttentiveTrainer, capsys: pytest.CaptureFixture[str])
     return [line for line in lines if line.startswith(("epoch ", "kept "))]
 
 
-def test_epoch_lines_show_each_loss_beside_its_own_epoch(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The loss of an epoch is logged after the epoch has ended."""
-    training = make_trainer(tmp_path, logging_strategy="epoch", **SHOWN)
-    lines = lines_of(training, capsys)
-    losses = [entry["loss"] for entry in training.state.log_history if "loss" in entry]
-    assert lines == [
-        f"epoch {epoch} of 2: loss {loss:.4g}; (time) left" for epoch, loss in enumerate(losses, 1)
-    ]
-
-
 @pytest.mark.parametrize(
     ("num_epochs", "ending"),
     [
@@ -418,7 +397,7 @@ def test_trainer_leaves_infinite_gradients_to_the_scaling_of_fp16(
     if fp16:
         trainer.on_pre_optimizer_step(args, trainer.state, None, model=trainer.model)
         return
-    with pytest.raises(FloatingPointError, match="gradient is not finite"):
+    with pytest.raises(FloatingPointError, match="not finite"):
         trainer.on_pre_optimizer_step(args, trainer.state, None, model=trainer.model)
 
 

@@ -55,7 +55,7 @@ def write_doubtful(folder: Path, setup: TrainingSetup) -> Table | None:
     logger.info(one_line(f"doubtful labels: {len(rows):,} training rows in {path}"))
     if not rows:
         return None
-    cells = ({name: _as_text(cell) for name, cell in row.items()} for row in rows)
+    cells = [{name: _as_text(cell) for name, cell in row.items()} for row in rows]
     with atomic_write(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
         write_csv(file, cells)
     return _table_of(rows)

@@ -40,7 +40,7 @@ from ...training.task import TrainingSetup
 from ...utils.errors import refusal
 from ...utils.files import FilePath
 from ...utils.loading import attention_pipeline, load_checkpoint
-from ...utils.process import interrupted_by_signals
+from ...utils.process import interrupted_by_sigterm
 from ...visualization import Attention
 from .given_rows import has_ids, labels_by_type, rows_to_fit, rows_to_read, type_of_labels
 from .predictions import logits_of
@@ -400,7 +400,7 @@ class TextRegressor(RegressorMixin, _TextEstimator):  # type: ignore[misc]
 @contextmanager
 def _alone() -> Iterator[None]:
     """Wait for the fits of other threads; leave random numbers, bars and signals as they were."""
-    with _FITS, interrupted_by_signals(), _kept_random_state(), only_training_bar():
+    with _FITS, interrupted_by_sigterm(), _kept_random_state(), only_training_bar():
         yield
 
 

@@ -74,7 +74,7 @@ def write_report(
         compute_metrics=compute_metrics,
         parts=parts,
     )
-    notes = list(remarks(report, way_out, rare_way_out, trainer.compared_metric))
+    notes = list(remarks(report, way_out, rare_way_out, trainer.score_metric))
     in_short = headline(report)
     folder = Path(str(trainer.args.output_dir))
     sections = list(_sections(trainer, setup, report, folder))
@@ -160,7 +160,7 @@ def _first_rows(report: Report, validation: Dataset) -> list[int]:
 
 def _curve(trainer: SelfAttentiveTrainer) -> Iterator[Section]:
     """Yield the curve of the metric that chose the epoch, if there were several evaluations."""
-    metric = trainer.compared_metric
+    metric = trainer.score_metric
     state = trainer.state
     entries = [entry for entry in state.log_history if f"eval_{metric}" in entry]
     if len(entries) < 2:
