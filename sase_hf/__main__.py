@@ -55,9 +55,7 @@ def usage() -> str:
 def docstring(command: str) -> str:
     """Return the docstring of a command, which is not imported."""
     source = Path(__file__).with_name("commands") / f"{command}.py"
-    description = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8")))
-    assert description is not None
-    return description
+    return str(ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))))
 
 
 if __name__ == "__main__":

@@ -73,16 +73,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..data.arguments import DataArguments, PairArguments
 from ..data.rows import load_rows
 from ..utils.cli import errors_in_one_line
 from ..utils.recipes import with_recipe
 from ..utils.text import one_line, table_lines
-
-if TYPE_CHECKING:
-    from ..training import Task  # imports torch, which takes seconds
 
 HOW_TO_GO_ON = "stopped; the same command with --resume_from_checkpoint auto goes on"
 
@@ -132,20 +129,20 @@ def check_files(words: Sequence[str]) -> str:
     return task
 
 
-def print_results(task: "Task", outcome: dict[str, Any]) -> None:
+def print_results(task: Any, outcome: dict[str, Any]) -> None:
     """Print what was measured, the folder of results, and commands that go on from there."""
     from ..evaluation.records import results_of
     from ..tasks.labels.report_page import REPORT_NAME
 
-    folder = outcome["output_dir"]
-    if not outcome["report"]:
-        for name, value in results_of(outcome["metrics"], "").items():
-            print(f"{name:<32}{value:.4g}")
-        print(f"\n{'results in':<32}{folder}")
-        return
-    for table in outcome["report"]:
+    folder, tables = outcome["output_dir"], outcome["report"]
+    metrics = {} if tables else results_of(outcome["metrics"], "")
+    for table in tables:
         print("", *table_lines(table), sep="\n")
+    for name, value in metrics.items():
+        print(f"{name:<32}{value:.4g}")
     print(f"\n{'results in':<32}{folder}")
+    if not tables:
+        return
     model = folder if task.args.do_train else str(task.settings.model_name_or_path)
     columns = ",".join(outcome["rows"].text_columns)
     predict = command("predict", model, "NEW.csv", "--text_column_names", columns)

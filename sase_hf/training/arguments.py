@@ -45,9 +45,10 @@ class RunArguments(Seq2SeqTrainingArguments):
         "When to save a checkpoint; steps if save_steps is given.", "epoch"
     )
     save_total_limit: int | None = flag("Checkpoints to keep, the best one among them.", 2)
-    resume_from_checkpoint: str | None = flag(
+    resume_from_checkpoint: str = flag(
         "Continue from a checkpoint folder or, without a value or with auto, from the newest "
         "complete one in output_dir; begin anew if there is none.",
+        "false",
         nargs="?",
         const="auto",
     )
@@ -69,14 +70,15 @@ class RunArguments(Seq2SeqTrainingArguments):
         "accuracy, macro_f1 with balanced class_weights, mse, mrr or bleu, less a thousandth of "
         "the loss. With --load_best_model_at_end the default is the loss with the penalty."
     )
-    predict_with_generate: bool = flag("Translate the rows of an evaluation.", default=True)
+    predict_with_generate: bool = flag(
+        "Translate the rows of an evaluation, as those to predict are.", default=True
+    )
     generation_max_length: int | None = flag("Tokens after which a translation is cut.", 100)
     generation_num_beams: int | None = flag("Hypotheses of the beam search; 1 is greedy.", 1)
 
     def __post_init__(self) -> None:
         """Set the fields that depend on others and on the machine."""
-        if self.do_predict and not self.predict_with_generate:
-            raise refusal("--do_predict translates", "leave out --predict_with_generate false")
+        self.predict_with_generate |= self.do_predict
         metric = (self.metric_for_best_model or SCORE).removeprefix("eval_")
         if metric in LOWER_IS_BETTER:
             self.greater_is_better = False  # transformers knows this of the loss only

@@ -63,8 +63,8 @@ def with_columns(row: Row, added: Row) -> dict[str, Any]:
 
 def write_csv(file: TextIO, rows: Sequence[Row]) -> None:
     """Write rows below a line of their names; texts are quoted, as they may hold line ends."""
-    quoting = csv.QUOTE_NONNUMERIC
-    writer = csv.DictWriter(file, next(iter(rows), ()), lineterminator="\n", quoting=quoting)
+    names = next(iter(rows), ())
+    writer = csv.DictWriter(file, names, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     writer.writeheader()
     writer.writerows(rows)
 

@@ -51,7 +51,7 @@ def run(task: Task) -> dict[str, Any]:
     with locked(output_dir, args.process_index), only_training_bar():
         checkpoint = None
         if args.do_train:
-            checkpoint = checkpoint_to_resume(args.resume_from_checkpoint or "false", output_dir)
+            checkpoint = checkpoint_to_resume(args.resume_from_checkpoint, output_dir)
             if checkpoint is None or not is_inside(checkpoint, output_dir):
                 check_unused(output_dir)
         steps = _Run(task, checkpoint)
@@ -104,8 +104,9 @@ class _Run:
         self.metrics.update(self.task.after_training(trainer, self.setup))
         trainer.save_model()
         trainer.save_state()
-        # Those of a resumed training are of its last part, and not of the whole.
-        self.keep("train", result.metrics if checkpoint is None else {})
+        if checkpoint is not None:
+            del result.metrics["train_loss"]  # that of the last part, and not of the whole
+        self.keep("train", result.metrics)
         # The history is read here, because the final evaluation would add a second entry for the
         # last epoch.
         self.history = [

@@ -206,8 +206,8 @@ class Settings(DataArguments):
 
     def given(self, names: Iterable[str]) -> dict[str, Any]:
         """Return the settings that differ from their defaults, among some."""
-        unset = {entry.name: entry.default for entry in fields(self)}
-        return {name: x for name in names if (x := getattr(self, name)) != unset[name]}
+        unset = self.__dataclass_fields__
+        return {name: x for name in names if (x := getattr(self, name)) != unset[name].default}
 
     @property
     def pairs(self) -> PairRows:

@@ -182,12 +182,15 @@ class SelfAttentiveTrainer(Trainer, TrainerCallback):
             dataloader.set_sampler(order)
         kwargs["metric_key_prefix"] = metric_key_prefix
         with torch.random.fork_rng(devices=[]):
-            output = super().evaluation_loop(dataloader, *args, **kwargs)
+            output: Any = super().evaluation_loop(dataloader, *args, **kwargs)
         if self._eval_sums[-1]:
             means = self._means(self._eval_sums)
             for name, mean in means.items():
                 output.metrics[f"{metric_key_prefix}_{name}"] = mean
-            if self._has_model_loss() and isinstance(output.predictions, np.ndarray):
+            are_logits = isinstance(output.predictions, np.ndarray)
+            own = self.label_smoother or self.compute_loss_func
+            own = own or self.preprocess_logits_for_metrics
+            if are_logits and self.family.loss is not None and own is None:
                 output.metrics[f"{metric_key_prefix}_loss"] = self._family_loss(output, means)
         if order is None:
             return output
@@ -196,11 +199,6 @@ class SelfAttentiveTrainer(Trainer, TrainerCallback):
             output,
             test_type=lambda values: isinstance(values, np.ndarray),
         )
-
-    def _has_model_loss(self) -> bool:
-        """Return whether predictions are logits, and the loss is that of the model."""
-        others = (self.label_smoother, self.compute_loss_func, self.preprocess_logits_for_metrics)
-        return self.family.loss is not None and others == (None, None, None)
 
     def _family_loss(self, output: EvalLoopOutput, means: Mapping[str, float]) -> float:
         """Return the model's loss of evaluated rows, with these means of the logged outputs."""

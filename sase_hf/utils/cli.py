@@ -31,13 +31,6 @@ def add_common_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--help_all", action="help", help="show every flag and exit")
 
 
-def let_streams_write_any_text() -> None:
-    """Let the standard output write characters that its encoding lacks, as escapes."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-
-
 @contextmanager
 def errors_in_one_line(script: str, on_interrupt: str = "stopped") -> Iterator[None]:
     """Exit with one line, "script: reason", where the user, a file or the network is at fault.
@@ -45,7 +38,9 @@ def errors_in_one_line(script: str, on_interrupt: str = "stopped") -> Iterator[N
     Ctrl-C and SIGTERM exit with `on_interrupt` as the reason, and the status 130.
     """
     name = Path(script).name
-    let_streams_write_any_text()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # one that lacks a character writes an escape
+            stream.reconfigure(errors="backslashreplace")
     try:
         with interrupted_by_sigterm():
             yield

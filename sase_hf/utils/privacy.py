@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Mapping
-from enum import Enum
 from pathlib import PurePath
 from typing import Any
 
@@ -36,16 +35,11 @@ def redact(value: object, *, is_public: bool = False) -> Any:
         }
     if isinstance(value, list | tuple):
         return [redact(item, is_public=is_public) for item in value]
-    if isinstance(value, Enum):
-        value = value.value
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, str | PurePath):
-        return str(value) if is_public else _redact_text(str(value))
+        text = str(value)
+        if _PATH.fullmatch(text) and not is_public:
+            text = re.split(r"[/\\]", text.rstrip("/\\"))[-1]
+        return text if is_public else TOKEN.sub("[token]", text)
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _redact_text(text: str) -> str:
-    if _PATH.fullmatch(text):
-        text = re.split(r"[/\\]", text.rstrip("/\\"))[-1]
-    return TOKEN.sub("[token]", text)

@@ -187,7 +187,6 @@ def test_adadelta_is_that_of_the_paper(tmp_path: Path) -> None:
         ({"max_train_words": 0}, "--max_train_words is 0"),
         ({"max_train_words": 2}, "--max_train_words 2 leaves no rows"),
         ({"model_name_or_path": "CHECKPOINT", "do_train": "true"}, "does not translate"),
-        ({"do_predict": "true", "predict_with_generate": "false"}, "leave out --predict_with_gen"),
         ({"tokenizer_name": "words"}, "--tokenizer_name is words, but --task translation does not"),
     ],
 )

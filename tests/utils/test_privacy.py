@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from transformers.trainer_utils import IntervalStrategy
 
 from sase_hf.utils.privacy import PRIVATE_KEYS, redact
 
@@ -50,7 +49,7 @@ def test_redact_leaves_names_of_columns_and_labels() -> None:
 
 def test_redact_gives_plain_values() -> None:
     given = {1: (True, None), "b": float("nan"), "c": np.float32(0.5)}
-    given |= {"d": IntervalStrategy.EPOCH, "e": Path("/home/anna/b")}
-    expected = {"1": [True, None], "b": None, "c": 0.5, "d": "epoch", "e": "b"}
+    given["e"] = Path("/home/anna/b")
+    expected = {"1": [True, None], "b": None, "c": 0.5, "e": "b"}
     assert redact(given) == expected
     assert json.loads(json.dumps(redact(given))) == expected
