@@ -144,12 +144,10 @@ def print_results(task: Any, outcome: dict[str, Any]) -> None:
     if not tables:
         return
     model = folder if task.args.do_train else str(task.settings.model_name_or_path)
-    columns = ",".join(outcome["rows"].text_columns)
-    predict = command("predict", model, "NEW.csv", "--text_column_names", columns)
     lines = (
         f"open {Path(folder, REPORT_NAME).resolve().as_uri()}",
         command("export", model, f"{model}.html"),
-        f"{predict} > predictions.csv",
+        f"{command('predict', model, 'NEW.csv')} > predictions.csv",
     )
     print("\nNext:", *lines, sep="\n  ")
 

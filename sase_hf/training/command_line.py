@@ -65,7 +65,7 @@ def make_task(
         raise refusal(f"--task is {values['task']!r}", f"here it is {' or '.join(task.names)}")
     settings, args = HfArgumentParser(GROUPS).parse_dict(values)
     shown = {name: value for name, value in chosen.items() if name not in given}
-    if shown and args.process_index == 0:
+    if shown:
         logger.info(f"chosen: {' '.join(flag_words(shown))}")
     return task(settings, args, values, in_memory)
 

@@ -12,8 +12,6 @@ from ..utils.files import atomic_write
 
 Row = Mapping[str, Any]
 
-_TABLES = (*SHEET_ENDINGS, ".parquet")
-
 
 def write_predictions(
     added: Sequence[Row], rows: Rows, source: str | None, output_dir: str
@@ -22,7 +20,7 @@ def write_predictions(
 
     Those of a sheet or a Parquet file become `predictions.csv`, all others `predictions.jsonl`.
     """
-    is_table = source is not None and source.lower().endswith(_TABLES)
+    is_table = source is not None and source.lower().endswith((*SHEET_ENDINGS, ".parquet"))
     target = Path(output_dir, "predictions.csv" if is_table else "predictions.jsonl")
     with atomic_write(target) as draft, draft.open("w", encoding="utf-8", newline="") as file:
         write_rows(file, rows.test_table or (), added, is_table=is_table)

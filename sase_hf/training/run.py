@@ -1,7 +1,6 @@
 """A whole run, as the scripts start it: train, evaluate, predict, and save the results."""
 
 import logging
-import os
 import time
 from copy import copy
 from pathlib import Path
@@ -192,7 +191,7 @@ def check_plan(settings: Settings, args: RunArguments) -> None:
     inputs = settings.inputs()
     check_output(settings.record, inputs)
     for path in inputs:
-        if os.path.isfile(path) and is_inside(path, str(args.output_dir)):
+        if Path(path).is_file() and is_inside(path, str(args.output_dir)):
             raise refusal(
                 f"{path} could be replaced by results of the run",
                 "choose an --output_dir that holds no input",
@@ -217,7 +216,7 @@ def log_summary(task: Task, setup: TrainingSetup, args: RunArguments) -> None:
     for line in task.describe(setup):
         logger.info(one_line(line))
     for path, share in setup.vectors_found.items():
-        logger.info(f"word vectors: {os.path.basename(path)}, for {share:.1%} of the vocabulary")
+        logger.info(f"word vectors: {Path(path).name}, for {share:.1%} of the vocabulary")
     logger.info(
         f"model: {type(model).__name__}, {len(setup.tokenizer):,} words, "
         f"{model.num_parameters():,} parameters, on {args.device}, bfloat16: {args.bf16}"

@@ -84,9 +84,7 @@ def _config_flag(entry: Field[Any]) -> tuple[Any, Any]:
     kind: Any = entry.type
     if isinstance(kind, UnionType):  # the others are for programs
         kind = get_args(kind)[0]
-    value_may_lack = {"nargs": "?", "const": True} if kind is bool else {}
-    help_text = f"{entry.metadata['help']} (default: {entry.default})"
-    return kind | None, flag(help_text, **value_may_lack)
+    return kind | None, flag(f"{entry.metadata['help']} (default: {entry.default})")
 
 
 @with_config_flags

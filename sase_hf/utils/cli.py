@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from safetensors import SafetensorError
 
@@ -14,10 +13,12 @@ from .process import interrupted_by_sigterm
 from .text import one_line
 
 
-def make_parser(description: str | None, **options: Any) -> argparse.ArgumentParser:
+def make_parser(description: str | None) -> argparse.ArgumentParser:
     """Return a parser with `--version` and `--help_all`, which begins with this docstring."""
-    options |= {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
-    parser = argparse.ArgumentParser(description=description, **options)
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=raw, allow_abbrev=False
+    )
     add_common_flags(parser)
     return parser
 
