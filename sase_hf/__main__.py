@@ -26,21 +26,20 @@ COMMANDS = (
 def main() -> None:
     """Run the command that the first word of the command line names; list all without a word."""
     name, *words = sys.argv[1:] or ["--help"]
-    if name in ("-h", "--help"):
-        sys.stdout.write(f"{usage()}\n")
-    elif name == "--version":
-        sys.stdout.write(f"sase_hf {__version__}\n")
-    elif name not in COMMANDS:
-        sys.exit(f"sase_hf: there is no command {name!r}\n{usage()}")
-    else:
+    if name in COMMANDS:
         sys.argv = [f"sase_hf {name}", *words]
         run_command(name)
+    elif name == "--version":
+        sys.stdout.write(f"sase_hf {__version__}\n")
+    elif name in ("-h", "--help"):
+        sys.stdout.write(f"{usage()}\n")
+    else:
+        sys.exit(f"sase_hf: there is no command {name!r}\n{usage()}")
 
 
 def run_command(name: str) -> None:
     """Run a command with the words of this process; only what truly runs imports torch."""
-    words = sys.argv[1:]
-    if "--help" in words or "-h" in words or (name == "train" and not words):
+    if {"-h", "--help"} & {*sys.argv}:
         first_line = f"usage: sase_hf {name} ...; --help_all lists every flag"
         sys.stdout.write(f"{first_line}\n\n{docstring(name)}\n")
     else:
@@ -56,9 +55,7 @@ def usage() -> str:
 def docstring(command: str) -> str:
     """Return the docstring of a command, which is not imported."""
     source = Path(__file__).with_name("commands") / f"{command}.py"
-    description = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8")))
-    assert description is not None
-    return description
+    return str(ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))))
 
 
 if __name__ == "__main__":

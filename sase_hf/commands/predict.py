@@ -7,7 +7,6 @@
 A file with columns is printed with them; --text_column_names names the texts where the model was
 trained on other columns. Each line of another file, or of the standard input, is a text; for a
 model of pairs, a tab divides it. A translation model prints translations.
---per_device_eval_batch_size 32 is the most rows that are read at once.
 """
 
 import io
@@ -22,13 +21,14 @@ from ..data.table import ENDINGS, TEXT_COLUMNS, present
 from ..models.answers import answers_of
 from ..models.checked_model import CheckedPreTrainedModel
 from ..tasks.labels.predictions import logits_of, predicted_labels
-from ..training.predictions import flat_row, json_line, with_columns, write_csv
-from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser, positive_int
-from ..utils.errors import refusal
+from ..training.predictions import write_rows
+from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser
 from ..utils.files import check_readable
 from ..utils.loading import attention_pipeline, load_checkpoint
 
 Rows = Sequence[dict[str, Any]]  # the columns of each
+
+BATCH_SIZE = 32
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -40,8 +40,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("file", nargs="?", default="-", help=source)
     add_text_column_names(parser)
     add("--format", choices=("csv", "jsonl"), default="csv", help="(default: %(default)s)")
-    size = "rows that are read at once (default: %(default)s)"
-    add("--per_device_eval_batch_size", type=positive_int, default=32, help=size)
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         if flags.file != "-":
@@ -56,13 +54,10 @@ def main(argv: Sequence[str] | None = None) -> None:
             rows: Rows = list(read.test_table or ())
         else:
             texts = rows = lines_of(flags.file, reads_pairs=model.reads_pairs)
-        answers = predict(model, tokenizer, texts, flags.per_device_eval_batch_size)
+        answers = predict(model, tokenizer, texts)
         if isinstance(sys.stdout, io.TextIOWrapper):  # what other programs read is UTF-8
             sys.stdout.reconfigure(encoding="utf-8")
-        if flags.format == "jsonl":
-            print(*map(json_line, map(with_columns, rows, answers)), sep="\n")
-        else:
-            write_csv(sys.stdout, map(with_columns, map(flat_row, rows), map(flat_row, answers)))
+        write_rows(sys.stdout, rows, answers, is_table=flags.format == "csv")
 
 
 def lines_of(file: str, *, reads_pairs: bool) -> Rows:
@@ -70,28 +65,20 @@ def lines_of(file: str, *, reads_pairs: bool) -> Rows:
 
     For a model of pairs they are the two texts that a tab divides. ValueError: a line is none.
     """
-    is_input = file == "-"
-    with open(0 if is_input else file, encoding="utf-8-sig", closefd=not is_input) as lines:
-        try:
-            texts = [line.removesuffix("\n") for line in lines]
-        except UnicodeDecodeError as reason:
-            raise refusal(f"cannot read {file!r}: {reason}", "save it as UTF-8") from reason
-    if not reads_pairs:
-        return [{"text": text} for text in texts]
-    pairs = [text.split("\t") for text in texts]
-    for pair in pairs:
-        if len(pair) != len(TEXT_COLUMNS):
-            raise ValueError(f"{pair!r:.80} must be two texts with a tab between: a pair")
-    return [dict(zip(TEXT_COLUMNS, pair, strict=True)) for pair in pairs]
+    with open(0 if file == "-" else file, encoding="utf-8-sig", closefd=file != "-") as lines:
+        texts = [line.removesuffix("\n") for line in lines]
+    rows = [text.split("\t") if reads_pairs else [text] for text in texts]
+    for row in rows:
+        if reads_pairs and len(row) != len(TEXT_COLUMNS):
+            raise ValueError(f"{row!r:.80} must be two texts with a tab between: a pair")
+    return [dict(zip(TEXT_COLUMNS, row, strict=False)) for row in rows]
 
 
-def predict(
-    model: CheckedPreTrainedModel, tokenizer: TokenizersBackend, texts: Rows, batch_size: int
-) -> Rows:
+def predict(model: CheckedPreTrainedModel, tokenizer: TokenizersBackend, texts: Rows) -> Rows:
     """Return the columns of the prediction for each row of one or two texts."""
     if model.can_generate():
         translate = attention_pipeline(model, tokenizer)
-        results = translate((row["text"] for row in texts), batch_size=batch_size)
+        results = translate((row["text"] for row in texts), batch_size=BATCH_SIZE)
         return [{"translation": result["translation_text"]} for result in results]
-    logits = logits_of(model, tokenizer, [[*row.values()] for row in texts], batch_size)
+    logits = logits_of(model, tokenizer, [[*row.values()] for row in texts], BATCH_SIZE)
     return predicted_labels(logits, answers_of(model.config))

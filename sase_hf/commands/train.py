@@ -27,8 +27,8 @@ defaults that --help_all lists:
 
     sase_hf train scripts/recipes/yelp5.yaml
 
-An interrupted run continues when its command is given again with --resume_from_checkpoint; with
---resume_from_checkpoint auto, one command starts and continues. Several GPUs, or processes, take:
+With --resume_from_checkpoint auto a command starts a run, and continues one that was interrupted.
+Several GPUs, or processes, take:
 torchrun --standalone --nproc_per_node 2 -m sase_hf train ...
 
 The usual flags, beside those of transformers' TrainingArguments; --help_all lists all of a task:
@@ -68,54 +68,90 @@ The usual flags, beside those of transformers' TrainingArguments; --help_all lis
 
 import argparse
 import logging
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
+from pathlib import Path
+from typing import Any
 
 from ..data.arguments import DataArguments, PairArguments
 from ..data.rows import load_rows
 from ..utils.cli import errors_in_one_line
 from ..utils.recipes import with_recipe
+from ..utils.text import one_line, table_lines
 
-TEXT, TEXTS = str | None, list[str] | None  # types of flags
+HOW_TO_GO_ON = "stopped; the same command with --resume_from_checkpoint auto goes on"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the steps that the command line names, and print the results."""
-    with errors_in_one_line(__file__):
+    with errors_in_one_line(__file__, HOW_TO_GO_ON):
         words = with_recipe(sys.argv[1:] if argv is None else argv)
-    name = check_files(__file__, words)
-    from ..tasks import TASKS, LabelTask  # imports torch
-    from .training_frame import run_script
+        name = check_files(words)
+        from ..tasks import TASKS, LabelTask
+        from ..training import run
+        from ..training.command_line import parse_arguments
 
-    run_script(__file__, __doc__, words, TASKS.get(name, LabelTask))
+        logging.basicConfig(format="%(message)s")
+        logging.getLogger("sase_hf").setLevel(logging.INFO)
+        task = parse_arguments(TASKS.get(name, LabelTask), words, __doc__)
+        if task.args.process_index > 0:
+            logging.disable(logging.INFO)
+        outcome = run(task)
+    if task.args.process_index == 0:
+        print_results(task, outcome)
 
 
-def check_files(script: str, words: Sequence[str]) -> str:
+def check_files(words: Sequence[str]) -> str:
     """Return the `--task` of a command line, by default labels, before transformers is imported.
 
-    Exits with one line that names the faults of the files that it learns from. Other flags are
-    refused by the parser of the run.
+    ValueError or OSError names the faults of the files that it learns from. Other flags are refused
+    by the parser of the run.
     """
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--task", default="labels")
     for field in fields(DataArguments):
-        if field.type in (str, TEXT, TEXTS):
-            nargs = "*" if field.type == TEXTS else None
+        if "str" in str(field.type):
+            nargs = "*" if "list" in str(field.type) else None
             parser.add_argument(f"--{field.name}", nargs=nargs, default=field.default)
-    try:
-        given, _ = parser.parse_known_args(words)
-    except argparse.ArgumentError:
-        return "labels"
+    given, _ = parser.parse_known_args(words)
     task: str = given.task
     if given.train_file is None:
         return task
     kind = PairArguments if task in ("retrieval", "translation") else DataArguments
     rows = {entry.name: value for entry in fields(kind) if (value := vars(given).get(entry.name))}
-    with errors_in_one_line(script):
-        logging.disable(logging.WARNING)  # the run says it again
-        try:
-            load_rows(kind(**rows))
-        finally:
-            logging.disable(logging.NOTSET)
+    logging.disable(logging.WARNING)  # the run says it again
+    try:
+        load_rows(kind(**rows))
+    finally:
+        logging.disable(logging.NOTSET)
     return task
+
+
+def print_results(task: Any, outcome: dict[str, Any]) -> None:
+    """Print what was measured, the folder of results, and commands that go on from there."""
+    from ..evaluation.records import results_of
+    from ..tasks.labels.report_page import REPORT_NAME
+
+    folder, tables = outcome["output_dir"], outcome["report"]
+    metrics = {} if tables else results_of(outcome["metrics"], "")
+    for table in tables:
+        print("", *table_lines(table), sep="\n")
+    for name, value in metrics.items():
+        print(f"{name:<32}{value:.4g}")
+    print(f"\n{'results in':<32}{folder}")
+    if not tables:
+        return
+    model = folder if task.args.do_train else str(task.settings.model_name_or_path)
+    lines = (
+        f"open {Path(folder, REPORT_NAME).resolve().as_uri()}",
+        command("export", model, f"{model}.html"),
+        f"{command('predict', model, 'NEW.csv')} > predictions.csv",
+    )
+    print("\nNext:", *lines, sep="\n  ")
+
+
+def command(*words: str) -> str:
+    """Return a line for the shell that runs this package."""
+    return one_line(shlex.join(["sase_hf", *words]))

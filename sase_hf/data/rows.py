@@ -348,7 +348,6 @@ def load_rows(
     test_table = None
     if "test" in splits:
         test_table = sources[-1].table.select(range(splits["test"].num_rows))
-    logger.info("%s, labels %s, read from %s", labels.kind, labels.names, origins)
     return Rows(
         DatasetDict(splits),
         labels,

@@ -103,7 +103,7 @@ class EncoderTask(Task):
     def _check_word_vectors(self) -> None:
         """Raise ValueError for flags of word vectors that contradict others."""
         model = self.settings
-        if "word_vectors" in model.given_for_new_model() and model.encoder_name_or_path is not None:
+        if model.word_vectors and model.encoder_name_or_path is not None:
             raise refusal("--encoder_name_or_path brings word vectors", "leave out --word_vectors")
         if model.level == "subword" and model.vector_files:
             raise refusal(

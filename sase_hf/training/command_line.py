@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -66,20 +65,21 @@ def make_task(
         raise refusal(f"--task is {values['task']!r}", f"here it is {' or '.join(task.names)}")
     settings, args = HfArgumentParser(GROUPS).parse_dict(values)
     shown = {name: value for name, value in chosen.items() if name not in given}
-    if shown and args.process_index == 0:
+    if shown:
         logger.info(f"chosen: {' '.join(flag_words(shown))}")
-    return task(settings, args, in_memory)
+    return task(settings, args, values, in_memory)
 
 
 def _plain(value: Any, takes_several: bool) -> Any:
     """Return a value as that of a flag, which may take several: no paths, no types of numpy."""
     if isinstance(value, np.generic):
-        value = value.item()
+        return value.item()
     if isinstance(value, list | tuple):
         return [_plain(item, takes_several=False) for item in value]
-    if isinstance(value, os.PathLike):
+    if isinstance(value, str | os.PathLike):
         value = os.fspath(value)
-    return [value] if takes_several and isinstance(value, str) else value
+        return [value] if takes_several else value
+    return value
 
 
 def _parser(description: str | None) -> HfArgumentParser:
@@ -88,20 +88,13 @@ def _parser(description: str | None) -> HfArgumentParser:
         GROUPS,
         usage="%(prog)s [RECIPE] [--flag value ...]",
         description=description,
-        formatter_class=partial(
-            argparse.RawDescriptionHelpFormatter, max_help_position=32, width=100
-        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     add_common_flags(parser)
     for action in parser._actions:
-        default, action.default = action.default, argparse.SUPPRESS
-        names = [name for name in action.option_strings if name.startswith("--")]
-        if names[0].startswith("--no_"):
-            action.help = argparse.SUPPRESS
-            continue
-        action.option_strings = names[:1]  # help lists one spelling of a flag, all of them work
-        if default not in (None, False, argparse.SUPPRESS, "", []):
-            shown = " ".join(default) if isinstance(default, list) else default
-            action.help = f"{action.help} (default: {getattr(shown, 'value', shown)})"
+        if action.default not in (None, False, "", [], argparse.SUPPRESS):
+            default = getattr(action.default, "value", action.default)
+            action.help = f"{action.help} (default: {default})"
+        action.default = argparse.SUPPRESS
     return parser

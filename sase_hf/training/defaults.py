@@ -1,15 +1,10 @@
 """The settings that follow from the given ones, and why they have these values."""
 
-import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from transformers.utils import CONFIG_NAME
-
-from ..data.table import ENDINGS
-from ..evaluation.metrics import LOWER_IS_BETTER, METRICS, SCORE
-from ..utils.errors import refusal
+from ..evaluation.metrics import SCORE
 from .settings import LABELS, OWN_VECTORS, TRANSLATION
 from .task import Task, TrainingSetup
 
@@ -27,6 +22,14 @@ MOST_EPOCHS = 30  # on few rows early stopping ends earlier
 LEAST_EPOCHS = 2  # on large sets a third epoch overfits
 
 FOLDER_SUFFIX = {"retrieval": "-ranker", "translation": "-translator"}
+
+OF_TRAINING = {
+    "do_train": True,
+    "num_train_epochs": 0,  # 2 to 30, fewer for more rows
+    "train_sampling_strategy": "group_by_length",
+    "warmup_steps": 0.05,
+    "save_total_limit": 1,
+}
 
 # Train on all but a tenth of the rows, stop when those get no better, keep the best epoch.
 HELD_OUT = {
@@ -57,7 +60,6 @@ def implied(given: Mapping[str, Any], in_memory: Collection[str] = ()) -> dict[s
     """Return the settings that follow from the given ones, by the names of flags.
 
     The splits `in_memory` are rows of a program, and count as if files of them were given.
-    ValueError: results would replace a model, or nothing says which metric is better.
     """
     given = {**dict.fromkeys((f"{split}_file" for split in in_memory), "rows"), **given}
     task = given["task"]
@@ -68,49 +70,36 @@ def implied(given: Mapping[str, Any], in_memory: Collection[str] = ()) -> dict[s
         chosen["bf16"] = False  # the steps of a recurrence are too small to gain on a processor
     if not any(given.get(step) for step in STEPS):
         chosen |= of_command(given)
-    if chosen.get("load_best_model_at_end") and given.get("save_steps") is not None:
-        chosen |= {"eval_strategy": "steps", "eval_steps": given["save_steps"]}
-    if given.get("metric_name") or given.get("metric_for_best_model"):
-        check_metric({**chosen, **given})
-    is_trained = given.get("do_train") or "do_train" in chosen
+    if given.get("save_steps") is not None:
+        chosen["save_strategy"] = "steps"
+        if chosen.get("load_best_model_at_end"):
+            chosen |= {"eval_strategy": "steps", "eval_steps": given["save_steps"]}
     if not given.get("output_dir"):
-        chosen |= _output_dir(given, bool(is_trained))
+        chosen |= _output_dir({**chosen, **given})
     return chosen
 
 
 def of_command(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a command that names no step, by its rows and its model."""
+    task = given["task"]
+    is_new = not given.get("model_name_or_path")
     has_own_split = bool(given.get("validation_file") or given.get("dataset_name"))
+    has_held_out = has_own_split or given.get("validation_fraction") != 0
     chosen: dict[str, Any] = {}
     if given.get("test_file"):
         chosen["do_predict"] = True
     if not (given.get("train_file") or given.get("dataset_name")):
         return chosen | ({"do_eval": True} if has_own_split else {})
-    chosen |= {
-        "do_train": True,
-        "num_train_epochs": 0,  # 2 to 30, fewer for more rows
-        "train_sampling_strategy": "group_by_length",
-        "warmup_steps": 0.05,
-        "save_total_limit": 1,
-    }
-    has_held_out = has_own_split or given.get("validation_fraction") != 0
+    chosen |= OF_TRAINING
     if has_held_out:
         chosen |= HELD_OUT
-    is_new = not given.get("model_name_or_path")
-    if given["task"] in TRANSLATION and is_new:
+    if has_held_out and task in LABELS:
+        chosen |= {"calibrate": True, "report": True}
+    if is_new and task in TRANSLATION:
         chosen |= NEW_TRANSLATION
         if has_held_out:
             chosen["metric_for_best_model"] = "loss"  # BLEU is 0 for the first epochs
-    if given["task"] in LABELS:
-        chosen |= _of_labels(given, has_held_out, is_new)
-    return chosen
-
-
-def _of_labels(given: Mapping[str, Any], has_held_out: bool, is_new: bool) -> dict[str, Any]:
-    chosen: dict[str, Any] = {}
-    if has_held_out:
-        chosen |= {"calibrate": True, "report": True}
-    if is_new:
+    if is_new and task in LABELS:
         chosen["matching"] = "concat"  # gates, the paper's way, are three points behind on pairs
         if given.get("encoder_name_or_path"):
             # The learning rate of a new model would destroy the pretrained weights.
@@ -121,44 +110,26 @@ def _of_labels(given: Mapping[str, Any], has_held_out: bool, is_new: bool) -> di
     return chosen
 
 
-def check_metric(given: Mapping[str, Any]) -> None:
-    """Raise ValueError if nothing says whether the metric of the epochs is better high or low."""
-    metric = given.get("metric_for_best_model") or "loss"
-    is_told = metric != SCORE and given.get("greater_is_better") is not None
-    if metric == SCORE:
-        metric = (given.get("metric_name") or ["loss"])[0]
-    if not is_told and metric.removeprefix("eval_") not in (*METRICS, *LOWER_IS_BETTER):
-        raise refusal(
-            f"the best model is that of the best {metric}, which may be high or low",
-            f"add --metric_for_best_model {metric} --greater_is_better true, or false",
-        )
-
-
-def _output_dir(given: Mapping[str, Any], is_trained: bool) -> dict[str, str]:
+def _output_dir(given: Mapping[str, Any]) -> dict[str, str]:
     """Return the folder that a run is named by its rows and, if nothing is trained, its model."""
     named = ("train_file", "dataset_name", "validation_file", "test_file")
-    rows = next((given[name] for name in named if given.get(name)), None)
-    if rows is None:
+    rows = [Path(given[name]).name.partition(".")[0] for name in named if given.get(name)]
+    if not rows:
         return {}
-    if is_trained:
-        suffix = FOLDER_SUFFIX.get(given["task"], "")
-        return {"output_dir": "runs/" + (Path(rows).name.partition(".")[0] or "run") + suffix}
+    if given.get("do_train"):
+        return {"output_dir": f"runs/{rows[0]}{FOLDER_SUFFIX.get(given['task'], '')}"}
     # The whole path of the model, so that no results of one replace those of another.
-    ending = next((end for end in ENDINGS if rows.endswith(end)), "")
-    model = Path(given.get("model_name_or_path") or "").parts
-    parts = [part for part in model if part not in (os.sep, "..", "runs")]
-    folder = "runs/" + "-".join([*parts, Path(rows).name.removesuffix(ending)])
-    if Path(folder, CONFIG_NAME).exists():
-        raise ValueError(f"{folder}, for the results, holds a model; name another --output_dir")
-    return {"output_dir": folder}
+    model = str(given.get("model_name_or_path")).removeprefix("runs/").strip("./")
+    return {"output_dir": f"runs/{model.replace('/', '-')}-{rows[0]}"}
 
 
-def chosen_by_rows(task: Task, setup: TrainingSetup) -> dict[str, Any]:
-    """Return the arguments that the rows decide, by name."""
-    if task.args.num_train_epochs != 0 or "train" not in setup.tokens:
-        return {}
+def epochs_for(task: Task, setup: TrainingSetup) -> float:
+    """Return the epochs that are given, or those that the rows decide."""
+    given = task.args.num_train_epochs
+    if given != 0 or "train" not in setup.tokens:
+        return given
     updates = NUM_UPDATES
     if vectors := task.first_vectors(setup):
         updates = NUM_UPDATES_WITH_OWN if vectors == [OWN_VECTORS] else NUM_UPDATES_WITH_FILES
     epochs = round(updates * task.args.rows_per_update / setup.tokens["train"].num_rows)
-    return {"num_train_epochs": min(max(epochs, LEAST_EPOCHS), MOST_EPOCHS)}
+    return min(max(epochs, LEAST_EPOCHS), MOST_EPOCHS)

@@ -1,50 +1,31 @@
 """A whole run, as the scripts start it: train, evaluate, predict, and save the results."""
 
 import logging
-import os
-import re
 import time
 from copy import copy
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from transformers import enable_full_determinism, set_seed
+from transformers import set_seed
 
 from ..data.batching import longest_sides, share_of_token, token_counts
 from ..evaluation.metrics import SCORE
 from ..evaluation.records import measured_record, results_of, write_record
 from ..hub import write_model_card
 from ..utils.errors import refusal
-from ..utils.files import (
-    check_output,
-    is_checkpoint_file,
-    is_inside,
-    is_same_file,
-)
+from ..utils.files import check_output, is_inside
 from ..utils.process import keep_freed_memory, limit_compiled_code
 from ..utils.text import Table, one_line
-from .arguments import RunArguments, changed_arguments
-from .checkpoints import (
-    check_same_run,
-    check_unused,
-    checkpoint_to_resume,
-    locked,
-    warn_of_learned_rows,
-)
-from .defaults import chosen_by_rows
+from .arguments import RunArguments
+from .checkpoints import check_same_run, check_unused, checkpoint_to_resume, locked
+from .defaults import epochs_for
 from .predictions import write_predictions
 from .progress import only_training_bar
 from .settings import Settings
 from .task import Task, TrainingSetup
-from .trainer import SelfAttentiveTrainer
 
 logger = logging.getLogger(__name__)
 
-# What a run writes beside a model.
-RESULTS = re.compile(
-    r"predictions\..+|report\.html|doubtful\.csv|(all|train|eval|test)_results\.json"
-)
 MANY_UNKNOWN = 0.2  # of the tokens of a split
 
 
@@ -60,92 +41,58 @@ def run(task: Task) -> dict[str, Any]:
     the task loads them).
 
     Raises ValueError for arguments that contradict one another, the data or a checkpoint; OSError
-    if a run to resume has no complete checkpoint or a file cannot be written; FloatingPointError if
-    loss, gradient or weights cease to be finite.
+    if a file cannot be read or written; FloatingPointError if loss, gradient or weights cease to be
+    finite.
     """
     args = task.args
     check_plan(task.settings, args)
-    steps = _Run(task)
     output_dir = str(args.output_dir)
     with locked(output_dir, args.process_index), only_training_bar():
-        if not args.do_train:
-            return steps.outcome(None)
-        requested = args.resume_from_checkpoint or "false"
-        checkpoint = checkpoint_to_resume(requested, output_dir)
-        if checkpoint is None or not is_inside(checkpoint, output_dir):
-            check_unused(output_dir)
-        return steps.outcome(checkpoint)
+        checkpoint = None
+        if args.do_train:
+            checkpoint = checkpoint_to_resume(args.resume_from_checkpoint, output_dir)
+            if checkpoint is None or not is_inside(checkpoint, output_dir):
+                check_unused(output_dir)
+        steps = _Run(task, checkpoint)
+        if args.do_train:
+            steps.train(checkpoint)
+        if args.do_eval:
+            steps.evaluate()
+        if args.do_predict:
+            steps.predict()
+        return steps.outcome()
 
 
 class _Run:
     """The steps of a run, and their common state.
 
-    args: the arguments as they were given; the trainer has a copy that the rows have completed.
-    given: those that differ from their defaults, by name, for the record.
+    measured: the prefix of the metrics that the record tells: those of the last step.
     """
 
-    setup: TrainingSetup
-    trainer: SelfAttentiveTrainer
+    history: list[dict[str, Any]] | None = None  # None without training
+    predictions: Path | None = None
+    measured = "train"
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, checkpoint: Path | None) -> None:
+        """Load rows and model, and log what is trained."""
         self.start = time.perf_counter()
         self.task = task
-        self.args = task.args
-        self.output_dir = str(self.args.output_dir)
-        self.given = changed_arguments(task.settings, self.args)
         self.metrics: dict[str, float] = {}
-        self.history: list[dict[str, Any]] | None = None  # None without training
         self.tables: list[Table] = []
-        self.predictions: Path | None = None
-
-    def outcome(self, checkpoint: Path | None) -> dict[str, Any]:
-        """Do all steps, from a checkpoint if there is one to resume; return what `run` returns."""
-        self.prepare(checkpoint)
-        if self.args.do_train:
-            self.train(checkpoint)
-        if self.args.do_eval:
-            evaluated, self.tables = self.task.evaluate(self.trainer, self.setup, self.metrics)
-            evaluated.pop(f"eval_{SCORE}", None)  # it has chosen the epoch, and says no more
-            self.trainer.save_metrics("eval", evaluated)
-            self.metrics.update(evaluated)
-        if self.args.do_predict:
-            self.predict()
-        record = self.record()
-        if self.trainer.is_world_process_zero():
-            self.publish(record)
-        self.trainer.end()
-        return {
-            "metrics": self.metrics,
-            "record": record,
-            "output_dir": self.output_dir,
-            "predictions": self.predictions,
-            "report": self.tables,
-            "rows": self.setup.rows,
-        }
-
-    def prepare(self, checkpoint: Path | None) -> None:
-        """Load rows and model, complete the arguments, and log what is trained."""
+        args = copy(task.args)
+        self.output_dir = str(args.output_dir)
         keep_freed_memory()
         limit_compiled_code()
-        args = self.args
-        if args.full_determinism:
-            enable_full_determinism(args.seed)
-        else:
-            set_seed(args.seed)
-        self.setup = self.task.assemble(checkpoint)
-        chosen = chosen_by_rows(self.task, self.setup)
-        self.given.update(chosen)
-        complete = changed(args, chosen)
-        check_splits(self.setup, complete)
-        self.task.prepare(self.setup)
-        log_summary(self.task, self.setup, complete)
+        set_seed(args.seed)
+        self.setup = task.assemble(checkpoint)
+        check_splits(self.setup, args)
+        args.num_train_epochs = epochs_for(task, self.setup)
+        task.prepare(self.setup)
+        log_summary(task, self.setup, args)
         if args.do_train:
-            read = self.task.what_is_read(self.setup.rows)
-            settings = {**read, **self.task.what_stays(self.setup.model.config)}
-            check_same_run(self.output_dir, checkpoint, settings, args.process_index)
-            held_out = self.setup.rows.sources.get("validation", {})
-            warn_of_learned_rows(self.task.settings.model_name_or_path, read, held_out)
-        self.trainer = self.task.make_trainer(self.setup, complete)
+            read = task.what_is_read(self.setup)
+            check_same_run(self.output_dir, checkpoint, read, args.process_index)
+        self.trainer = task.make_trainer(self.setup, args)
 
     def train(self, checkpoint: Path | None) -> None:
         """Train, and save the model."""
@@ -156,8 +103,9 @@ class _Run:
         self.metrics.update(self.task.after_training(trainer, self.setup))
         trainer.save_model()
         trainer.save_state()
-        trainer.save_metrics("train", result.metrics)
-        self.metrics.update(result.metrics)
+        if checkpoint is not None:
+            del result.metrics["train_loss"]  # that of the last part, and not of the whole
+        self.keep("train", result.metrics)
         # The history is read here, because the final evaluation would add a second entry for the
         # last epoch.
         self.history = [
@@ -166,56 +114,70 @@ class _Run:
             if "eval_loss" in entry
         ]
 
+    def evaluate(self) -> None:
+        """Evaluate on the validation rows."""
+        metrics, self.tables = self.task.evaluate(self.trainer, self.setup, self.metrics)
+        metrics.pop(f"eval_{SCORE}", None)  # it has chosen the epoch, and says no more
+        self.keep("eval", metrics)
+
     def predict(self) -> None:
         """Predict the test rows into a copy of their file; measure those with labels."""
         rows = self.setup.tokens["test"]
         output = self.trainer.predict(rows)
         if self.trainer.is_world_process_zero():
             added = self.task.columns(self.trainer, self.setup, output.predictions)
-            self.predictions = write_predictions(
-                added, self.setup.rows, self.task.settings, self.output_dir
-            )
+            source = self.task.settings.test_file
+            self.predictions = write_predictions(added, self.setup.rows, source, self.output_dir)
         if "labels" in rows.column_names:
-            metrics = output.metrics or {}
-            self.trainer.save_metrics("test", metrics)
-            self.metrics.update(metrics)
+            self.keep("test", output.metrics or {})
+
+    def keep(self, prefix: str, metrics: dict[str, float]) -> None:
+        """Save what a step measured."""
+        self.trainer.save_metrics(prefix, metrics)
+        self.metrics.update(metrics)
+        self.measured = prefix
+
+    def outcome(self) -> dict[str, Any]:
+        """Write card and record; return what `run` returns."""
+        record = self.record()
+        settings, trainer = self.task.settings, self.trainer
+        if trainer.is_world_process_zero():
+            if self.task.args.do_train:
+                # The model answers without autocast and on the CPU, as a reader would load it.
+                unwrap = trainer.accelerator.unwrap_model
+                model = unwrap(self.setup.model, keep_fp32_wrapper=False).cpu().eval()
+                write_model_card(self.output_dir, record, loaded=(model, self.setup.tokenizer))
+            if settings.record is not None:
+                write_record(record, settings.record)
+        trainer.end()
+        return {
+            "metrics": self.metrics,
+            "record": record,
+            "output_dir": self.output_dir,
+            "predictions": self.predictions,
+            "report": self.tables,
+            "rows": self.setup.rows,
+        }
 
     def record(self) -> dict[str, Any]:
-        """Describe the measurement: on the test, else the validation, else the train split."""
-        prefixes = {"test": "test_", "validation": "eval_", "train": "train_"}
-        split = "test"
-        for name, prefix in prefixes.items():
-            if f"{prefix}loss" in self.metrics:
-                split = name
-                break
+        """Describe the measurement of the last step."""
+        args, setup = self.trainer.args, self.setup
         record = measured_record(
-            name=self.args.run_name or Path(self.output_dir).name,
-            metrics=results_of(self.metrics, prefixes[split]),
-            split=split,
-            sources=self.setup.rows.sources,
-            seed=self.args.seed,
-            arguments=self.given,
-            config=self.setup.model.config,
-            num_parameters=self.setup.model.num_parameters(),
+            name=args.run_name or Path(self.output_dir).name,
+            metrics=results_of(self.metrics, f"{self.measured}_"),
+            split={"eval": "validation"}.get(self.measured, self.measured),
+            sources=setup.rows.sources,
+            seed=args.seed,
+            arguments={**self.task.given, "num_train_epochs": args.num_train_epochs},
+            config=setup.model.config,
+            num_parameters=setup.model.num_parameters(),
             wall_seconds=time.perf_counter() - self.start,
             with_code=self.task.settings.record is not None,
         )
-        speed = self.metrics.get(f"{prefixes[split]}samples_per_second")
-        details = self.task.details(self.trainer, self.setup, self.metrics)
-        of_training: dict[str, object] = {"rows_per_second": speed}
+        record["rows_per_second"] = self.metrics.get(f"{self.measured}_samples_per_second")
         if self.history is not None:
-            of_training["history"] = self.history
-        return {**record, **of_training, **details}
-
-    def publish(self, record: dict[str, Any]) -> None:
-        """Write the card of a trained model, and the record."""
-        if self.args.do_train:
-            # The model answers without autocast and on the CPU, as a reader would load it.
-            model = self.trainer.accelerator.unwrap_model(self.setup.model, keep_fp32_wrapper=False)
-            loaded = (model.cpu().eval(), self.setup.tokenizer)
-            write_model_card(self.output_dir, record, loaded=loaded)
-        if self.task.settings.record is not None:
-            write_record(record, self.task.settings.record)
+            record["history"] = self.history
+        return {**record, **self.task.details(self.trainer, setup, self.metrics)}
 
 
 def check_plan(settings: Settings, args: RunArguments) -> None:
@@ -226,101 +188,54 @@ def check_plan(settings: Settings, args: RunArguments) -> None:
         raise ValueError("without --do_train, --model_name_or_path must name a checkpoint")
     if settings.calibrate and not (args.do_train and args.do_eval):
         raise ValueError("--calibrate fits a model after training; add --do_train --do_eval")
-    if settings.report and not args.do_eval:
-        raise ValueError("--report is about the validation rows; add --do_eval")
-    if args.label_smoothing_factor:  # it would replace the loss of the model
-        raise refusal(
-            f"--label_smoothing_factor is {args.label_smoothing_factor}",
-            "leave it out; classifiers and translation have --label_smoothing",
-        )
-    check_files(settings, Path(str(args.output_dir)).absolute())
-
-
-def check_files(settings: Settings, output_dir: Path) -> None:
-    """Raise OSError if a file of rows is not there, or the run would replace what it reads."""
-    inputs = list(settings.inputs())
-    for name, path in inputs:
-        if name.endswith("_file") and not os.path.exists(path):
-            raise FileNotFoundError(
-                f"--{name}: there is no file {path}; give --{name} another value"
-            )
-        # `datasets` would read a new folder in place of the data set of this name on the Hub.
-        is_replaced = name == "dataset_name" and is_same_file(path, output_dir)
-        if is_inside(path, output_dir) and RESULTS.fullmatch(Path(path).name):
-            is_replaced = True
-        if is_replaced:
+    inputs = settings.inputs()
+    check_output(settings.record, inputs)
+    for path in inputs:
+        if Path(path).is_file() and is_inside(path, str(args.output_dir)):
             raise refusal(
-                f"--{name} {path} would be replaced by results of the run",
-                "choose another --output_dir",
+                f"{path} could be replaced by results of the run",
+                "choose an --output_dir that holds no input",
                 FileExistsError,
             )
-    record = settings.record
-    check_output(record, [path for _, path in inputs])
-    if record is not None and is_inside(record, output_dir) and is_checkpoint_file(record):
-        raise FileExistsError(f"--record {record} is a file of a model; give it another name")
-
-
-def changed(args: RunArguments, values: dict[str, Any]) -> RunArguments:
-    """Return a copy of arguments with other values, which nothing checks again."""
-    copied = copy(args)
-    for name, value in values.items():
-        setattr(copied, name, value)
-    return copied
 
 
 def check_splits(setup: TrainingSetup, args: RunArguments) -> None:
     """Raise ValueError if a step lacks its rows."""
-    for split, step, way_out in (
-        ("train", "do_train", "--train_file"),
-        ("validation", "do_eval", "--validation_file or --validation_fraction 0.1"),
-        ("test", "do_predict", "--test_file"),
-    ):
-        if getattr(args, step) and split not in setup.rows.splits:
-            raise refusal(f"--{step} needs a {split} split", f"give {way_out}")
+    steps = {"train": args.do_train, "validation": args.do_eval, "test": args.do_predict}
+    for split, is_asked in steps.items():
+        if is_asked and split not in setup.rows.splits:
+            raise refusal(
+                f"there are no {split} rows",
+                f"give --{split}_file, or for validation --validation_fraction 0.1",
+            )
 
 
 def log_summary(task: Task, setup: TrainingSetup, args: RunArguments) -> None:
-    """Log rows, words, sizes and the device before training."""
+    """Log rows, words, sizes and the device; warn of rows that measure something else."""
+    model, checkpoint = setup.model, task.settings.model_name_or_path
     for line in task.describe(setup):
         logger.info(one_line(line))
-    _log_words(setup)
-    limit = setup.model.config.max_tokens
-    num_cut = 0
-    for rows in setup.tokens.values():
-        lengths = longest_sides(rows) if setup.model.reads_pairs else token_counts(rows)
-        num_cut += sum(length >= limit for length in lengths)
-    if num_cut:
-        logger.info(f"length: {num_cut:,} rows reach the limit of {limit:,} tokens (--max_tokens)")
     for path, share in setup.vectors_found.items():
-        logger.info(f"word vectors: {os.path.basename(path)}, for {share:.1%} of the vocabulary")
-    model = setup.model
-    logger.info(f"model: {type(model).__name__}, {model.num_parameters():,} parameters")
-    logger.info(f"device: {args.device} in {_precision(args)}, processes: {args.world_size}")
-    if not args.do_train:
-        return
-    if args.max_steps > 0:
-        logger.info(f"updates: {args.max_steps:,}")
-    else:
-        logger.info(f"epochs: {args.num_train_epochs:g}")
-
-
-def _precision(args: RunArguments) -> str:
-    if args.bf16:
-        return "bfloat16"
-    return "float16" if args.fp16 else "float32"
-
-
-def _log_words(setup: TrainingSetup) -> None:
-    """Log the size of the vocabulary; warn of a split with many unknown words."""
-    unknown_token = setup.tokenizer.unk_token_id
-    shares = {name: share_of_token(rows, unknown_token) for name, rows in setup.tokens.items()}
-    split, unknown = max(shares.items(), key=itemgetter(1))
+        logger.info(f"word vectors: {Path(path).name}, for {share:.1%} of the vocabulary")
     logger.info(
-        f"vocabulary: {len(setup.tokenizer):,} entries, {unknown:.1%} of the tokens unknown"
+        f"model: {type(model).__name__}, {len(setup.tokenizer):,} words, "
+        f"{model.num_parameters():,} parameters, on {args.device}, bfloat16: {args.bf16}"
     )
-    if unknown > MANY_UNKNOWN:
+    for split, rows in setup.tokens.items():
+        lengths = longest_sides(rows) if model.reads_pairs else token_counts(rows)
+        num_cut = sum(length >= model.config.max_tokens for length in lengths)
+        if num_cut:
+            logger.info(f"length: {num_cut:,} {split} rows reach --max_tokens, and the rest is cut")
+        unknown = share_of_token(rows, setup.tokenizer.unk_token_id)
+        if unknown > MANY_UNKNOWN:
+            logger.warning(
+                f"{unknown:.0%} of the tokens of the {split} rows are words that the tokenizer "
+                "does not know; train on more texts of the same language, or a new model with "
+                "--word_vectors or --level subword (of a translation, --subwords)"
+            )
+    if args.do_train and checkpoint and "split_off" in setup.rows.sources.get("validation", {}):
         logger.warning(
-            f"{unknown:.0%} of the tokens of the {split} rows are words that the tokenizer does "
-            "not know; train on more texts of the same language, or a new model with "
-            "--word_vectors or --level subword (of a translation, --subwords)"
+            f"{checkpoint} may have learned from rows that are held out now, and look better on "
+            "them than on new ones, unless it was trained on the same file by the same command; "
+            "give rows that it has not learned from as --validation_file"
         )

@@ -1,8 +1,10 @@
 """`Settings`: what a run reads beside transformers' `TrainingArguments`, for every task."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import Field, dataclass, fields, make_dataclass
-from typing import Any, ClassVar, Literal, get_args, get_origin
+from itertools import chain
+from types import UnionType
+from typing import Any, ClassVar, get_args
 
 from ..data.arguments import (
     DataArguments,
@@ -11,6 +13,7 @@ from ..data.arguments import (
     flag,
 )
 from ..data.tokenizer import Level
+from ..evaluation.metrics import METRICS
 from ..models import FAMILIES
 from ..utils.errors import refusal
 
@@ -27,25 +30,18 @@ AUTO_LEVEL = "auto"  # the value of --level that measures the texts
 OWN_VECTORS = "own"
 NO_VECTORS = "none"
 
-# Settings whose values are files, folders or names on the Hub, which a run reads.
+# Settings whose values are files, folders or names on the Hub, which a run reads and keeps.
 INPUTS = (
-    *("dataset_name", "train_file", "validation_file", "test_file"),
-    *("model_name_or_path", "tokenizer_name", "encoder_name_or_path", "word_vectors"),
-    *("unlabelled_file", "corrections_file"),
-)
-
-# Fields of the config that only the heads with labels read.
-FIELDS_OF_LABELS = (
-    "linear_part",
-    "matching",
-    "rationale_coef",
-    "classifier",
-    "classifier_hidden_size",
-    "classifier_dropout",
-    "pruned_row_size",
-    "pruned_column_size",
-    "label_smoothing",
-    "answer_error",
+    "dataset_name",
+    "train_file",
+    "validation_file",
+    "test_file",
+    "model_name_or_path",
+    "tokenizer_name",
+    "encoder_name_or_path",
+    "word_vectors",
+    "unlabelled_file",
+    "corrections_file",
 )
 TOKENIZER_OPTIONS = ("vocab_size", "min_frequency", "lowercase", "level", "subwords")
 OF_NEW_MODEL = (
@@ -54,13 +50,11 @@ OF_NEW_MODEL = (
 )
 
 # The tasks that read a setting, where these are not all.
-_ROWS_OF_LABELS = {entry.name for entry in fields(DataArguments)}
-_ROWS_OF_LABELS -= {entry.name for entry in fields(PredictionArguments)}
 READERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("test_file", "max_predict_samples", "metric_name"), PREDICTING),
     **dict.fromkeys(("level", "encoder_name_or_path", "word_vectors", "tokenizer_name"), TEXTS),
     **dict.fromkeys(("ignore_mismatched_sizes", "class_weights", "report", "calibrate"), LABELS),
-    **dict.fromkeys(_ROWS_OF_LABELS, LABELS),
+    **dict.fromkeys(DataArguments.__annotations__, LABELS),
     **dict.fromkeys(("max_train_words", "both_directions", "subwords", "adadelta"), TRANSLATION),
 }
 
@@ -74,39 +68,26 @@ class PairRows(PairArguments, PredictionArguments):
 
 def with_config_flags(group: type[Any]) -> type[Any]:
     """Give a dataclass a flag for each field of the families' configs that has a help text."""
-    entries: dict[str, dict[str, Field[Any]]] = {}
+    flags: dict[str, tuple[str, Any, Any]] = {}
     for family in FAMILIES.values():
         for name in family.flags:
-            entry = family.config.__dataclass_fields__[name]
-            entries.setdefault(name, {})[family.objective] = entry
-            of_labels = LABELS if name in FIELDS_OF_LABELS else TEXTS
-            readers = of_labels if family.objective == "labels" else TRANSLATION
+            flags.setdefault(name, (name, *_config_flag(family.config.__dataclass_fields__[name])))
+            readers = TEXTS if family.objective == "labels" else TRANSLATION
             READERS[name] = (*READERS.get(name, ()), *readers)
-    flags = [(name, *_config_flag(found)) for name, found in entries.items()]
     body = {
-        "config_fields": tuple(entries),
+        "config_fields": tuple(flags),
         "__module__": group.__module__,
         "__doc__": group.__doc__,
     }
-    return make_dataclass(group.__name__, flags, bases=(group,), namespace=body)
+    return make_dataclass(group.__name__, flags.values(), bases=(group,), namespace=body)
 
 
-def _config_flag(found: Mapping[str, Field[Any]]) -> tuple[Any, Any]:
-    """Return type and flag of a field of a config; `found` holds it by what a family learns."""
-    [entry, *others] = found.values()
-    default: Any = entry.default
-    kind: Any = type(default)
-    if get_origin(entry.type) is Literal:
-        kind = entry.type
-    elif kind is tuple:
-        kind = list[type(default[0])]  # type: ignore[misc]
-    elif default is None:
-        kind = get_args(entry.type)[0]
-    shown = f"default: {default}"
-    for other in others:
-        shown += f"; of translation {other.default}"
-    value_may_lack = {"nargs": "?", "const": True} if kind is bool else {}
-    return kind | None, flag(f"{entry.metadata['help']} ({shown})", **value_may_lack)
+def _config_flag(entry: Field[Any]) -> tuple[Any, Any]:
+    """Return type and flag of a field of a config."""
+    kind: Any = entry.type
+    if isinstance(kind, UnionType):  # the others are for programs
+        kind = get_args(kind)[0]
+    return kind | None, flag(f"{entry.metadata['help']} (default: {entry.default})")
 
 
 @with_config_flags
@@ -208,50 +189,26 @@ class Settings(DataArguments):
     )
 
     def __post_init__(self) -> None:
-        """Refuse a setting of another task, a value that is none, and contradictions."""
-        for name in (*INPUTS, "record"):
-            if getattr(self, name) in ("", [""]):  # leaves an entry of a recipe out
-                setattr(self, name, None)
-        for entry in fields(self):
-            self._check(entry)
+        """Refuse a setting of another task, and a first metric that may be better high or low."""
         super().__post_init__()
-        names = self.word_vectors or []
-        if len(set(names)) < len(names):
-            raise refusal(f"--word_vectors are {' '.join(names)}", "name each once")
-        if NO_VECTORS in names and len(names) > 1:
+        for name, value in self.given(vars(self)).items():
+            readers = READERS.get(name, TASKS)
+            if self.task not in readers:
+                raise refusal(
+                    f"--{name} is {value}, but --task {self.task} does not read it",
+                    f"leave it out, or give --task {' or '.join(readers)}",
+                )
+        if self.metric_name and self.metric_name[0] not in METRICS:
             raise refusal(
-                f"--word_vectors are {' '.join(names)}",
-                f"{NO_VECTORS} stands alone; a file of this name is ./{NO_VECTORS}",
+                f"the best epoch is that of the first --metric_name, and {self.metric_name[0]} may "
+                "be better high or low",
+                f"put one of {', '.join(METRICS)} before it",
             )
-
-    def _check(self, entry: Field[Any]) -> None:
-        value = getattr(self, entry.name)
-        if value == entry.default:
-            return
-        readers = READERS.get(entry.name, TASKS)
-        if self.task not in readers:
-            raise refusal(
-                f"--{entry.name} is {value}, but --task {self.task} does not read it",
-                f"leave it out, or give --task {' or '.join(readers)}",
-            )
-        choices = entry.metadata.get("choices")
-        if choices is not None and value not in choices:
-            raise refusal(f"--{entry.name} is {value!r}", f"choose {', '.join(map(str, choices))}")
-        counts = ("vocab_size", "min_frequency", "early_stopping_patience")
-        if entry.name in counts and value < 1:
-            raise refusal(f"--{entry.name} is {value}", "it must be 1 or more")
 
     def given(self, names: Iterable[str]) -> dict[str, Any]:
         """Return the settings that differ from their defaults, among some."""
-        unset = {entry.name: entry.default for entry in fields(self)}
-        return {name: x for name in names if (x := getattr(self, name)) != unset[name]}
-
-    def given_for_new_model(self) -> dict[str, Any]:
-        """Return the given settings that only a new model can follow; `none` asks nothing."""
-        given = self.given(OF_NEW_MODEL)
-        if self.word_vectors == [NO_VECTORS]:
-            del given["word_vectors"]
-        return given
+        unset = self.__dataclass_fields__
+        return {name: x for name in names if (x := getattr(self, name)) != unset[name].default}
 
     @property
     def pairs(self) -> PairRows:
@@ -263,9 +220,7 @@ class Settings(DataArguments):
         """The word vectors that are read, and not learnt from the training texts."""
         return [name for name in self.word_vectors or [] if name not in (OWN_VECTORS, NO_VECTORS)]
 
-    def inputs(self) -> Iterator[tuple[str, str]]:
-        """Yield each file, folder or name on the Hub that a run reads, after its flag."""
-        for name in INPUTS:
-            value = self.vector_files if name == "word_vectors" else getattr(self, name)
-            for path in [value] if isinstance(value, str) else value or []:
-                yield name, path
+    def inputs(self) -> list[str]:
+        """Return the files, folders and names on the Hub that a run reads."""
+        values = [getattr(self, name) or [] for name in INPUTS]
+        return list(chain(*([value] if isinstance(value, str) else value for value in values)))

@@ -18,7 +18,7 @@ from transformers import (
 )
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
-from ..data.batching import encode_rows, share_of_token
+from ..data.batching import encode_rows
 from ..data.rows import Rows, load_rows
 from ..evaluation.metrics import DEFAULT_METRICS
 from ..models import FAMILIES
@@ -32,7 +32,7 @@ from ..utils.loading import (
 from ..utils.text import Table
 from .arguments import RunArguments
 from .progress import write_lines
-from .settings import TOKENIZER_OPTIONS, Settings
+from .settings import OF_NEW_MODEL, TOKENIZER_OPTIONS, Settings
 from .trainer import SelfAttentiveTrainer
 
 Predictions = Any  # of a Trainer: an array (B, ...), or several
@@ -72,6 +72,7 @@ class Task(ABC):
     """The task that a model learns in a run with these settings and arguments.
 
     names: the values of `--task`, the default first.
+    given: what settings and arguments were made of: those given, and those that follow from them.
     in_memory: splits that are given as rows, in place of files.
     """
 
@@ -82,10 +83,12 @@ class Task(ABC):
         self,
         settings: Settings,
         args: RunArguments,
-        in_memory: Mapping[str, Dataset] = MappingProxyType({}),
+        given: Mapping[str, Any],
+        in_memory: Mapping[str, Dataset],
     ) -> None:
         self.settings = settings
         self.args = args
+        self.given = given
         self.in_memory = in_memory
 
     def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
@@ -105,56 +108,40 @@ class Task(ABC):
         """Return the rows as tokens, the first ones of each text."""
         return encode_rows(rows, tokenizer, max_tokens)
 
-    def prepare(self, setup: TrainingSetup) -> None:
+    def prepare(self, setup: TrainingSetup) -> None:  # noqa: B027
         """Make the model ready for the steps; ValueError if it cannot learn what the rows hold."""
-        unknown = setup.tokenizer.unk_token_id
-        if self.args.do_train and share_of_token(setup.tokens["train"], unknown) == 1:
-            raise refusal(
-                "the tokenizer knows no word of the training rows, so nothing can be learnt",
-                "lower --min_frequency, raise --vocab_size, or name another --tokenizer_name",
-            )
 
     def first_vectors(self, setup: TrainingSetup) -> list[str]:
         """Return the word vectors that the model started from, also before it was resumed."""
         return []
 
-    def what_is_read(self, rows: Rows) -> dict[str, Any]:
-        """Return what a resumed run must find again: the training rows and how they are read."""
-        further = {
-            kind: [rows.sources[name] for name in rows.sources if name.startswith(kind)]
-            for kind in ("unlabelled", "corrections")
-        }
-        return {
-            **rows.sources["train"],
-            "text_column_names": rows.text_columns,
-            "label_column_name": rows.label_columns,
-            "shuffle_seed": self.settings.shuffle_seed,
-            **further,
-        }
-
-    def what_stays(self, config: PreTrainedConfig) -> dict[str, Any]:
-        """Return the settings that a resumed run must have again, by flag.
+    def what_is_read(self, setup: TrainingSetup) -> dict[str, Any]:
+        """Return what a resumed run must find again: the training rows, and the settings by flag.
 
         They decide the order of the rows, how much of a text is read, and the loss. The length of
         the training may change, and the number of processes if an update keeps its rows.
         """
-        names = ("seed", "data_seed", "train_sampling_strategy", "dataloader_drop_last")
+        rows, config = setup.rows, setup.model.config
+        of_run = ("seed", "data_seed", "train_sampling_strategy", "dataloader_drop_last")
         of_config = ("max_tokens", "class_weights", *FAMILIES[config.model_type].changeable_fields)
+        held_out = ("validation", "test")
         return {
-            **{name: getattr(self.args, name) for name in names},
+            **{name: rows.sources[name] for name in rows.sources if name not in held_out},
+            "text_column_names": rows.text_columns,
+            "label_column_name": rows.label_columns,
+            "shuffle_seed": self.settings.shuffle_seed,
             "per_device_train_batch_size x gradient_accumulation_steps x processes": (
                 self.args.rows_per_update
             ),
+            **{name: getattr(self.args, name) for name in of_run},
             **{name: getattr(config, name, None) for name in of_config},
         }
 
     def describe(self, setup: TrainingSetup) -> Iterator[str]:
         """Yield the first lines of the log: the number of rows, and their columns."""
         counts = [f"{split.num_rows:,} {name}" for name, split in setup.tokens.items()]
-        columns = [
-            ", ".join(names) for names in (setup.rows.text_columns, setup.rows.label_columns)
-        ]
-        yield f"rows: {', '.join(counts)} ({' -> '.join(filter(None, columns))})"
+        columns = (*setup.rows.text_columns, *setup.rows.label_columns)
+        yield f"rows: {', '.join(counts)}; columns: {', '.join(columns)}"
 
     def score_metric(self, kind: str) -> str:
         """Return the metric that the score of a model is made of."""
@@ -233,7 +220,7 @@ class Task(ABC):
 
         A resumed run repeats all its flags, so that flags for a new model are allowed there.
         """
-        building = self.settings.given_for_new_model()
+        building = self.settings.given(OF_NEW_MODEL)
         if building and not is_resumed:
             raise ValueError(
                 f"{flag_list(building)} shape a new model, but --model_name_or_path names a "

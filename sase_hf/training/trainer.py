@@ -2,9 +2,10 @@
 
 The loss and the gradient are the stock ones. This class adds logged outputs such as `penalty`, the
 exact evaluation loss, and one score for each evaluation. It groups batches by length in a
-reproducible order, and stops before a non-finite update.
+reproducible order, stops before a non-finite update, and resumes a run as if it had not stopped.
 """
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,19 +17,27 @@ from datasets import Dataset
 from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
 from torch.utils.data import SequentialSampler
-from transformers import PreTrainedModel, TrainerControl, TrainerState, TrainingArguments
+from transformers import (
+    PreTrainedModel,
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 from transformers.trainer import TRAINER_STATE_NAME, TRAINING_ARGS_NAME
-from transformers.trainer_utils import EvalLoopOutput, PredictionOutput
+from transformers.trainer_utils import EvalLoopOutput
 
 from ..data.batching import LengthGroupedOrder, longest_first, token_counts
 from ..data.labels import IGNORED_LABEL
 from ..evaluation.metrics import SCORE, score
 from ..models import FAMILIES
 from ..models.checked_files import record_tokenizer
-from .checkpoints import ResumableTrainer
+
+logger = logging.getLogger(__name__)
 
 
-class SelfAttentiveTrainer(ResumableTrainer):
+class SelfAttentiveTrainer(Trainer, TrainerCallback):
     """`transformers.Trainer` for the heads in `sase_hf.models.FAMILIES`.
 
     The means of the `logged_outputs` of the family are in the training logs (`penalty`) and in the
@@ -37,9 +46,10 @@ class SelfAttentiveTrainer(ResumableTrainer):
 
     The arguments are those of `Trainer` and `score_metric`, the metric that `score` is made of. A
     `compute_loss_func` must divide by the `num_items_in_batch` that it is given. `push_to_hub` must
-    be off.
+    be off. The trainer is one of its own callbacks: `Trainer` calls its methods `on_...`.
     """
 
+    model: Any  # the base class promises less than a PreTrainedModel
     batches_sorted_together: int | None = None  # by default the number that transformers chooses
 
     def __init__(
@@ -49,9 +59,8 @@ class SelfAttentiveTrainer(ResumableTrainer):
         score_metric: str = "loss",
         **kwargs: Any,
     ) -> None:
-        if args is not None and args.push_to_hub:
-            self.push_to_hub()
         super().__init__(model, args, **kwargs)
+        self.add_callback(self)
         if self.args.n_gpu > 1:
             raise ValueError(
                 f"{self.args.n_gpu} GPUs are visible to one process; start one process per GPU: "
@@ -61,18 +70,11 @@ class SelfAttentiveTrainer(ResumableTrainer):
         self.args.logging_nan_inf_filter = False  # it would log a loss of 0 for one of NaN
         self.score_metric = score_metric
         self.family = FAMILIES[self.model.config.model_type]
-        # Weight * output for each logged output, and the weight: of the steps since the last log in
-        # `output_sums`, of the current evaluation in `_eval_sums`.
+        # Weight * output for each logged output, and the weight: of the steps since the last log,
+        # and of the current evaluation.
         num_sums = len(self.family.logged_outputs) + 1
         self.output_sums = torch.zeros(num_sums, device=self.args.device)
         self._eval_sums = torch.zeros_like(self.output_sums)
-        self._batch_outputs: Tensor | None = None  # the terms of these sums, a row for each example
-
-    @property
-    def compared_metric(self) -> str:
-        """The metric that chooses the best model, or that of the score where it is no metric."""
-        name = (self.args.metric_for_best_model or SCORE).removeprefix("eval_")
-        return self.score_metric if name in (SCORE, "loss") else name
 
     def _groups(self, dataset: object) -> bool:
         by_length = self.args.train_sampling_strategy == "group_by_length"
@@ -118,16 +120,14 @@ class SelfAttentiveTrainer(ResumableTrainer):
         labels = inputs.get("labels")  # `Trainer` removes them for another loss than the model's
         loss, outputs = super().compute_loss(model, inputs, True, *args, **kwargs)
         logged = [outputs[name].detach() for name in self.family.logged_outputs]
-        if labels is None:
-            weight = torch.ones_like(logged[0])  # (B,)
-        else:
-            counted = labels != IGNORED_LABEL
-            weight = counted.reshape(len(counted), -1).sum(1)  # (B,): as the loss weighs a row
+        weight = torch.ones_like(logged[0])  # (B,)
+        if labels is not None:  # as the loss weighs a row
+            weight = (labels != IGNORED_LABEL).reshape(len(labels), -1).sum(1)
         batch = torch.stack([*(weight * output for output in logged), weight], dim=1)
         if model.training:
             self.output_sums += batch.sum(0)
         else:
-            self._batch_outputs = batch  # (B, logged outputs + 1)
+            self._eval_sums += self.accelerator.gather_for_metrics(batch).sum(0)
         return (loss, outputs) if return_outputs else loss
 
     def _means(self, sums: Tensor) -> dict[str, float]:
@@ -139,7 +139,7 @@ class SelfAttentiveTrainer(ResumableTrainer):
         """Return the sum of a logged output over the last evaluation, weighted as in the loss."""
         return float(self._eval_sums[self.family.logged_outputs.index(logged_output)])
 
-    def push_to_hub(self, *args: Any, **kwargs: Any) -> Any:
+    def init_hf_repo(self, *args: Any, **kwargs: Any) -> None:
         """Refuse to push: `Trainer` uploads all of output_dir, also a pickle with the Hub token."""
         raise ValueError(
             "Trainer would push everything in output_dir. Turn push_to_hub off and call "
@@ -162,15 +162,6 @@ class SelfAttentiveTrainer(ResumableTrainer):
             logs[f"eval_{SCORE}"] = score(self.score_metric, value, logs["eval_loss"] - penalty)
         super().log(logs, start_time)
 
-    def prediction_step(self, *args: Any, **kwargs: Any) -> Any:
-        """Predict a batch as `Trainer` does and gather its logged outputs."""
-        self._batch_outputs = None  # stays None for rows without labels
-        prediction = super().prediction_step(*args, **kwargs)
-        if self._batch_outputs is not None:
-            gathered = self.accelerator.gather_for_metrics(self._batch_outputs)
-            self._eval_sums += gathered.sum(0)
-        return prediction
-
     def evaluation_loop(
         self,
         dataloader: Any,
@@ -185,23 +176,22 @@ class SelfAttentiveTrainer(ResumableTrainer):
         `group_by_length` the longest rows are read first; the output has the order of the dataset.
         """
         self._eval_sums.zero_()
-        kwargs["metric_key_prefix"] = metric_key_prefix
         order = None
         if self._groups(dataloader.dataset):
             order = longest_first(token_counts(dataloader.dataset))
             dataloader.set_sampler(order)
+        kwargs["metric_key_prefix"] = metric_key_prefix
         with torch.random.fork_rng(devices=[]):
-            output = super().evaluation_loop(dataloader, *args, **kwargs)
-        if output.metrics is not None and self._eval_sums[-1]:
+            output: Any = super().evaluation_loop(dataloader, *args, **kwargs)
+        if self._eval_sums[-1]:
             means = self._means(self._eval_sums)
             for name, mean in means.items():
                 output.metrics[f"{metric_key_prefix}_{name}"] = mean
-            is_model_loss = self.label_smoother is None and self.compute_loss_func is None
-            are_logits = self.preprocess_logits_for_metrics is None
-            are_logits = are_logits and not kwargs.get("ignore_keys")
-            has_logits = are_logits and isinstance(output.predictions, np.ndarray)
-            if self.family.loss is not None and is_model_loss and has_logits:
-                output.metrics[f"{metric_key_prefix}_loss"] = self.family_loss(output, means)
+            are_logits = isinstance(output.predictions, np.ndarray)
+            own = self.label_smoother or self.compute_loss_func
+            own = own or self.preprocess_logits_for_metrics
+            if are_logits and self.family.loss is not None and own is None:
+                output.metrics[f"{metric_key_prefix}_loss"] = self._family_loss(output, means)
         if order is None:
             return output
         return recursively_apply(
@@ -210,38 +200,61 @@ class SelfAttentiveTrainer(ResumableTrainer):
             test_type=lambda values: isinstance(values, np.ndarray),
         )
 
-    def family_loss(
-        self, output: EvalLoopOutput | PredictionOutput, means: Mapping[str, float]
-    ) -> float:
+    def _family_loss(self, output: EvalLoopOutput, means: Mapping[str, float]) -> float:
         """Return the model's loss of evaluated rows, with these means of the logged outputs."""
-        assert self.family.loss is not None
         logits = torch.from_numpy(output.predictions)
+        outputs = {name: torch.full((len(logits),), mean) for name, mean in means.items()}
         labels = torch.from_numpy(output.label_ids)
-        outputs = {
-            name: torch.full((len(logits),), means[name]) for name in self.family.logged_outputs
-        }
-        loss = self.family.loss(logits, labels, config=self.model.config, **outputs)
+        loss = self.family.loss(logits, labels, config=self.model.config, **outputs)  # type: ignore[misc]
         return float(loss.item())
+
+    def _init_training_state(self, max_steps: int, *args: Any) -> tuple[int, int]:
+        """Plan no epochs for a complete run; the stock `Trainer` would make an update."""
+        place: tuple[int, int] = super()._init_training_state(max_steps, *args)
+        _, num_epochs, checkpoint, _ = args
+        if checkpoint is None:
+            return place
+        before = TrainerState.load_from_json(str(Path(checkpoint, TRAINER_STATE_NAME)))
+        control: Any = before.stateful_callbacks["TrainerControl"]
+        has_stopped_early = before.global_step < before.max_steps
+        has_stopped_early = has_stopped_early and control["args"]["should_training_stop"]
+        if before.global_step < max_steps and not has_stopped_early:
+            return place
+        logger.warning("the run is already complete; resuming makes no update")
+        return num_epochs, 0
+
+    def _save_rng_state(self, output_dir: str) -> None:
+        """Save the random states of all processes while the checkpoint is incomplete."""
+        self.accelerator.wait_for_everyone()  # `save_model` has deleted an older state
+        super()._save_rng_state(output_dir)
+        self.accelerator.wait_for_everyone()  # the new state, written next, makes it complete
+
+    def end(self) -> None:
+        """Free what several processes share, then close their connection."""
+        if self.args.world_size == 1:
+            return
+        # In the other order, a DistributedDataParallel can wait forever for its closed group.
+        self.model_wrapped = self.model
+        self.accelerator.free_memory()
+        self.accelerator.wait_for_everyone()
+        self.accelerator.end_training()
 
     def on_pre_optimizer_step(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Raise FloatingPointError before an update that would make every weight NaN."""
-        if not self._tr_loss.isfinite():
-            raise self.divergence(f"loss is {self._tr_loss.item()}")
         # The loss scaling of fp16 meets infinities on purpose and leaves such a step out itself.
         gradients = [p.grad for p in kwargs["model"].parameters() if p.grad is not None]
-        if not args.fp16 and not torch.isfinite(get_total_norm(gradients)):
-            raise self.divergence("gradient is not finite")
+        is_finite = args.fp16 or torch.isfinite(get_total_norm(gradients))
+        if not (self._tr_loss.isfinite() and is_finite):
+            raise FloatingPointError(
+                f"loss or gradient is not finite after {state.global_step} updates; training stops "
+                f"here. Try a lower --learning_rate (now {args.learning_rate:g}) or "
+                f"--max_grad_norm (now {args.max_grad_norm:g}), and check word vectors and labels"
+            )
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Save the model without the arguments; refuse weights that are not finite.
-
-        The arguments would be a pickle with the Hub token and local paths.
-        """
-        for name, parameter in self.model.named_parameters():
-            if not torch.isfinite(parameter).all():
-                raise self.divergence(f"weight {name} is not finite")
+        """Save the model without the arguments: a pickle with the Hub token and local paths."""
         folder = Path(output_dir or str(self.args.output_dir))
         if self.args.should_save and _internal_call:  # a checkpoint: its state is written last
             (folder / TRAINER_STATE_NAME).unlink(missing_ok=True)
@@ -249,11 +262,3 @@ class SelfAttentiveTrainer(ResumableTrainer):
         if self.args.should_save:
             (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
             record_tokenizer(folder)
-
-    def divergence(self, fault: str) -> FloatingPointError:
-        """Return the error that ends training; it names the way out."""
-        return FloatingPointError(
-            f"the {fault} after {self.state.global_step} updates; training stops here. Try a lower "
-            f"--learning_rate (now {self.args.learning_rate:g}) or --max_grad_norm (now "
-            f"{self.args.max_grad_norm:g}), and check the word vectors and labels"
-        )

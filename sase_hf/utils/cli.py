@@ -6,22 +6,19 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from safetensors import SafetensorError
 
-from .files import is_write_error
-from .process import Terminated, interrupted_by_signals
+from .process import interrupted_by_sigterm
 from .text import one_line
 
-SMALLER = "give smaller batches or shorter texts, or take a machine with more memory"
 
-
-def make_parser(description: str | None, **options: Any) -> argparse.ArgumentParser:
+def make_parser(description: str | None) -> argparse.ArgumentParser:
     """Return a parser with `--version` and `--help_all`, which begins with this docstring."""
-    let_streams_write_any_text()
-    options |= {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
-    parser = argparse.ArgumentParser(description=description, **options)
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=raw, allow_abbrev=False
+    )
     add_common_flags(parser)
     return parser
 
@@ -35,52 +32,24 @@ def add_common_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--help_all", action="help", help="show every flag and exit")
 
 
-def let_streams_write_any_text() -> None:
-    """Let the standard output write characters that its encoding lacks, as escapes."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-
-
 @contextmanager
-def errors_in_one_line(
-    script: str, on_interrupt: str = "stopped", on_out_of_memory: str = SMALLER
-) -> Iterator[None]:
+def errors_in_one_line(script: str, on_interrupt: str = "stopped") -> Iterator[None]:
     """Exit with one line, "script: reason", where the user, a file or the network is at fault.
 
-    If the memory ends, the line holds `on_out_of_memory`, the way out.
-
-    Ctrl-C, SIGTERM and SIGHUP exit with the line of the exception or `on_interrupt`, and the status
-    that shells have: 130, 143 or 129.
+    Ctrl-C and SIGTERM exit with `on_interrupt` as the reason, and the status 130.
     """
     name = Path(script).name
-    let_streams_write_any_text()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # one that lacks a character writes an escape
+            stream.reconfigure(errors="backslashreplace")
     try:
-        with interrupted_by_signals():
+        with interrupted_by_sigterm():
             yield
     except (ValueError, OSError, ImportError, FloatingPointError, SafetensorError) as error:
         sys.exit(one_line(f"{name}: {error}"))
-    except Exception as error:
-        if is_out_of_memory(error):
-            reason = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
-            sys.exit(one_line(f"{name}: out of memory ({reason}); {on_out_of_memory}"))
-        if not is_write_error(error):
-            raise
-        sys.exit(one_line(f"{name}: a file could not be written, is the disk full? ({error})"))
-    except KeyboardInterrupt as stop:
-        sys.stderr.write(one_line(f"{name}: {str(stop) or on_interrupt}") + "\n")
-        sys.exit(Terminated.status if isinstance(stop, Terminated) else 130)
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Return whether memory could not be had: torch has no class for that of a processor.
-
-    The class for that of a GPU is known by its name, since the import of torch takes seconds.
-    """
-    reasons = ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED", "Storage size calculation")
-    is_said = isinstance(error, RuntimeError) and any(words in str(error) for words in reasons)
-    is_of_gpu = type(error).__name__ == "OutOfMemoryError"
-    return is_said or is_of_gpu or isinstance(error, MemoryError)
+    except KeyboardInterrupt:
+        sys.stderr.write(f"{name}: {on_interrupt}\n")
+        sys.exit(130)
 
 
 def positive_int(text: str) -> int:

@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Mapping
-from enum import Enum
 from pathlib import PurePath
 from typing import Any
 
@@ -19,10 +18,8 @@ TOKEN = re.compile(r"hf_jwt_[\w.-]{20,}|(?:hf_(?:oauth_)?|api_org_)[A-Za-z0-9]{2
 # A folder below that of a user.
 HOME = re.compile(r"(?<![\w.])(?:/home|/Users|[A-Za-z]:[\\/]+Users)[\\/]+[\w.-]+[\\/]")
 
-# The start of an absolute or dotted path: POSIX, Windows or file:, but not https://.
-_START = r"(?!(?<=:)//)(?:file:(?=//))?(?:~\w*|\.{1,2}|[A-Za-z]:)?[/\\]+"
-_WHOLE_PATH = re.compile(rf"{_START}[^\s:;,='\"][^:;,='\"\n]*")  # may hold spaces
-_PATH_IN_TEXT = re.compile(rf"(?<![\w/\\.~-]){_START}[^\s:;,='\"<>|]+")
+# An absolute or dotted path, which may hold spaces: POSIX, Windows or file:, but not https://.
+_PATH = re.compile(r"(?:file:(?=//))?(?:~\w*|\.{1,2}|[A-Za-z]:)?[/\\]+[^\s:;,='\"][^:;,='\"\n]*")
 
 
 def redact(value: object, *, is_public: bool = False) -> Any:
@@ -33,29 +30,18 @@ def redact(value: object, *, is_public: bool = False) -> Any:
     under `PUBLIC_KEYS`, and where all of the value `is_public`.
     """
     if isinstance(value, Mapping):
-        plain = {}
-        for key, item in value.items():
-            if is_public or key not in PRIVATE_KEYS:
-                name = str(key) if is_public else _redact_text(str(key))
-                plain[name] = redact(item, is_public=is_public or key in PUBLIC_KEYS)
-        return plain
+        return {
+            str(key): redact(item, is_public=is_public or key in PUBLIC_KEYS)
+            for key, item in value.items()
+            if is_public or key not in PRIVATE_KEYS
+        }
     if isinstance(value, list | tuple):
         return [redact(item, is_public=is_public) for item in value]
-    if isinstance(value, Enum):
-        return redact(value.value, is_public=is_public)
     if isinstance(value, np.generic):
-        return redact(value.item())
+        value = value.item()
     if isinstance(value, str | PurePath):
-        return str(value) if is_public else _redact_text(str(value))
+        text = str(value)
+        if _PATH.fullmatch(text) and not is_public:
+            text = re.split(r"[/\\]", text.rstrip("/\\"))[-1]
+        return text if is_public else TOKEN.sub("[token]", text)
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _redact_text(text: str) -> str:
-    text = TOKEN.sub("[token]", text)
-    if _WHOLE_PATH.fullmatch(text):
-        return _last_part(text)
-    return _PATH_IN_TEXT.sub(lambda found: _last_part(found[0]), text)
-
-
-def _last_part(path: str) -> str:
-    return re.split(r"[/\\]", path.rstrip("/\\"))[-1]

@@ -1,13 +1,13 @@
-"""This process: its memory and the signals that end it."""
+"""This process: its memory and the signal that ends it."""
 
 import ctypes
 import os
 import platform
 import signal
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType
-from typing import Any
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # from glibc's malloc.h
 
@@ -33,29 +33,20 @@ def limit_compiled_code() -> None:
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "512")
 
 
-class Terminated(KeyboardInterrupt):
-    """The exception of SIGTERM and SIGHUP; `status` is the exit status of the last signal."""
-
-    status = 128 + signal.SIGTERM
-
-
 @contextmanager
-def interrupted_by_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP raise `Terminated` once, so that what is open is closed."""
+def interrupted_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM raise KeyboardInterrupt once, as Ctrl-C does, so that what is open is closed."""
 
     def handle(number: int, _: FrameType | None) -> None:
         # A launcher passes the signal on to processes that a scheduler has sent it to already.
         signal.signal(number, signal.SIG_IGN)
-        Terminated.status = 128 + number
-        raise Terminated
+        raise KeyboardInterrupt
 
-    usual: dict[int, Any] = {}
-    with suppress(ValueError):  # only the main thread may handle signals
-        for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:  # not on Windows
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` has it
-                usual[number] = signal.signal(number, handle)
+    if threading.current_thread() is not threading.main_thread():  # which alone handles signals
+        yield
+        return
+    usual = signal.signal(signal.SIGTERM, handle)
     try:
         yield
     finally:
-        for number, handler in usual.items():
-            signal.signal(number, handler)
+        signal.signal(signal.SIGTERM, usual)

@@ -1,6 +1,5 @@
 """Recipes: YAML files whose entries are read as if they stood first on the command line."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,14 +27,14 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
     YAML 1.1 would read `1e-3` as a text and the label `no` as false; here the flags say the type.
     """
     path = Path(path)
-    if path.suffix not in (".yaml", ".yml", ".json"):
+    if path.suffix != ".yaml":
         raise refusal(f"{path} is no recipe, a file .yaml", f"give a flag: --train_file {path}")
     try:
-        entries = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
-    except yaml.YAMLError as error:
-        raise ValueError(f"recipe {path} is not valid YAML: {error}") from error
-    if not isinstance(entries, dict):
-        raise refusal(f"recipe {path} has no entries", "give lines of the form `flag: value`")
+        entries = {**yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)}
+    except (yaml.YAMLError, TypeError) as reason:
+        raise refusal(
+            f"recipe {path}: {reason}", "give lines of the form `flag: value`"
+        ) from reason
     return {name: value for name, value in entries.items() if value not in EMPTY}
 
 
@@ -45,8 +44,6 @@ def flag_words(entries: Mapping[str, Any]) -> list[str]:
     for name, value in entries.items():
         if isinstance(value, list | tuple):
             words += [f"--{name}", *map(str, value)]
-        elif isinstance(value, Mapping):
-            words.append(f"--{name}={json.dumps(dict(value))}")
         elif value is not None:
             words.append(f"--{name}={value}")
     return words

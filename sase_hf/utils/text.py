@@ -74,12 +74,11 @@ def table_lines(table: Table) -> Iterator[str]:
     """Yield a table for the terminal, its title in the place of the first head."""
     rows = ((table.title, *table.heads[1:]), *table.rows)
     shown = [list(map(one_line, row)) for row in rows]
-    columns = zip(*shown, strict=True)
-    widths = [min(max(map(len, column)), MAX_CELL_WIDTH) + 2 for column in columns][1:]
+    longest = max(len(cell) for _, *cells in shown for cell in cells)
+    width = min(longest, MAX_CELL_WIDTH)
     for name, *cells in shown:
-        padded = zip(cells, widths, strict=True)
-        line = "".join(_cut(cell, width - 2).rjust(width) for cell, width in padded)
-        yield _cut(name, NAME_WIDTH).ljust(NAME_WIDTH) + line
+        columns = (f"  {_cut(cell, width):>{width}}" for cell in cells)
+        yield f"{_cut(name, NAME_WIDTH):<{NAME_WIDTH}}{''.join(columns)}"
 
 
 def _cut(text: str, width: int) -> str:

@@ -10,9 +10,9 @@ from sase_hf.commands.train import check_files
 
 LOOK = """
 import sys
-from sase_hf.commands.train import check_files
+from sase_hf.commands.train import main
 try:
-    check_files("train.py", ["--train_file", sys.argv[1]])
+    main(["--train_file", sys.argv[1]])
 finally:
     print("torch" in sys.modules, "transformers" in sys.modules)
 """
@@ -35,8 +35,8 @@ def test_check_files_names_the_faults_of_all_files(tmp_path: Path) -> None:
     for file in files:
         file.write_text("text,label\na,b,c\n")
     words = ["--train_file", str(files[0]), "--validation_file", str(files[1])]
-    with pytest.raises(SystemExit, match=r"train\.csv.*dev\.csv"):
-        check_files("train.py", words)
+    with pytest.raises(ValueError, match=r"train\.csv.*dev\.csv"):
+        check_files(words)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,6 @@ def test_check_files_names_the_faults_of_all_files(tmp_path: Path) -> None:
         (["--train_file", "rows.csv", "--learning_rate", "x"], "labels"),
         (["--task", "retrieval", "--train_file=rows.csv", "--text_column_names=text,label"], None),
         (["--task", "translation", "--model_name_or_path", "here"], "translation"),
-        (["--task"], "labels"),
     ],
 )
 def test_check_files_leaves_what_it_does_not_know_to_the_run(
@@ -53,4 +52,4 @@ def test_check_files_leaves_what_it_does_not_know_to_the_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("rows.csv").write_text("text,label\na,x\nb,y\n")
-    assert check_files("train.py", words) == (task or "retrieval")
+    assert check_files(words) == (task or "retrieval")

@@ -114,7 +114,7 @@ def report_of(
             do_train=True,
             output_dir=str(folder),
         ),
-        compared_metric="accuracy",
+        score_metric="accuracy",
         state=SimpleNamespace(
             best_global_step=4,
             log_history=[

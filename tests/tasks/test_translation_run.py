@@ -12,10 +12,8 @@ from runs import launch, read_lines, same_weights
 from tiny_translation import SIZES
 from transformers import AutoModelForSeq2SeqLM, pipeline
 
-from sase_hf.models.modeling_rnnsearch import GENERATION_BOUNDS
 from sase_hf.tasks import RetrievalTask, TranslationTask, translation
 from sase_hf.training import run
-from sase_hf.training.arguments import RANGES
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.utils.recipes import flag_words
 
@@ -188,9 +186,7 @@ def test_adadelta_is_that_of_the_paper(tmp_path: Path) -> None:
         ({"text_column_names": "en,de"}, "has no column 'de'; it has 'en', 'fr'"),
         ({"max_train_words": 0}, "--max_train_words is 0"),
         ({"max_train_words": 2}, "--max_train_words 2 leaves no rows"),
-        ({"generation_max_length": 10_001}, "_length is 10001; it must be from 1 to 10000"),
         ({"model_name_or_path": "CHECKPOINT", "do_train": "true"}, "does not translate"),
-        ({"do_predict": "true", "predict_with_generate": "false"}, "leave out --predict_with_gen"),
         ({"tokenizer_name": "words"}, "--tokenizer_name is words, but --task translation does not"),
     ],
 )
@@ -200,10 +196,6 @@ def test_translation_refuses(
     given = {name: fit if value == "CHECKPOINT" else value for name, value in flags.items()}
     with pytest.raises(ValueError, match=message):
         translate(tmp_path, **given)
-
-
-def test_translation_takes_every_length_that_a_checkpoint_may_have() -> None:
-    assert RANGES["generation_max_length"] == GENERATION_BOUNDS["max_length"]
 
 
 @pytest.mark.parametrize(

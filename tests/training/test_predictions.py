@@ -44,7 +44,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 def add(file: Path, added: list[dict[str, Any]], folder: Path, **options: Any) -> Path:
     """Write columns beside those of a file."""
     arguments = DataArguments(test_file=str(file), label_names=["no", "yes"], **options)
-    return write_predictions(added, load_rows(arguments), arguments, str(folder))
+    return write_predictions(added, load_rows(arguments), str(file), str(folder))
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz", "jsonl", "jsonl.gz", "json", "parquet"])
@@ -54,7 +54,7 @@ def test_predictions_keep_the_columns_of_their_file(ending: str, tmp_path: Path)
     arguments = DataArguments(test_file=write(tmp_path / f"New.Rows.{ending}"), label_names=names)
     task = load_rows(arguments)
     added = predicted_labels(LOGITS, task.answers)
-    path = write_predictions(added, task, arguments, str(tmp_path / "out"))
+    path = write_predictions(added, task, arguments.test_file, str(tmp_path / "out"))
     form = "jsonl" if "json" in ending else "csv"
     assert path == tmp_path / "out" / f"predictions.{form}"
     rows = read(path)
@@ -68,7 +68,7 @@ def test_predictions_keep_the_columns_of_their_file(ending: str, tmp_path: Path)
 def test_predictions_quote_line_ends_of_every_kind(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_bytes(b'text,id\n"cold\rhot",007\nhot,8\n')
     path = add(tmp_path / "rows.csv", [{"score": 1}] * 2, tmp_path)
-    assert path.read_bytes() == b'text,id,score\n"cold\rhot","007","1"\nhot,8,1\n'
+    assert path.read_bytes() == b'"text","id","score"\n"cold\rhot","007",1\n"hot","8",1\n'
 
 
 def test_predictions_have_the_same_names_in_all_rows(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from transformers.trainer_utils import IntervalStrategy
 
 from sase_hf.utils.privacy import PRIVATE_KEYS, redact
 
@@ -19,7 +18,6 @@ from sase_hf.utils.privacy import PRIVATE_KEYS, redact
         ("../../anna/a.csv", "a.csv"),
         (r"C:\Users\anna\a.csv", "a.csv"),
         ("file:///home/anna/a.csv", "a.csv"),
-        ("--train_file=/home/anna/a.csv --seed 1", "--train_file=a.csv --seed 1"),
         ("key=hf_" + "a1B2" * 6 + ";", "key=[token];"),
     ],
 )
@@ -50,8 +48,8 @@ def test_redact_leaves_names_of_columns_and_labels() -> None:
 
 
 def test_redact_gives_plain_values() -> None:
-    given = {1: (True, None), "/home/anna/a": 2, "b": float("nan"), "c": np.float32(0.5)}
-    given |= {"d": IntervalStrategy.EPOCH, "e": Path("/home/anna/b")}
-    expected = {"1": [True, None], "a": 2, "b": None, "c": 0.5, "d": "epoch", "e": "b"}
+    given = {1: (True, None), "b": float("nan"), "c": np.float32(0.5)}
+    given["e"] = Path("/home/anna/b")
+    expected = {"1": [True, None], "b": None, "c": 0.5, "e": "b"}
     assert redact(given) == expected
     assert json.loads(json.dumps(redact(given))) == expected

@@ -27,16 +27,14 @@ from ...hub import Push, push, write_model_card
 from ...models.answers import LEAST_PROBABILITY, REGRESSION, answers_of
 from ...models.checked_files import record_tokenizer
 from ...models.checked_model import CheckedPreTrainedModel
-from ...training.arguments import RunArguments
 from ...training.command_line import make_task
-from ...training.progress import EpochLines, only_training_bar
+from ...training.progress import only_training_bar
 from ...training.run import run
 from ...training.task import TrainingSetup
-from ...training.trainer import SelfAttentiveTrainer
 from ...utils.errors import refusal
 from ...utils.files import FilePath
 from ...utils.loading import attention_pipeline, load_checkpoint
-from ...utils.process import interrupted_by_signals
+from ...utils.process import interrupted_by_sigterm
 from ...visualization import Attention
 from .given_rows import labels_by_type, rows_to_fit, rows_to_read, type_of_labels
 from .predictions import logits_of
@@ -67,13 +65,6 @@ class _FitTask(LabelTask):
         if self.in_memory and not is_regression and len(columns) == 1:
             label_type = type_of_labels(self.in_memory["train"], columns[0])
         setup.model.config.label_type = label_type
-
-    def make_trainer(self, setup: TrainingSetup, args: RunArguments) -> SelfAttentiveTrainer:
-        """Return a trainer that writes lines beside its bar alone."""
-        trainer = super().make_trainer(setup, args)
-        if trainer.args.disable_tqdm:
-            trainer.remove_callback(EpochLines)
-        return trainer
 
 
 class _TextEstimator(BaseEstimator):  # type: ignore[misc]
@@ -332,7 +323,7 @@ class TextRegressor(RegressorMixin, _TextEstimator):  # type: ignore[misc]
 @contextmanager
 def _alone() -> Iterator[None]:
     """Wait for the fits of other threads; leave random numbers, bars and signals as they were."""
-    with _FITS, interrupted_by_signals(), only_training_bar(), torch.random.fork_rng():
+    with _FITS, interrupted_by_sigterm(), only_training_bar(), torch.random.fork_rng():
         of_python = random.getstate()
         of_numpy = np.random.get_state()
         try:

@@ -141,7 +141,7 @@ def _first_rows(report: Report, validation: Dataset) -> list[int]:
 
 def _curve(trainer: SelfAttentiveTrainer) -> Iterator[Section]:
     """Yield the curve of the metric that chose the epoch, if there were several evaluations."""
-    metric = trainer.compared_metric
+    metric = trainer.score_metric
     points = [
         (entry["epoch"], entry[f"eval_{metric}"], entry["step"] == trainer.state.best_global_step)
         for entry in trainer.state.log_history
