@@ -17,6 +17,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+from transformers import TokenizersBackend
 
 from ..data import columns
 from ..data.tokenizer import built_settings
@@ -44,18 +45,6 @@ PART_SIZE = 3 * 2**18  # bytes, decoded at a time
 MAX_DRAWN = 100_000  # words times hops, beyond which no single hop can be chosen
 VECTORS = "encoder.embeddings.weight"
 MAX_CHARACTERS = 20_000  # of a text that is typed
-# Made-up sentences that the page offers, whatever its model was trained on.
-EXAMPLES = (
-    ("The room was small, but the breakfast was not bad at all.",),
-    ("We waited an hour for a table, and then the soup was cold.",),
-    ("I had expected little, and yet the tour was wonderful.",),
-)
-PAIR_EXAMPLES = (
-    ("The cook thanked the guest.", "The guest thanked the cook."),
-    ("All the children slept.", "Some of the children slept."),
-    ("A woman plays the guitar.", "A woman is making music."),
-)
-
 # Where a list of matrices or vectors lies among the weights of a page: its name in `live_model.js`,
 # the type of its numbers in numpy, its first byte, how many numbers it has, and how many parts.
 Place = tuple[str, str, int, int, int]
@@ -96,7 +85,7 @@ def live_page(
         "words": words,
         "tensors": places,
         "columns": {"texts": columns.TEXTS, "labels": columns.LABELS, "pairs": columns.PAIRS},
-        "examples": PAIR_EXAMPLES if model.reads_pairs else EXAMPLES,
+        "examples": examples(tokenizer, model),
         "invisible": INVISIBLE_IN_JAVASCRIPT,
         "joined": rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED.replace('p{', 'p{Script=')}]]",
         "max_characters": MAX_CHARACTERS,
@@ -104,13 +93,12 @@ def live_page(
         "max_drawn": MAX_DRAWN,
         "max_labels": page.MAX_LABELS,
         "top_words": page.TOP_WORDS,
-        "min_top_weight": page.MIN_TOP_WEIGHT,
         "min_added": attended_text.MIN_ADDED,
         "max_growth": MAX_GROWTH,
         "full_strength": attended_text.FULL_STRENGTH,
         "min_ratio": MIN_RATIO,
-        "even_entropy": attended_text.EVEN_ENTROPY,
-        "reads_evenly": attended_text.READS_EVENLY,
+        "led_by_hops": attended_text.LED_BY_HOPS,
+        "none_stands_out": attended_text.NONE_STANDS_OUT,
     }
     content = weights + json.dumps(values).encode()
     parts = [content[start : start + PART_SIZE] for start in range(0, len(content), PART_SIZE)]
@@ -123,7 +111,6 @@ def live_page(
         layout="page.html",
         full=1.0,
         float32=float32,
-        scale_ends=attended_text.scale_ends([]),
         num_views=model.config.num_hops + 1,
         has_linear=model.linear_part is not None,
         weights_end=len(weights),
@@ -132,6 +119,21 @@ def live_page(
         parts=[base64.b64encode(part).decode() for part in parts],
     )
     return with_hashes(rendered), _difference(model_of_page, model, len(words))
+
+
+def examples(tokenizer: TokenizersBackend, model: Classifier) -> list[list[str]]:
+    """Return made-up texts, or pairs, in the language of which the tokenizer knows most.
+
+    That is the one with the fewest unknown tokens; of several, the one with the fewest tokens.
+    """
+
+    def strangeness(pairs: list[list[str]]) -> tuple[int, int]:
+        tokens = tokenizer(" ".join(first for first, _ in pairs))["input_ids"]
+        return tokens.count(tokenizer.unk_token_id), len(tokens)
+
+    of_languages = json.loads((LIVE_FOLDER / "examples.json").read_text("utf-8"))
+    pairs: list[list[str]] = min(of_languages.values(), key=strangeness)
+    return [pair if model.reads_pairs else pair[:1] for pair in pairs]
 
 
 def _obstacle(model: CheckedPreTrainedModel, settings: Mapping[str, object] | None) -> str | None:

@@ -35,9 +35,15 @@ from sase_hf.models.checked_model import readable
 from sase_hf.models.pipeline_self_attentive import with_whole_characters
 from sase_hf.serving.html_export import LIVE_FOLDER, live_page, rounded
 from sase_hf.visualization import visible
-from sase_hf.visualization.attended_text import READS_EVENLY, label_text, parse_result
-from sase_hf.visualization.page import article
-from sase_hf.visualization.rendering import signed
+from sase_hf.visualization.attended_text import (
+    NONE_STANDS_OUT,
+    label_text,
+    parse_result,
+    shortened,
+    totals_of,
+)
+from sase_hf.visualization.page import TOP_WORDS
+from sase_hf.visualization.rendering import percent, signed
 
 pytestmark = [pytest.mark.slow]
 
@@ -328,28 +334,31 @@ def test_page_names_words_as_attention_html(tmp_path: Path, page: Any, spread: f
         shown = [side.part(0, len(side.text)) for side in sides]
         same = "shown => every('.words').every((one, k) => one.textContent === shown[k])"
         page.wait_for_function(same, arg=shown)
-        expected = article((result, sides), "name")
-        for view, lines in enumerate(expected["views"]):
-            for side, words in enumerate(lines):
-                top = page.text_content(f"[data-view='{view}'][data-side='{side}']")
-                named = READS_EVENLY if words is None else " ".join(map(" ".join, words))
-                assert top.split() == named.split()
-        for line, prefix in (("why", ""), ("themselves", "linear_")):
-            for side, words in enumerate(expected[line]):
-                for kind, some in zip(("pro", "con"), words, strict=True):
+        for side, text in enumerate(sides):
+            for view in range(len(text.views)):
+                top = text.top_words(view, TOP_WORDS)
+                words = " ".join(f"{shortened(word)} {percent(share)}" for word, share in top)
+                shown_words = page.text_content(f"[data-view='{view}'][data-side='{side}']")
+                assert shown_words.split() == (words or NONE_STANDS_OUT).split()
+            for added, prefix in ((text.added, ""), (text.linear, "linear_")):
+                reasons = text.for_and_against(added, TOP_WORDS)
+                for kind, some in zip(("pro", "con"), reasons, strict=True):
+                    named = " ".join(f"{signed(added)} {shortened(word)}" for word, added in some)
                     top = page.text_content(f"[data-view='{prefix}{kind}'][data-side='{side}']")
-                    assert (
-                        top.split() == " ".join(f"{added} {word}" for word, added in some).split()
-                    )
+                    assert top.split() == named.split()
         of_hops = page.locator(".view:not(.why, .sum) small").all_text_contents()
-        totals = expected["totals"]
+        totals = totals_of(result, sides)
+        assert totals is not None
         assert of_hops == [signed(added) for added in (totals.by_hops, *totals.by_hop)]
         assert page.text_content(".why:not(.own) small") == signed(totals.by_words)
         assert signed(totals.rest) == signed(0)
         assert page.text_content(".own small") == signed(totals.by_words_themselves)
         assert page.text_content(".sum small") == signed(totals.together)
+        folded = page.locator(".attention [value='0']").count()
+        assert folded == totals.are_hops_behind
+        said = f"the hops added {signed(totals.by_hops)} of {signed(totals.together)}"
+        assert (said in page.text_content(".attention summary")) == totals.are_hops_behind
         for text, remark in zip(sides, page.locator(".remark").all_text_contents(), strict=True):
-            assert (READS_EVENLY in remark) == text.reads_evenly(0)
             empty = f"The text {'holds no words' if text.text else 'is empty'}."
             assert (remark == empty) == (not text.words)
         lengths = [len(name) for name in page.locator(".target").all_text_contents()]
@@ -364,6 +373,7 @@ def test_page_colours_words_by_what_they_added_by_themselves(tmp_path: Path, pag
     open_live_page(page, checkpoint)
     page.fill("textarea", "the good bread")
     page.wait_for_function("() => first('.words').textContent === 'the good bread'")
+    page.evaluate("first('.attention').open = true")
     page.check("[value=linear]")
     (own,) = answers(page, ["the good bread"])
     [side] = own["sides"]
@@ -385,6 +395,30 @@ def test_page_without_a_linear_part_has_no_line_of_it(tmp_path: Path, page: Any)
     assert page.locator(".words span").count()
     assert not page.locator("[value=linear], .sum, [style*='--own']").count()
     assert "themselves" not in page.inner_text("body")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("known", "example"),
+    [
+        ("The bread was not good, but the soup was.", "The room was small"),
+        ("영화가 정말 재미있었지만 음식은 별로였다.", "방은 작았지만"),
+        ("朝食は良かったけれど部屋は狭い", "部屋は狭かった"),
+        ("早餐很好 但是房间太小", "房间很小"),
+    ],
+)
+def test_page_opens_with_the_answer_to_an_example_in_its_language(
+    tmp_path: Path, page: Any, known: str, example: str
+) -> None:
+    """Why is chosen, and the answer and the coloured text are above the fold, on a phone too."""
+    open_live_page(page, save(tmp_path / "model", [known]))
+    assert page.input_value("textarea").startswith(example)
+    assert page.input_value("[name=view]:checked") == "why"
+    for width, height in ((1280, 900), (390, 844)):
+        page.set_viewport_size({"width": width, "height": height})
+        for shown in ("#answer", ".words", ".view.why .top"):
+            place = page.locator(shown).first.bounding_box()
+            assert place["y"] + place["height"] < height
 
 
 @pytest.mark.browser
@@ -424,7 +458,7 @@ def test_page_reads_while_it_is_typed_in(tmp_path: Path, page: Any) -> None:
     page.evaluate("first('#spoken').textContent = ''")
     page.fill("textarea", "the good room \U0001f355 e\u0301")
     page.wait_for_function("() => first('.words').textContent.startsWith('the good')")
-    assert page.input_value("[name=view]:checked") == "why"
+    assert page.input_value("[name=view]:checked") in ("0", "1")
     (own,) = answers(page, ["the good room \U0001f355 e\u0301"])
     shown = f"Predicted LABEL_{own['best']} {max(own['scores']):.1%}"
     assert page.text_content("#answer") == shown

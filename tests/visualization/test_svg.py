@@ -91,14 +91,13 @@ def test_attention_svg_wraps_long_texts_and_says_what_it_leaves_out() -> None:
     long = result("word " * num_words, attention=[even] * (MAX_HOPS + 1), truncated=7)
     drawn = drawing(attention_svg(long))
     assert drawn.texts[1:] == [
-        "(even): reads all words about equally.",
         f"Only the first {MAX_TOKENS} of {num_words} words are shown.",
         f"Only the first {MAX_HOPS} of {MAX_HOPS + 1} hops are shown.",
         "The model did not read the last 7 tokens.",
     ]
     *lines, _ = drawn.cells
     assert len(lines) > 2
-    assert list(lines[1])[:2] == ["all hops", "hop 1 (even)"]
+    assert list(lines[1])[:2] == ["all hops", "hop 1"]
     cells = [cell for line in lines for cell in line["all hops"]]
     assert cells == weights(*strengths(long["overall"])[:MAX_TOKENS])
 
