@@ -267,6 +267,13 @@ def predicted_text(result: Result) -> str:
     return label_text(result.get("labels", result["label"]))
 
 
+def answer_text(result: Result) -> str:
+    """Return the predicted label with its score; with several labels, their names alone."""
+    if "labels" in result:
+        return predicted_text(result)
+    return f"{predicted_text(result)} {answers_of_kind(result.get('kind')).shown(result['score'])}"
+
+
 def is_right(result: Result) -> bool | None:
     """Return whether the true labels are those predicted; None if unknown, or for no labels.
 

@@ -14,7 +14,14 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ..utils.text import INVISIBLE, visible
-from .attended_text import FULL_STRENGTH, NONE_STANDS_OUT, label_text, predicted_text, shortened
+from .attended_text import (
+    FULL_STRENGTH,
+    NONE_STANDS_OUT,
+    answer_text,
+    label_text,
+    predicted_text,
+    shortened,
+)
 
 
 def percent(share: float) -> str:
@@ -59,6 +66,7 @@ def _environment(folder: Path) -> Environment:
         signed=signed,
         label_text=label_text,
         predicted_text=predicted_text,
+        answer=answer_text,
     )
     environment.globals.update(FULL_STRENGTH=FULL_STRENGTH, NONE_STANDS_OUT=NONE_STANDS_OUT)
     return environment

@@ -1,14 +1,13 @@
 """Results in the terminal: the answer, how sure it is, which words decided, then the attention."""
 
-from ..models.answers import answers_of_kind
 from ..utils.text import visible
 from .attended_text import (
     NONE_STANDS_OUT,
     AttendedText,
     Result,
+    answer_text,
     label_text,
     parse_result,
-    predicted_text,
     totals_of,
 )
 from .rendering import percent, signed
@@ -24,9 +23,7 @@ def attention_text(result: Result, top: int = 5) -> str:
     """
     texts = parse_result(result)
     totals = totals_of(result, texts)
-    answer = predicted_text(result)
-    if "labels" not in result:
-        answer += f" {answers_of_kind(result.get('kind')).shown(result['score'])}"
+    answer = answer_text(result)
     if "true_label" in result:
         answer += f", true label {label_text(result['true_label'])}"
     lines = [answer]

@@ -50,7 +50,7 @@ def weights(*shares: float) -> list[tuple[str, float]]:
 
 def test_attention_svg_draws_the_strengths_of_all_hops_and_of_each() -> None:
     drawn = drawing(attention_svg(result("good but dear", true_label="2 stars"), "A title"))
-    assert drawn.texts == ["A title", "predicted (0.750): 4 stars", "true label: 2 stars"]
+    assert drawn.texts == ["A title", "predicted: 4 stars 75.0%", "true label: 2 stars"]
     assert drawn.words[0] == ["good", "but", "dear"]
     rising, falling = weights(0, 0, 0.37), weights(0.37, 0, 0)
     assert drawn.cells[0] == {"all hops": rising, "hop 1": rising, "hop 2": falling}
@@ -60,7 +60,7 @@ def test_attention_svg_draws_the_strengths_of_all_hops_and_of_each() -> None:
 
 def test_attention_svg_draws_both_texts_of_a_pair() -> None:
     drawn = drawing(attention_svg(pair_result("all sleep now", "none is awake")))
-    assert drawn.texts == ["predicted (0.500): neutral", "First text", "Second text"]
+    assert drawn.texts == ["predicted: neutral 50.0%", "First text", "Second text"]
     assert drawn.words[:2] == [["all", "sleep", "now"], ["none", "is", "awake"]]
 
 
@@ -126,7 +126,7 @@ def test_attention_svg_draws_text_literally(payload: str) -> None:
     """Not as markup, wherever it stands, and with nothing hidden."""
     shown = drawing(attention_svg(result(payload, payload, true_label=payload), payload))
     line = " ".join(visible(payload).split())
-    assert shown.texts == [line, f"predicted (0.750): {line}", f"true label: {line}"]
+    assert shown.texts == [line, f"predicted: {line} 75.0%", f"true label: {line}"]
     assert len(shown.words[0]) == len(result(payload)["tokens"])
 
 
