@@ -9,11 +9,11 @@ A pair is --text and --text_pair. --text_column_names and --label_column_name na
 
 Of --file, up to 1000 rows are drawn. A page first says what the model learned from them: the words
 that spoke for each label and against it, and what each hop reads. Then ten of the rows are shown,
-alone in the terminal or with --compare. An .svg shows one text or pair.
+alone in the terminal or with --compare, which writes a page. An .svg shows one text or pair.
 """
 
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,9 @@ from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser
 from ..utils.errors import refusal
 from ..utils.files import check_output, write_text
 from ..utils.loading import load_pipeline, name_checkpoints
-from ..visualization.attended_text import Result
+from ..visualization.attended_text import Result, of_texts
 
-ENDINGS = (".html", ".htm", ".svg")
+ENDINGS = ("", ".html", ".svg")  # the first one is the terminal
 BATCH_SIZE = 32
 MAX_ROWS = 1_000  # of a file, that say what the model learned
 NUM_SHOWN = 10  # of these
@@ -74,19 +74,18 @@ def check(flags: Namespace) -> str:
     if num_pairs not in (0, num_texts):
         raise ValueError(f"{num_pairs} --text_pair for {num_texts} --text; give one for each")
     check_output(flags.output, [flags.file, flags.checkpoint, *flags.compare])
-    if flags.output is not None and ending not in ENDINGS:
-        raise ValueError(f"--output {flags.output} must end in one of {', '.join(ENDINGS)}")
-    if ending == ".svg" and (num_texts != 1 or flags.compare):
-        raise refusal(
-            f"{flags.output} shows one text of one checkpoint",
-            "give one --text and no --compare, or an --output that ends in .html",
-        )
+    if ending not in ENDINGS:
+        raise ValueError(f"--output {flags.output} must end in .html or .svg")
+    if ending == ".svg" and num_texts != 1:
+        raise refusal(f"{flags.output} shows one text", "give one --text, or an --output .html")
+    if flags.compare and ending != ".html":
+        raise refusal("--compare writes a page", "give an --output that ends in .html")
     return ending
 
 
 def show_alignment(readers: Readers, flags: Namespace, ending: str) -> str:
     """Translate the texts; return the alignments as a page, an SVG or text for the terminal."""
-    if len(readers) > 1 or flags.text is None or flags.text_pair or flags.target:
+    if flags.compare or flags.text is None or flags.text_pair or flags.target:
         raise refusal(
             "alignments are shown of one checkpoint and its --text",
             "leave out --compare, --file, --text_pair and --target",
@@ -105,30 +104,23 @@ def show_reasons(readers: Readers, flags: Namespace, ending: str) -> str:
     reader = next(iter(readers.values()))
     rows = given_rows(reader, flags)
     shown = {name: read_rows(one, rows[:NUM_SHOWN], flags.target) for name, one in readers.items()}
-    [first, *_] = shown.values()
-    if not ending:
-        return "\n\n".join(lines_of(shown))
+    [first, *others] = shown.values()
+    if others:
+        return visualization.comparison_html(shown, title_of(readers))
     if ending == ".svg":
         return visualization.attention_svg(first[0])
-    if len(readers) > 1:
-        return visualization.comparison_html(shown, title_of(readers))
+    if not ending:
+        return "\n\n".join(map(text_and_reasons, first))
     learned = None
     if flags.file and hasattr(reader.model, "classify"):
         learned = visualization.read_learned_words(reader, [text for text, _ in rows])
     return visualization.attention_html(first, title_of(readers), learned)
 
 
-def lines_of(shown: Mapping[str, Sequence[Result]]) -> Iterator[str]:
-    """Yield each text with the answers of all checkpoints, for a terminal."""
-    for of_text in zip(*shown.values(), strict=True):
-        text = of_text[0]["text"]
-        lines = [
-            f'"{visualization.visible(one)}"' for one in ([text] if isinstance(text, str) else text)
-        ]
-        for name, result in zip(shown, of_text, strict=True):
-            lines += [name] * (len(shown) > 1)
-            lines.append(visualization.attention_text(result))
-        yield "\n".join(lines)
+def text_and_reasons(result: Result) -> str:
+    """Return the text of a result, or both, and why, for a terminal."""
+    texts = [f'"{visualization.visible(text)}"' for text in of_texts(result, "text")]
+    return "\n".join([*texts, visualization.attention_text(result)])
 
 
 def title_of(readers: Readers) -> str:

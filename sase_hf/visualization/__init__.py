@@ -1,7 +1,7 @@
 """Attention as a page, an SVG, terminal text or notebook output.
 
 All functions take results of the `self-attention` pipeline, or of `aligned-translation` where the
-name says alignment, and raise ValueError for others. `attention_svg` takes both.
+name says alignment. `attention_svg` takes both.
 """
 
 from ..utils.text import visible
