@@ -6,8 +6,7 @@
     sase_hf export runs/mine mine.html
 
 The HTML file holds a classifier with a BiLSTM and attention: opened in a browser, it reads what is
-typed, without a server or a network. --float32 keeps its weights exact; by default the word vectors
-are int8 and the rest is float16.
+typed, without a server or a network. Its word vectors are int8, and the rest is float16.
 
 The ONNX graph takes batches of any size and texts of any length. Before anything is left in the
 folder, it is compared with the checkpoint on lengths, paddings and batch sizes that the exporter
@@ -32,16 +31,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     add = parser.add_argument
     add("checkpoint", help="a folder or a name on the Hub")
     add("output", metavar="OUT", help="a new folder, or a file that ends in .html")
-    add("--float32", action="store_true", help="exact weights in the HTML file")
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         if flags.output.endswith(".html"):
             check_output(flags.output, [flags.checkpoint])
-            page, difference = live_page(flags.checkpoint, float32=flags.float32)
+            page = live_page(flags.checkpoint)
             write_text(flags.output, page)
-            change = f"change the logits of random texts by up to {difference:.2%} of the largest"
-            exactness = "weights are exact" if flags.float32 else f"rounded weights {change}"
-            print(f"{flags.output}: {len(page.encode()):,} bytes; {exactness}")
+            print(f"{flags.output}: {len(page.encode()):,} bytes; its weights are rounded")
             return
         report = export(flags.checkpoint, flags.output)
     file = report["files"][MODEL]

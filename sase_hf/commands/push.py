@@ -62,7 +62,7 @@ def publish(scratch: str, *, space: bool, onnx: bool, **flags: Any) -> Push:
     about = {name: flags.pop(name) for name in ("license", "language")}
     if space:
         name = flags["repo_id"].rpartition("/")[2]  # not that of a folder of this machine
-        flags["page"], _ = live_page(flags["checkpoint"], title=name, about=about)
+        flags["page"] = live_page(flags["checkpoint"], title=name, about=about)
     if onnx:
         flags["onnx"] = Path(scratch, "onnx")
         export(flags["checkpoint"], flags["onnx"])

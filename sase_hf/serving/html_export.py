@@ -17,6 +17,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+from transformers import TokenizersBackend
 
 from ..data import columns
 from ..data.tokenizer import built_settings
@@ -35,7 +36,6 @@ from ..utils.loading import load_checkpoint, name_checkpoints
 from ..utils.text import UNSPACED
 from ..visualization import attended_text, page
 from ..visualization.rendering import INVISIBLE_IN_JAVASCRIPT, render, with_hashes
-from .onnx_export import random_batches, relative_difference
 
 Classifier = SelfAttentiveForSequenceClassification | SelfAttentiveForNLI
 
@@ -43,38 +43,37 @@ LIVE_FOLDER = Path(__file__).with_name("live")
 PART_SIZE = 3 * 2**18  # bytes, decoded at a time
 MAX_DRAWN = 100_000  # words times hops, beyond which no single hop can be chosen
 VECTORS = "encoder.embeddings.weight"
+# Weights by their names in `live_model.js`: those of one matrix, outputs x inputs, and lists.
+MATRICES = {
+    "pooling.hidden": "encoder.pooling.projection.weight",
+    "pooling.output": "encoder.pooling.hops.weight",
+    "hidden": "classifier.hidden.weight",
+}
+LISTS = {
+    "rows": "classifier.row_weight",
+    "columns": "classifier.column_weight",
+    "linear.words": "linear_part.word_weight",
+    "linear.pairs": "linear_part.pair_weight",
+}
+GATES = ("matching.premise_weight", "matching.hypothesis_weight")
+SETTINGS = (
+    *("hidden_size", "num_lstm_layers", "lstm_shortcuts", "attention_function"),
+    *("normalize_states", "num_hops", "max_tokens"),
+)
 MAX_CHARACTERS = 20_000  # of a text that is typed
-# Made-up sentences that the page offers, whatever its model was trained on.
-EXAMPLES = (
-    ("The room was small, but the breakfast was not bad at all.",),
-    ("We waited an hour for a table, and then the soup was cold.",),
-    ("I had expected little, and yet the tour was wonderful.",),
-)
-PAIR_EXAMPLES = (
-    ("The cook thanked the guest.", "The guest thanked the cook."),
-    ("All the children slept.", "Some of the children slept."),
-    ("A woman plays the guitar.", "A woman is making music."),
-)
-
 # Where a list of matrices or vectors lies among the weights of a page: its name in `live_model.js`,
 # the type of its numbers in numpy, its first byte, how many numbers it has, and how many parts.
 Place = tuple[str, str, int, int, int]
 
 
 def live_page(
-    checkpoint: str,
-    *,
-    float32: bool = False,
-    title: str | None = None,
-    about: Mapping[str, object] | None = None,
-) -> tuple[str, float]:
-    """Return the page of a classifier, and how far rounding moves the logits of random texts.
+    checkpoint: str, *, title: str | None = None, about: Mapping[str, object] | None = None
+) -> str:
+    """Return the page of a classifier, with its weights rounded as `rounded` does.
 
-    The difference is the largest, as a share of the largest logit. The checkpoint is a classifier
-    of texts or pairs with a BiLSTM, a pooling with attention and a tokenizer of `build_tokenizer`,
-    or ValueError is raised. `float32` keeps all weights exact; by default the word vectors are int8
-    with a scale for each word, and all other weights float16. The title is by default the name of
-    the checkpoint; `about` has entries that replace those of the card, such as `license`.
+    The checkpoint is a classifier of texts or pairs with a BiLSTM, a pooling with attention and a
+    tokenizer of `build_tokenizer`, or ValueError is raised. The title is by default the name of the
+    checkpoint; `about` has entries that replace those of the card, such as `license`.
     """
     model, tokenizer = load_checkpoint(checkpoint)
     settings = built_settings(tokenizer)
@@ -85,35 +84,29 @@ def live_page(
             "export it to ONNX (name a folder instead of an .html file), or use sase_hf predict",
         )
     assert isinstance(model, Classifier)  # others have an obstacle
-    model_of_page = model if float32 else rounded(model)
     vocabulary = tokenizer.get_vocab()
-    words = sorted(vocabulary, key=vocabulary.__getitem__)
-    kind = answers_of(model.config).kind
-    weights, places = _packed(_tensors(model_of_page, len(words), kind, int8=not float32))
+    weights, places = _packed(_tensors(rounded(model)))
     values = {
-        **_values_of_model(model, kind),
+        **_values_of_model(model),
         "tokenizer": {**(settings or {}), "unknown": tokenizer.unk_token_id},
-        "words": words,
+        "words": sorted(vocabulary, key=vocabulary.__getitem__),
         "tensors": places,
         "columns": {"texts": columns.TEXTS, "labels": columns.LABELS, "pairs": columns.PAIRS},
-        "examples": PAIR_EXAMPLES if model.reads_pairs else EXAMPLES,
+        "examples": examples(tokenizer, model),
         "invisible": INVISIBLE_IN_JAVASCRIPT,
         "joined": rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED.replace('p{', 'p{Script=')}]]",
         "max_characters": MAX_CHARACTERS,
-        "max_tokens": model.config.max_tokens,
         "max_drawn": MAX_DRAWN,
         "max_labels": page.MAX_LABELS,
         "top_words": page.TOP_WORDS,
-        "min_top_weight": page.MIN_TOP_WEIGHT,
         "min_added": attended_text.MIN_ADDED,
         "max_growth": MAX_GROWTH,
         "full_strength": attended_text.FULL_STRENGTH,
         "min_ratio": MIN_RATIO,
-        "even_entropy": attended_text.EVEN_ENTROPY,
-        "reads_evenly": attended_text.READS_EVENLY,
+        "led_by_hops": attended_text.LED_BY_HOPS,
+        "none_stands_out": attended_text.NONE_STANDS_OUT,
     }
     content = weights + json.dumps(values).encode()
-    parts = [content[start : start + PART_SIZE] for start in range(0, len(content), PART_SIZE)]
     rendered = render(
         "live.html",
         LIVE_FOLDER,
@@ -122,16 +115,33 @@ def live_page(
         about=card_facts(checkpoint, about),
         layout="page.html",
         full=1.0,
-        float32=float32,
-        scale_ends=attended_text.scale_ends([]),
         num_views=model.config.num_hops + 1,
         has_linear=model.linear_part is not None,
         weights_end=len(weights),
         num_bytes=len(content),
         checksum=zlib.adler32(content),
-        parts=[base64.b64encode(part).decode() for part in parts],
+        parts=[
+            base64.b64encode(content[start : start + PART_SIZE]).decode()
+            for start in range(0, len(content), PART_SIZE)
+        ],
     )
-    return with_hashes(rendered), _difference(model_of_page, model, len(words))
+    return with_hashes(rendered)
+
+
+def examples(tokenizer: TokenizersBackend, model: Classifier) -> list[list[str]]:
+    """Return made-up texts, or pairs, in the language of which the tokenizer knows most.
+
+    That is the one with the least share of unknown tokens; of several, the one in longer tokens.
+    """
+
+    def strangeness(pairs: list[list[str]]) -> tuple[float, float]:
+        text = " ".join(first for first, _ in pairs)
+        tokens = tokenizer(text)["input_ids"]
+        return tokens.count(tokenizer.unk_token_id) / len(tokens), len(tokens) / len(text)
+
+    of_languages = json.loads((LIVE_FOLDER / "examples.json").read_text("utf-8"))
+    pairs: list[list[str]] = min(of_languages.values(), key=strangeness)
+    return [pair if model.reads_pairs else pair[:1] for pair in pairs]
 
 
 def _obstacle(model: CheckedPreTrainedModel, settings: Mapping[str, object] | None) -> str | None:
@@ -148,40 +158,24 @@ def _obstacle(model: CheckedPreTrainedModel, settings: Mapping[str, object] | No
     return None
 
 
-def _values_of_model(model: Classifier, kind: str) -> dict[str, object]:
+def _values_of_model(model: Classifier) -> dict[str, object]:
     """Return what the browser reads of a model beside its weights."""
     config = model.config
+    answers = answers_of(config)
     row_width = model.matching.row_width if model.reads_pairs else config.hidden_size
     # Matrices of hidden units: the step in M from one to the next, and between its inputs.
     groups = [("hidden", 0, 1)]
     if config.classifier == "pruned_mlp":
         groups = [("rows", row_width, 1), ("columns", 1, row_width)]
     return {
-        "hidden_size": config.hidden_size,
-        "num_lstm_layers": config.num_lstm_layers,
-        "lstm_shortcuts": config.lstm_shortcuts,
-        "attention_function": config.attention_function,
-        "normalize_states": config.normalize_states,
-        "num_hops": config.num_hops,
+        **{name: getattr(config, name) for name in SETTINGS},
         "matching": config.matching if model.reads_pairs else "none",
         "row_width": row_width,
         "groups": groups,
-        "kind": kind,
-        "labels": answers_of(config).names,
-        "answer_threshold": answers_of(config).threshold,
+        "kind": answers.kind,
+        "labels": answers.names,
+        "answer_threshold": answers.threshold,
     }
-
-
-def _difference(model: Classifier, exact: Classifier, num_words: int) -> float:
-    """Return the largest difference between the logits of two models for random texts.
-
-    It is a share of the largest logit.
-    """
-    with torch.inference_mode():
-        return max(
-            relative_difference(model(*batch).logits, exact(*batch).logits)
-            for batch in random_batches(num_words)
-        )
 
 
 def rounded(model: Classifier) -> Classifier:
@@ -206,36 +200,24 @@ def _scales(vectors: Tensor) -> Tensor:
     return (vectors.abs().amax(1, keepdim=True) / 127).clamp(min=1e-30)
 
 
-def _tensors(model: Classifier, num_words: int, kind: str, *, int8: bool) -> dict[str, Tensor]:
+def _tensors(model: Classifier) -> dict[str, Tensor]:
     """Return the weights of a page by the names of `live_model.js`: lists of matrices or vectors.
 
     A matrix is inputs x outputs.
     """
     state = model.state_dict()
-    tensors = {"vectors": state[VECTORS][:num_words]}
-    if int8:
-        scales = _scales(tensors["vectors"])
-        tensors["vectors"] = (tensors["vectors"] / scales).round().to(torch.int8)
-        tensors["scales"] = scales
-    tensors.update(_lstm_tensors(state, model.config.num_lstm_layers))
-    tensors["pooling.hidden"] = state["encoder.pooling.projection.weight"].T[None]
-    tensors["pooling.output"] = state["encoder.pooling.hops.weight"].T[None]
-    if model.config.classifier == "mlp":
-        tensors["hidden"] = state["classifier.hidden.weight"].T[None]
-    else:
-        tensors["rows"] = state["classifier.row_weight"]
-        tensors["columns"] = state["classifier.column_weight"]
-    output, output_bias = _output_layer(state, model.config, kind)
+    scales = _scales(state[VECTORS])
+    vectors = (state[VECTORS] / scales).round().to(torch.int8)
+    tensors = {"vectors": vectors, "scales": scales}
+    tensors |= {name: state[key].T[None] for name, key in MATRICES.items() if key in state}
+    tensors |= {name: state[key] for name, key in LISTS.items() if key in state}
+    tensors |= _lstm_tensors(state, model.config.num_lstm_layers)
+    output, output_bias = _output_layer(state, model.config)
     tensors["output"] = output[None]
     tensors["output.bias"] = output_bias[None]
     tensors["hidden.bias"] = model.classifier.bias().detach()[None]
-    if model.linear_part is not None:
-        # Those that the page does not have are beyond its words.
-        tensors["linear.words"] = state["linear_part.word_weight"][:, :num_words]
-        if model.linear_part.pair_weight is not None:
-            tensors["linear.pairs"] = state["linear_part.pair_weight"]
-    if model.reads_pairs and model.config.matching == "gated":
-        gates = [state["matching.premise_weight"], state["matching.hypothesis_weight"]]
+    gates = [weight for key, weight in state.items() if key in GATES]
+    if gates:
         tensors["matching"] = torch.cat(gates)
     return tensors
 
@@ -253,7 +235,7 @@ def _lstm_tensors(state: Mapping[str, Tensor], num_layers: int) -> dict[str, Ten
 
 
 def _output_layer(
-    state: Mapping[str, Tensor], config: SelfAttentiveConfig, kind: str
+    state: Mapping[str, Tensor], config: SelfAttentiveConfig
 ) -> tuple[Tensor, Tensor]:
     """Return the weight and the bias of the last layer.
 

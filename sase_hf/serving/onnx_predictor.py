@@ -13,7 +13,6 @@ numpy only.
 import argparse
 import hashlib
 import json
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -43,8 +42,8 @@ class Predictor:
         self.config = json.loads(self._content("config.json"))
         settings = json.loads(self._content("tokenizer_config.json"))
         self.tokenizer = Tokenizer.from_buffer(self._content("tokenizer.json"))
-        self.tokenizer.no_truncation()
-        self.tokenizer.no_padding()
+        self.tokenizer.no_truncation()  # the graph reads no token beyond `max_tokens`
+        self.tokenizer.enable_padding()
         # Whether `[PAD]` in a text is a word.
         self.tokenizer.encode_special_tokens = settings.get("split_special_tokens", False)
         import onnxruntime  # of an extra
@@ -59,17 +58,16 @@ class Predictor:
     def __call__(self, inputs: Input | Iterable[Input]) -> Any:
         """Read a text, a pair `{"text": ..., "text_pair": ...}`, or several of either.
 
-        Of a text the model reads the first `max_tokens` tokens of its config, of a pair those of
-        each; a longer one is a warning. The answer to each input is that of the
-        `text-classification` pipeline with `top_k=None`: all labels as
-        `{"label": ..., "score": ...}`, the best first. A model without labels returns an embedding,
-        shape (width,), or (inputs, width) for several inputs.
+        The model reads the first `max_tokens` tokens of its config, of a pair those of each text.
+        The answer to each input is that of the `text-classification` pipeline with `top_k=None`:
+        all labels as `{"label": ..., "score": ...}`, the best first. A model without labels returns
+        an embedding, shape (width,), or (inputs, width) for several inputs.
 
-        Raises ValueError for one text if the model reads pairs, and TypeError for other inputs.
+        Raises ValueError for one text if the model reads pairs, and KeyError for other dicts.
         """
         if isinstance(inputs, str | dict):
             return self([inputs])[0]
-        outputs = self._outputs(self._encode(inputs))
+        outputs = self._outputs([self._texts(one) for one in inputs])
         if self.output.name == "sentence_embedding":
             return outputs
         results = []
@@ -79,48 +77,29 @@ class Predictor:
             results.append(labels)
         return results
 
-    def _encode(self, inputs: Iterable[Input]) -> list[Array]:
-        """Return the tokens of each input that are read.
-
-        A row of an array (T, 2 or 3) has for one token all that the graph reads.
-        """
-        texts = [
-            self._texts(**one) if isinstance(one, dict) else self._texts(one) for one in inputs
-        ]
-        limit = self.config["max_tokens"]
-        rows: list[Array] = []
-        for encoding in self.tokenizer.encode_batch_fast(texts):
-            columns = [encoding.ids, encoding.attention_mask, encoding.type_ids]
-            tokens = np.array(columns[: len(self.inputs)], np.int64).T
-            # The types of a model of pairs; otherwise the mask, which has all tokens on one side.
-            sides = tokens[:, -1]
-            read = np.concatenate([np.flatnonzero(sides == side)[:limit] for side in (0, 1)])
-            if len(read) < len(tokens):
-                warnings.warn(f"only the first {limit} tokens of a text are read", stacklevel=3)
-            rows.append(tokens[read])
-        return rows
-
-    def _texts(self, text: str, text_pair: str | None = None) -> str | tuple[str, str]:
+    def _texts(self, one: Input) -> str | tuple[str, str]:
         """Return an input in the form that the tokenizer reads."""
-        if text_pair is not None:
-            return text, text_pair
+        if isinstance(one, dict):
+            return one["text"], one["text_pair"]
         if "token_type_ids" in self.inputs:
             form = '{"text": ..., "text_pair": ...}'
-            raise ValueError(f"the input {text!r:.80} is no pair; this model reads {form}")
-        return text
+            raise ValueError(f"the input {one!r:.80} is no pair; this model reads {form}")
+        return one
 
-    def _outputs(self, rows: list[Array]) -> Array:
-        """Return the outputs for encoded inputs, (inputs, width)."""
+    def _outputs(self, texts: list[Any]) -> Array:
+        """Return the outputs for texts or pairs, (inputs, width)."""
         outputs = [np.zeros((0, self.output.shape[1]), np.float32)]
-        for start in range(0, len(rows), BATCH_SIZE):
-            batch = rows[start : start + BATCH_SIZE]
-            longest = max(1, *map(len, batch))  # T = 0 is not allowed
-            feed = np.zeros((len(batch), longest, len(self.inputs)), np.int64)
-            feed[..., 0] = self.config["pad_token_id"] or 0
-            for place, row in enumerate(batch):
-                feed[place, : len(row)] = row
-            named = dict(zip(self.inputs, np.moveaxis(feed, -1, 0), strict=True))
-            outputs += self.session.run([self.output.name], named)
+        for start in range(0, len(texts), BATCH_SIZE):
+            encoded = self.tokenizer.encode_batch(texts[start : start + BATCH_SIZE])
+            fields = {
+                "input_ids": [one.ids for one in encoded],
+                "attention_mask": [one.attention_mask for one in encoded],
+                "token_type_ids": [one.type_ids for one in encoded],
+            }
+            # A column of padding, for texts without a token.
+            wide = ((0, 0), (0, 1))
+            feed = {name: np.pad(np.array(fields[name], np.int64), wide) for name in self.inputs}
+            outputs += self.session.run([self.output.name], feed)
         return np.concatenate(outputs)
 
     def _scores(self, logits: Array) -> Array:

@@ -1,7 +1,7 @@
 """Attention as a page, an SVG, terminal text or notebook output.
 
 All functions take results of the `self-attention` pipeline, or of `aligned-translation` where the
-name says alignment, and raise ValueError for others. `attention_svg` takes both.
+name says alignment. `attention_svg` takes both.
 """
 
 from ..utils.text import visible
@@ -14,9 +14,8 @@ from .page import (
     attention_html,
     comparison_html,
 )
-from .selection import select_predictions
 from .svg import attention_svg
-from .terminal import attention_text, comparison_text
+from .terminal import attention_text
 
 __all__ = [
     "Attention",
@@ -28,8 +27,6 @@ __all__ = [
     "attention_svg",
     "attention_text",
     "comparison_html",
-    "comparison_text",
     "read_learned_words",
-    "select_predictions",
     "visible",
 ]

@@ -4,10 +4,8 @@ All renderers show these words, and nothing in a text stays hidden (`visible`).
 """
 
 import math
-import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from statistics import median_high
 from typing import Any, NamedTuple
 
@@ -20,8 +18,7 @@ from ..utils.text import UNSPACED, shown_characters
 Result = Mapping[str, Any]
 
 FULL_STRENGTH = 8  # times an even share
-EVEN_ENTROPY = 0.95  # of log T
-READS_EVENLY = "reads all words about equally"
+NONE_STANDS_OUT = "no word much more than others"
 MIN_ADDED = 0.05  # of the largest contribution in a text; smaller ones are not named
 SHOWN_AS_ZERO = 0.005  # smaller contributions are not named either
 LED_BY_HOPS = 1 / 3  # of the logit, which the hops must add before their attention is shown at once
@@ -32,7 +29,8 @@ _MEETING = regex.compile(rf"(?<={_WORD})(?={_WORD})", regex.VERSION1)
 _UNSPACED = rf"[[\p{{L}}\p{{M}}\p{{N}}]&&[{UNSPACED}]]"
 _NEIGHBOURS = regex.compile(rf"(?<={_UNSPACED})(?={_UNSPACED})", regex.VERSION1)
 
-FIELDS = ("label", "score", "text", "tokens", "offsets", "overall", "attention")
+# Of a result: one value for a text, two for a pair.
+FIELDS = ("text", "offsets", "overall", "attention")
 OPTIONAL_FIELDS = ("word_contributions", "linear_contributions", "truncated")
 
 
@@ -56,28 +54,34 @@ class AttendedText:
         """Return a part of the text as readers see it."""
         return "".join(self.shown[start:end])
 
-    def strengths(self, view: int) -> list[float]:
-        """Return the strengths of the words in a view."""
-        return strengths(self.views[view])
-
-    def reads_evenly(self, view: int) -> bool:
-        """Return whether no word has `MIN_RATIO` times an even share and the entropy is near log T.
-
-        The entropy alone is not enough: one strong word hardly lowers the entropy of a long text.
-        """
-        weights = [weight for weight in self.views[view] if weight > 0]
-        total = sum(weights)
-        num_words = len(self.words)
-        if num_words < 2 or max(weights, default=0) * num_words > MIN_RATIO * total:
-            return False
-        shares = [weight / total for weight in weights]
-        entropy = -sum(share * math.log(share) for share in shares)
-        return entropy >= EVEN_ENTROPY * math.log(num_words)
-
     def top_words(self, view: int, count: int) -> list[tuple[str, float]]:
-        """Return the words with the largest weights in a view, each with its weight."""
-        named = zip((self.part(*word) for word in self.words), self.views[view], strict=True)
+        """Return up to `count` words that stand out in a view, each with its weight.
+
+        They have at least `MIN_RATIO` times an even share; of one word or two, that of two.
+        """
+        least = MIN_RATIO / max(len(self.words), 2)
+        named = [
+            (self.part(*word), weight)
+            for word, weight in zip(self.words, self.views[view], strict=True)
+            if weight >= least
+        ]
         return sorted(named, key=lambda word_weight: -word_weight[1])[:count]
+
+    def styles(self) -> list[str]:
+        """Return the style of each word: its strength in each view, and what it added.
+
+        The custom properties are those of `page`.
+        """
+        styles: list[list[str]] = [[] for _ in self.words]
+        for view, weights in enumerate(self.views):
+            for style, strength in zip(styles, strengths(weights), strict=True):
+                if strength:
+                    style.append(f"--{view}:{strength}")
+        for kind, added_by_words in (("", self.added or ()), ("own-", self.linear or ())):
+            for style, added in zip(styles, added_by_words, strict=False):
+                if added:
+                    style.append(f"--{kind}{'pro' if added > 0 else 'con'}:{abs(added):.3f}")
+        return [";".join(style) for style in styles]
 
     def reasons(self, added_by_words: Sequence[float]) -> list[tuple[int, int, float]]:
         """Return the parts of the text that added something: start, end and how much.
@@ -132,15 +136,13 @@ def strengths(weights: Sequence[float]) -> list[float]:
     return [round(min(math.log(ratio) / full, 1.0), 2) for ratio in ratios]  # enough for a colour
 
 
-def scale_ends(texts: Sequence[AttendedText]) -> tuple[str, str, float]:
-    """Return the meaning of no colour and of the strongest colour in some texts.
+def full_contribution(texts: Sequence[AttendedText]) -> float:
+    """Return the contribution that is drawn in full colour; 0 without contributions.
 
-    Third: the contribution drawn in full colour, the median of the texts' largest ones, so that an
-    outlier does not fade the rest; 0 without contributions.
+    It is the median of the texts' largest ones, so that an outlier does not fade the rest.
     """
     largest = [max(map(abs, text.added)) for text in texts if text.added]
-    full = median_high([size for size in largest if size] or [0.0])
-    return "an even share or less", f"{FULL_STRENGTH} times that or more", full
+    return median_high([size for size in largest if size] or [0.0])
 
 
 def parse_results(results: Result | Sequence[Result]) -> list[tuple[Result, list[AttendedText]]]:
@@ -151,22 +153,10 @@ def parse_results(results: Result | Sequence[Result]) -> list[tuple[Result, list
 
 
 def parse_result(result: Result) -> list[AttendedText]:
-    """Return the one or two texts of a result; ValueError for that of another pipeline."""
-    missing = [field for field in FIELDS if field not in result]
-    if missing:
-        raise ValueError(
-            f"a result is {reprlib.repr(result)}, without {', '.join(missing)}; it must be a dict "
-            "from pipeline('self-attention', ...)"
-        )
-    fields = [*FIELDS[2:], *(field for field in OPTIONAL_FIELDS if field in result)]
+    """Return the one or two texts of a result of the `self-attention` pipeline."""
+    fields = [*FIELDS, *(field for field in OPTIONAL_FIELDS if field in result)]
     of_fields = zip(*(of_texts(result, field) for field in fields), strict=True)
-    texts = [_attended_text(dict(zip(fields, values, strict=True))) for values in of_fields]
-    numbers = [result["score"]]
-    for text in texts:
-        numbers += chain(*text.views, text.added or (), text.linear or ())
-    if not all(map(math.isfinite, numbers)):
-        raise ValueError("a result has a score or a weight that is not finite; load another model")
-    return texts
+    return [_attended_text(dict(zip(fields, values, strict=True))) for values in of_fields]
 
 
 def of_texts(result: Result, field: str) -> list[Any]:
@@ -275,6 +265,13 @@ def shortened(text: str, longest: int = 60) -> str:
 def predicted_text(result: Result) -> str:
     """Return the predicted label as text; with several labels per text, all that are predicted."""
     return label_text(result.get("labels", result["label"]))
+
+
+def answer_text(result: Result) -> str:
+    """Return the predicted label with its score; with several labels, their names alone."""
+    if "labels" in result:
+        return predicted_text(result)
+    return f"{predicted_text(result)} {answers_of_kind(result.get('kind')).shown(result['score'])}"
 
 
 def is_right(result: Result) -> bool | None:

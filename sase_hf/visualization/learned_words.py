@@ -5,40 +5,30 @@ says. Over many texts these numbers say which words drive a label. Rare words ar
 word added in one text is chance.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from statistics import fmean
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import pandas as pd
 from transformers import Pipeline
 from transformers.utils import logging
 
 from ..models.answers import REGRESSION, SINGLE_LABEL, answers_of
 from ..utils.text import Table
-from .attended_text import (
-    MIN_ADDED,
-    SHOWN_AS_ZERO,
-    AttendedText,
-    Result,
-    parse_result,
-    totals_of,
-)
-from .rendering import percent, signed
+from .attended_text import AttendedText, Result, least_named, parse_result
+from .rendering import percent
 
 MAX_LABELS = 8  # that are explained, the most frequently predicted ones
 LEAST_COUNT = 3  # occurrences of a word in the lists
 # In the order of a list, as if each word had occurred so often without adding anything: the mean of
 # three occurrences is not as sure as that of thirty.
 COUNT_WITHOUT_EFFECT = 5
-NUM_WORDS = 10  # of a list
 NUM_SHOWN = 6  # words of a list, or of a hop
 BATCH_SIZE = 32
 SIDES = (" (1st)", " (2nd)")  # texts of a pair
 
 
-@dataclass(frozen=True)
-class LearnedWord:
+class LearnedWord(NamedTuple):
     """What a word added to the logit of a label, in all texts."""
 
     word: str  # as the tokenizer makes it; in a pair with the text that it stands in
@@ -62,15 +52,10 @@ class LearnedWords(NamedTuple):
     num_texts: int  # that were read
     labels: list[LearnedLabel]  # the `MAX_LABELS` most frequent ones, in the order of their ids
     num_labels: int  # of the model
-    hops: Table  # the words that each hop reads most, and what it adds; last, the words themselves
+    hops: Table  # the words that each hop reads most
 
 
-def read_learned_words(
-    reader: Pipeline,
-    inputs: Sequence[Any],
-    *,
-    num_words: int = NUM_WORDS,
-) -> LearnedWords:
+def read_learned_words(reader: Pipeline, inputs: Sequence[Any]) -> LearnedWords:
     """Read texts with a classifier, and sum up what their words added to its labels.
 
     Every text explains each of the `MAX_LABELS` labels that are predicted most often. A word is
@@ -79,7 +64,6 @@ def read_learned_words(
     Args:
         reader: The `self-attention` pipeline of a classifier.
         inputs: Texts, or pairs as dicts with `text` and `text_pair`.
-        num_words: How many words a list has at most.
 
     Raises:
         ValueError: As the pipeline does, for an input that is no text.
@@ -87,46 +71,27 @@ def read_learned_words(
     answers = answers_of(reader.model.config)
     predicted: Counter[str] = Counter()
     hops = [Counter[str]() for _ in range(reader.model.config.num_hops)]
-    added_by_parts = []
     for result, texts in _results(reader, inputs):
         predicted.update(result.get("labels", [result["label"]]))
         places = [[(*span, place) for place, span in enumerate(text.words)] for text in texts]
         for name, text, place in _named(texts, places, reader.tokenizer):
             for hop, weights in zip(hops, text.views[1:], strict=True):
                 hop[name] += weights[place]
-        totals = totals_of(result, texts)
-        assert totals is not None  # a classifier explains its answers
-        added_by_parts.append([*totals.by_hop, totals.by_words_themselves])
     frequent = sorted(answers.names, key=lambda name: -predicted[name])[:MAX_LABELS]
     labels = []
     for label in answers.names:
         if label in frequent:
-            added: dict[str, list[float]] = defaultdict(list)
-            for _, texts in _results(reader, inputs, label):
-                reasons = [text.reasons(text.added or ()) for text in texts]
-                for name, _, number in _named(texts, reasons, reader.tokenizer):
-                    added[name].append(number)
+            words = _strongest_first(reader, inputs, label)
+            words_for = [word for word in words if word.mean > 0]
+            words_against = [word for word in words if word.mean < 0]
             num_texts = predicted[label] if answers.has_labels else len(inputs)
-            words = list(_strongest_first(added))
-            words_for = [word for word in words if word.mean > 0][:num_words]
-            words_against = [word for word in words if word.mean < 0][:num_words]
             labels.append(LearnedLabel(label, num_texts, words_for, words_against))
-    names = [*(f"hop {number + 1}" for number in range(len(hops))), "the words themselves"]
     rows = []
-    of_parts = zip(*added_by_parts, strict=True)  # nothing if there are no texts
-    for name, hop, of_texts in zip(names, [*hops, Counter()], of_parts, strict=False):
+    for number, hop in enumerate(hops, start=1):
         shares = [f"{word} {percent(n / hop.total())}" for word, n in hop.most_common(NUM_SHOWN)]
-        rows.append([name, ", ".join(shares), signed(fmean(of_texts))])
-    if reader.model.linear_part is None:
-        del rows[len(hops) :]
-    heads = ["", "reads most", "adds to the answer"]
-    return LearnedWords(
-        answers.kind,
-        len(inputs),
-        labels,
-        len(answers.names),
-        Table("What each hop reads", heads, rows),
-    )
+        rows.append([f"hop {number}", ", ".join(shares)])
+    table = Table("What each hop reads", ["", "reads most"], rows)
+    return LearnedWords(answers.kind, len(inputs), labels, len(answers.names), table)
 
 
 def _results(
@@ -157,20 +122,19 @@ def word_name(spelling: str, tokenizer: Any) -> str:
     return spelling if normalizer is None else str(normalizer.normalize_str(spelling))
 
 
-def _strongest_first(added: Mapping[str, Sequence[float]]) -> Iterator[LearnedWord]:
-    """Yield the frequent words that added more than next to nothing, by what each added."""
-    words = [LearnedWord(name, fmean(numbers), len(numbers)) for name, numbers in added.items()]
-    frequent = [word for word in words if word.count >= LEAST_COUNT]
-    largest = max((abs(word.mean) for word in frequent), default=0.0)
-    frequent.sort(key=lambda word: -abs(word.mean) * certainty(word.count))
-    for word in frequent:
-        if abs(word.mean) >= max(MIN_ADDED * largest, SHOWN_AS_ZERO):
-            yield word
-
-
-def certainty(count: Any) -> Any:
-    """Return by how much the mean of so many occurrences counts in the order of a list."""
-    return count / (count + COUNT_WITHOUT_EFFECT)
+def _strongest_first(reader: Pipeline, inputs: Sequence[Any], label: str) -> list[LearnedWord]:
+    """Return the frequent words that added more than next to nothing, by what each added."""
+    added = []
+    for _, texts in _results(reader, inputs, label):
+        reasons = [text.reasons(text.added or ()) for text in texts]
+        added += [(name, number) for name, _, number in _named(texts, reasons, reader.tokenizer)]
+    by_word = pd.DataFrame(added, columns=["word", "added"]).groupby("word")["added"]
+    words = by_word.agg(["mean", "count"])
+    words = words[words["count"] >= LEAST_COUNT]
+    words = words[words["mean"].abs() >= least_named(words["mean"])]
+    sureness = words["count"] / (words["count"] + COUNT_WITHOUT_EFFECT)
+    order = (words["mean"].abs() * sureness).sort_values(ascending=False, kind="stable").index
+    return [LearnedWord(*word) for word in words.loc[order].itertuples()]
 
 
 # ---- as it is shown ------------------------------------------------------------------------------

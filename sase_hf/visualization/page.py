@@ -20,20 +20,18 @@ from .alignment import MAX_TOKENS, parse_alignment
 from .attended_text import (
     AttendedText,
     Result,
+    full_contribution,
     is_right,
     label_text,
     parse_results,
-    predicted_text,
-    scale_ends,
-    shortened,
     totals_of,
 )
 from .learned_words import LearnedWords, learned_values
-from .rendering import INVISIBLE_IN_JAVASCRIPT, percent, render, signed, with_hashes
+from .rendering import INVISIBLE_IN_JAVASCRIPT, render, with_hashes
 from .terminal import attention_text
 
-TOP_WORDS, MIN_TOP_WEIGHT = 4, 0.05
-MAX_LABELS = 10
+TOP_WORDS = 4  # of a view, or on each side
+MAX_LABELS = 10  # in the table of scores, where there are more the best
 
 Parsed = tuple[Result, list[AttendedText]]
 
@@ -135,21 +133,13 @@ def comparison_html(
     """Show what several models make of the same texts: one page, without scripts.
 
     A model trained with the penalty beside one without it gives Figure 4 of the paper. The results
-    are by the name of each model; ValueError if their texts differ.
+    are by the name of each model, in the same order.
     """
     of_models = {name: parse_results(of_model) for name, of_model in results.items()}
-    texts_of = {name: [one["text"] for one, _ in of_models[name]] for name in of_models}
-    first, *others = texts_of
-    for name in others:
-        if texts_of[name] != texts_of[first]:
-            raise ValueError(
-                f"the texts of {name!r} differ from those of {first!r}; give the results of all "
-                "models for the same texts in the same order"
-            )
     sections = []
     for number, of_text in enumerate(zip(*of_models.values(), strict=True), start=1):
         articles = [
-            {"model": name, **article(one, f"text-{number}-{place}")}
+            article(one, f"text-{number}-{place}") | {"model": name}
             for place, (name, one) in enumerate(zip(of_models, of_text, strict=True), start=1)
         ]
         sections.append(Section("models", articles, f"Text {number}", results=of_text))
@@ -174,7 +164,6 @@ def alignment_html(results: Result | Sequence[Result], title: str = "Alignment")
 def _render(layout: str, sections: Sequence[Section], values: dict[str, Any]) -> str:
     """Fill in the template; the scale and the number of views follow from the results it shows."""
     texts = list(chain.from_iterable(texts for section in sections for _, texts in section.results))
-    *ends, full = scale_ends(texts)
     return render(
         "sections.html",
         layout=layout,
@@ -182,8 +171,9 @@ def _render(layout: str, sections: Sequence[Section], values: dict[str, Any]) ->
         has_texts=bool(texts),
         has_linear=any(text.linear is not None for text in texts),
         num_views=max((len(text.views) for text in texts), default=0),
-        scale_ends=ends,
-        full=full,
+        full=full_contribution(texts),
+        top_words=TOP_WORDS,
+        max_labels=MAX_LABELS,
         **values,
     )
 
@@ -201,92 +191,18 @@ def _to_correct(result: Result, texts: Sequence[AttendedText]) -> dict[str, obje
 def article(parsed: Parsed, name: str, *, corrects: bool = False) -> dict[str, Any]:
     """Return the values of the template for one result; `name` is its id in the document."""
     result, texts = parsed
-    shown_texts = [text for text in texts if text.words]
-    num_views = len(texts[0].views) if shown_texts else 0
-    totals = totals_of(result, texts) if shown_texts else None
-    true_label = None
-    if "true_label" in result:
-        true_label = label_text(result["true_label"])
     return {
         "name": name,
         "result": result,
-        "predicted": predicted_text(result),
-        "score": answers_of_kind(result.get("kind")).shown(result["score"]),
-        "true_label": true_label,
-        "verdict": {True: "Right", False: "Wrong", None: ""}[is_right(result)],
         "texts": texts,
-        "sides": [_side(text) for text in texts],
         "corrects": corrects,
-        "views": [[_top_words(text, view) for text in texts] for view in range(num_views)],
+        "verdict": {True: "Right", False: "Wrong", None: ""}[is_right(result)],
         "target": label_text(result.get("target", result["label"])),
-        "why": _reasons(texts, [text.added for text in texts]) if totals else [],
-        "themselves": _reasons(texts, [text.linear for text in texts]) if totals else [],
-        "totals": totals,
-        "scores": _scores(result),
+        "num_views": max(len(text.views) * bool(text.words) for text in texts),
+        "totals": totals_of(result, texts),
+        "answers": answers_of_kind(result.get("kind")),
+        "scores": result.get("scores") or {result["label"]: result["score"]},
     }
-
-
-def _side(text: AttendedText) -> tuple[list[tuple[str, str, str, str]], str]:
-    """Return a text in pieces that keep its spacing.
-
-    Of each word what stands before it, its style, its title and the word; and what stands behind
-    the last one.
-    """
-    strengths = [text.strengths(view) for view in range(len(text.views))]
-    nothing = [0.0] * len(text.words)
-    added = text.added or nothing
-    linear = text.linear or nothing
-    pieces = []
-    done = 0
-    for place, (start, end) in enumerate(text.words):
-        styles = [f"--{view}:{own[place]}" for view, own in enumerate(strengths) if own[place]]
-        if added[place]:
-            styles.append(_signed_style(added[place]))
-        if linear[place]:
-            styles.append(_signed_style(linear[place], "own-"))
-        title = f"read: {percent(text.views[0][place])}"
-        if text.added is not None:
-            title = f"{signed(added[place])}; {title}"
-        pieces.append((text.part(done, start), ";".join(styles), title, text.part(start, end)))
-        done = end
-    return pieces, text.part(done, len(text.text))
-
-
-def _signed_style(added: float, kind: str = "") -> str:
-    """Return the style of a contribution: for or against the target, and how much."""
-    return f"--{kind}{'pro' if added > 0 else 'con'}:{abs(added):.3f}"
-
-
-def _reasons(
-    texts: Sequence[AttendedText], added: Sequence[Sequence[float] | None]
-) -> list[list[list[tuple[str, str]]]]:
-    """Return of each text the words for the target and those against it, with their numbers."""
-    reasons = []
-    for text, by_words in zip(texts, added, strict=True):
-        if by_words is not None:
-            sides = text.for_and_against(by_words, TOP_WORDS)
-            reasons.append([[(shortened(w), signed(n)) for w, n in side] for side in sides])
-    return reasons
-
-
-def _top_words(text: AttendedText, view: int) -> list[tuple[str, str]] | None:
-    """Return the strongest words of a view with their shares; None for even words."""
-    if text.reads_evenly(view):
-        return None
-    top = text.top_words(view, TOP_WORDS)
-    strong = [item for item in top if item[1] >= MIN_TOP_WEIGHT] or top[:1]
-    return [(shortened(word), percent(weight)) for word, weight in strong]
-
-
-def _scores(result: Result) -> dict[str, object]:
-    """Return a row for each of the best `MAX_LABELS` labels: its name, bar and number."""
-    scores: Mapping[str, float] = result.get("scores") or {result["label"]: result["score"]}
-    answers = answers_of_kind(result.get("kind"))
-    names = list(scores)
-    if len(names) > MAX_LABELS:
-        names = sorted(names, key=lambda name: -scores[name])[:MAX_LABELS]
-    rows = [(name, answers.bar(scores[name]), answers.shown(scores[name])) for name in names]
-    return {"title": answers.scores_title, "rows": rows, "left_out": len(scores) - len(names)}
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,7 +14,14 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ..utils.text import INVISIBLE, visible
-from .attended_text import READS_EVENLY, shortened
+from .attended_text import (
+    FULL_STRENGTH,
+    NONE_STANDS_OUT,
+    answer_text,
+    label_text,
+    predicted_text,
+    shortened,
+)
 
 
 def percent(share: float) -> str:
@@ -53,8 +60,15 @@ def _environment(folder: Path) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(percent=percent, shortened=shortened, signed=signed)
-    environment.globals["READS_EVENLY"] = READS_EVENLY
+    environment.filters.update(
+        percent=percent,
+        shortened=shortened,
+        signed=signed,
+        label_text=label_text,
+        predicted_text=predicted_text,
+        answer=answer_text,
+    )
+    environment.globals.update(FULL_STRENGTH=FULL_STRENGTH, NONE_STANDS_OUT=NONE_STANDS_OUT)
     return environment
 
 

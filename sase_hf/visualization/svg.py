@@ -7,13 +7,13 @@ from typing import NamedTuple
 from ..utils.text import visible
 from .alignment import MAX_TOKENS, parse_alignment
 from .attended_text import (
+    FULL_STRENGTH,
     AttendedText,
     Result,
-    label_text,
+    full_contribution,
     parse_result,
-    predicted_text,
-    scale_ends,
     shortened,
+    strengths,
     totals_of,
 )
 from .rendering import render, signed
@@ -50,7 +50,7 @@ def attention_svg(result: Result, title: str = "") -> str:
     else:
         texts = parse_result(result)
         totals = totals_of(result, texts)
-        low, high, full = scale_ends(texts)
+        full = full_contribution(texts)
         grids = []
         if totals is not None and totals.are_hops_behind:
             parts = f"{signed(totals.by_hops)} of {signed(totals.together)}"
@@ -62,7 +62,8 @@ def attention_svg(result: Result, title: str = "") -> str:
             ends = [f"against: {signed(-full)} or less", f"for: {signed(full)} or more"]
             grids.append((ends, [_Row("why", [-1, 1], True)], None))
         if not hops_behind:
-            grids.append(([low, f"{high}, or all"], [_Row("attention", [0, 1])], None))
+            ends = ["an even share or less", f"{FULL_STRENGTH} times that or more, or all"]
+            grids.append((ends, [_Row("attention", [0, 1])], None))
     return render(
         "attention.svg",
         result=result,
@@ -73,8 +74,6 @@ def attention_svg(result: Result, title: str = "") -> str:
         max_hops=MAX_HOPS,
         lines_of=_lines,
         shown_of=_shown,
-        label_text=label_text,
-        predicted_text=predicted_text,
     )
 
 
@@ -85,8 +84,7 @@ def _rows(text: AttendedText, full: float, has_hops: bool) -> Iterator[_Row]:
     views = text.views[: MAX_HOPS + 1] if has_hops else []
     for view in range(len(views)):
         name = f"hop {view}" if view else "all hops"
-        is_even = text.reads_evenly(view)
-        yield _Row(f"{name} (even)" if is_even else name, text.strengths(view))
+        yield _Row(name, strengths(text.views[view]))
 
 
 def _lines(words: Iterable[str], longest: int) -> list[list[tuple[int, int, int, str]]]:

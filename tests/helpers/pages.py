@@ -5,9 +5,10 @@ from typing import Any
 
 from browsers import open_source
 from tiny import tiny_model
+from transformers import pipeline
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, build_tokenizer
-from sase_hf.serving.html_export import live_page
+from sase_hf.serving.html_export import live_page, rounded
 
 TEXT = "The soup was not good,  but the bread was."
 PAIR = ("Two dogs sleep.", "No dog is awake.")
@@ -26,7 +27,14 @@ def save_tiny(folder: Path, model_class: type[Any], **fields: Any) -> str:
     return str(folder)
 
 
-def open_live_page(tab: Any, checkpoint: str, *, float32: bool = True) -> None:
+def open_live_page(tab: Any, checkpoint: str) -> None:
     """Export a checkpoint to a page beside it, and open it."""
-    open_source(tab, Path(checkpoint).parent, live_page(checkpoint, float32=float32)[0])
+    open_source(tab, Path(checkpoint).parent, live_page(checkpoint))
     tab.wait_for_selector("body[data-ready]")
+
+
+def reader_of_page(checkpoint: str) -> Any:
+    """Return the pipeline of the model that a page holds."""
+    explain = pipeline("self-attention", model=checkpoint)
+    explain.model = rounded(explain.model)
+    return explain

@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,9 @@ from tiny import tiny_model
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, build_tokenizer
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION
 from sase_hf.utils.loading import attention_pipeline
-from sase_hf.visualization import learned_words
-from sase_hf.visualization.learned_words import LearnedLabel, LearnedWord
-from sase_hf.visualization.rendering import percent, signed
+from sase_hf.visualization import attended_text, learned_words
+from sase_hf.visualization.learned_words import LearnedLabel, LearnedWord, read_learned_words
+from sase_hf.visualization.rendering import percent
 
 TEXTS = [
     "The soup was good, and the bread was good!",
@@ -39,12 +38,9 @@ LABELS = {0: "bad", 1: "fair", 2: "good"}
 @pytest.fixture(autouse=True)
 def with_rare_words(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists hold every word, however rare or weak, unless a test says otherwise."""
-    for limit, least in (("LEAST_COUNT", 1), ("MIN_ADDED", 0), ("SHOWN_AS_ZERO", 1e-9)):
-        monkeypatch.setattr(learned_words, limit, least)
-
-
-# Lists hold every word.
-read_learned_words = partial(learned_words.read_learned_words, num_words=1000)
+    monkeypatch.setattr(learned_words, "LEAST_COUNT", 1)
+    for limit, least in (("MIN_ADDED", 0), ("SHOWN_AS_ZERO", 1e-9)):
+        monkeypatch.setattr(attended_text, limit, least)
 
 
 def reader_of(
@@ -148,15 +144,6 @@ def test_learned_words_put_the_strongest_first_and_few_occurrences_behind() -> N
             assert all(strength > 0 for strength in strengths)
 
 
-def test_learned_words_list_as_many_words_as_they_are_told() -> None:
-    reader = reader_of(TEXTS)
-    all_words = read_learned_words(reader, TEXTS)
-    three = read_learned_words(reader, TEXTS, num_words=3)
-    for long, short in zip(all_words.labels, three.labels, strict=True):
-        assert short.words_for == long.words_for[:3]
-        assert short.words_against == long.words_against[:3]
-
-
 def test_learned_words_join_pieces_to_whole_words() -> None:
     texts = ["unreadable readable unread", "reading unreadably reads"] * 30
     reader = reader_of(["un read able ing ly s"] * 30, level="subword")
@@ -217,24 +204,18 @@ def test_learned_words_leave_rare_words_out(monkeypatch: pytest.MonkeyPatch) -> 
         assert numbers_of(label).keys() == frequent
 
 
-@pytest.mark.parametrize("linear_part", ["none", "words"])
-def test_learned_words_say_what_a_hop_reads_and_adds_to_the_answers(linear_part: str) -> None:
-    reader = reader_of(TEXTS, linear_part=linear_part)
+def test_learned_words_say_what_a_hop_reads() -> None:
+    reader = reader_of(TEXTS)
     rows = read_learned_words(reader, TEXTS).hops.rows
     results = [reader(text) for text in TEXTS]
-    for hop, (_, reads, adds) in enumerate(rows[:3]):
+    assert len(rows) == reader.model.config.num_hops
+    for hop, (_, reads) in enumerate(rows):
         given: Counter[str] = Counter()
         for result in results:
             for token, weight in zip(result["tokens"], result["attention"][hop], strict=True):
                 given[token.lower()] += weight
         shares = [f"{word} {percent(n / given.total())}" for word, n in given.most_common(6)]
         assert reads == ", ".join(shares)
-        assert adds == signed(np.mean([sum(result["contributions"][hop]) for result in results]))
-    if linear_part == "words":
-        added = np.mean([sum(result["linear_contributions"]) for result in results])
-        assert rows[3:] == [["the words themselves", "", signed(added)]]
-    else:
-        assert len(rows) == 3
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["", ""], ["soup"]])
@@ -268,7 +249,7 @@ def test_learned_words_leave_out_what_added_next_to_nothing(
     words = listed(read_learned_words(reader, TEXTS).labels[0])
     sizes = sorted(abs(word.mean) for word in words)
     assert sizes[0] < sizes[-1] / 2, "the premise"
-    monkeypatch.setattr(learned_words, "MIN_ADDED", 0.5)
+    monkeypatch.setattr(attended_text, "MIN_ADDED", 0.5)
     left = listed(read_learned_words(reader, TEXTS).labels[0])
     assert sorted(abs(word.mean) for word in left) == [
         size for size in sizes if size >= sizes[-1] / 2

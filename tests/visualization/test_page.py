@@ -22,7 +22,6 @@ from sase_hf.visualization import Attention, attention_fragment, attention_html,
 from sase_hf.visualization.attended_text import parse_result, shortened
 from sase_hf.visualization.page import (
     Section,
-    article,
     page_html,
     table_section,
     texts_section,
@@ -35,57 +34,47 @@ PAIR = pair_result("good", "bad") | {
 }
 
 
-def values_of(shown: dict[str, Any]) -> dict[str, Any]:
-    """Return what the template of an article is given."""
-    return article((shown, parse_result(shown)), "text-1")
+def styles_of(shown: dict[str, Any]) -> list[str]:
+    """Return the style of each word of a result."""
+    return [style for text in parse_result(shown) for style in text.styles()]
 
 
-def styles_of(values: dict[str, Any], side: int = 0) -> list[tuple[str, str, str]]:
-    """Return the style, the title and the spelling of each word of a text."""
-    pieces, _ = values["sides"][side]
-    return [piece[1:] for piece in pieces]
-
-
-def test_article_gives_every_word_its_strength_in_every_view_and_in_words() -> None:
+def test_words_have_their_strength_in_every_view() -> None:
     """Against an even share: 0 is all hops, the second hop is reversed."""
-    values = values_of(result("dull but fine"))
-    assert styles_of(values) == [
-        ("--2:0.37", "read: 17%", "dull"),
-        ("", "read: 33%", "but"),
-        ("--0:0.37;--1:0.37", "read: 50%", "fine"),
-    ]
-    falling = [("fine", "50%"), ("but", "33%"), ("dull", "17%")]
-    rising = [("dull", "50%"), ("but", "33%"), ("fine", "17%")]
-    assert values["views"] == [[falling], [falling], [rising]]
+    shown = result("dull but fine")
+    assert styles_of(shown) == ["--2:0.37", "", "--0:0.37;--1:0.37"]
+    views = Page(attention_html(shown)).texts["label.view"]
+    assert views == ["All hopsfine 50%", "Hop 1fine 50%", "Hop 2dull 50%"]
 
 
-def test_article_lists_the_words_for_and_against_the_target_with_their_signs() -> None:
+def test_page_lists_the_words_for_and_against_the_target_with_their_signs() -> None:
     """Numbers and signs, because not all readers see colours."""
-    values = values_of(explained("dull but very fine", [-0.5, 0.0, 0.004, 1.25]))
-    assert values["why"] == [[[("fine", "+1.25")], [("dull", "−0.50")]]]
-    totals = values["totals"]
-    assert (totals.by_hops, totals.by_hop) == (pytest.approx(0.754), pytest.approx([1.004, -0.25]))
-    assert (totals.by_words, totals.rest) == (pytest.approx(0.754), pytest.approx(0))
-    assert styles_of(values)[0][:2] == ("--2:0.34;--con:0.500", "−0.50; read: 10%")
-    of_pair = values_of(PAIR)
-    assert of_pair["why"] == [[[("good", "+1.00")], []], [[], [("bad", "−2.00")]]]
-    assert of_pair["totals"].by_hop == [-1.0, 0.0]
-    assert (values_of(result("dull"))["why"], values_of(result("dull"))["totals"]) == ([], None)
+    shown = explained("dull but very fine", [-0.5, 0.0, 0.004, 1.25])
+    page = Page(attention_html(shown))
+    why, all_hops, first_hop, second_hop = page.texts["label.view"]
+    assert why == "Why 4 stars +0.75+1.25 fine−0.50 dull"
+    assert all_hops.startswith("All hops +0.75")
+    assert first_hop.startswith("Hop 1 +1.00")
+    assert second_hop.startswith("Hop 2 −0.25")
+    assert styles_of(shown)[0] == "--2:0.34;--con:0.500"
+    of_pair = Page(attention_html(PAIR)).texts["label.view"]
+    assert of_pair[0] == "Why entailment −1.00+1.00 good−2.00 bad"
+    assert [view[: view.index("g")] for view in of_pair[2:]] == ["Hop 1 −1.00", "Hop 2 +0.00"]
+    assert not any("Why" in view for view in Page(attention_html(result("a"))).texts["label.view"])
 
 
-def test_article_shows_what_the_words_added_by_themselves_and_the_sum_with_all_hops() -> None:
+def test_page_shows_what_the_words_added_by_themselves_and_the_sum_with_all_hops() -> None:
     """All hops add nothing. A word is drawn for what it added by itself in its own view alone."""
     shown = with_linear_part(explained("dull but fine", [-0.5, 0.0, 1.25]), [-0.25, 0.0, 1.0])
-    values = values_of(shown)
-    assert values["themselves"] == [[[("fine", "+1.00")], [("dull", "−0.25")]]]
-    totals = values["totals"]
-    assert (totals.by_hops, totals.by_words_themselves, totals.together) == (0, 0.75, 0.75)
-    assert styles_of(values)[0][0] == "--2:0.37;--con:0.500;--own-con:0.250"
-    of_pair = values_of(with_linear_part(PAIR, [0.5], [0.25]))
-    assert of_pair["themselves"] == [[[("good", "+0.50")], []], [[("bad", "+0.25")], []]]
-    assert (of_pair["totals"].by_words_themselves, of_pair["totals"].together) == (0.75, -1.0)
-    assert values_of(explained("dull", [0.5]))["themselves"] == []
-    assert values_of(with_linear_part(explained("", []), []))["themselves"] == []
+    page = Page(attention_html(shown))
+    assert page.texts["label.view"][1] == "The words themselves +0.75+1.00 fine−0.25 dull"
+    assert page.texts["div.view"][0].startswith("Together +0.75the logit of 4 stars")
+    assert styles_of(shown)[0] == "--2:0.37;--con:0.500;--own-con:0.250"
+    page = Page(attention_html(with_linear_part(PAIR, [0.5], [0.25])))
+    assert page.texts["label.view"][2] == "The words themselves +0.75+0.50 good+0.25 bad"
+    assert page.texts["div.view"][0].startswith("Together −1.00")
+    for without in (explained("dull", [0.5]), with_linear_part(explained("", []), [])):
+        assert "The words themselves" not in attention_html(without).partition("<footer>")[0]
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
@@ -137,44 +126,47 @@ def test_page_explains_only_answers_with_contributions() -> None:
     assert 'value="0" checked' in attention_html(ranked)
 
 
-def test_article_compares_the_prediction_with_the_true_label() -> None:
+def test_page_compares_the_prediction_with_the_true_label() -> None:
     """Without a true label it makes no claim, and a number is neither right nor wrong."""
     several = {"kind": MULTI_LABEL}
-    for known, label, verdict in (
-        ({"true_label": "4 stars"}, "4 stars", "Right"),
-        ({"true_label": "5 stars"}, "5 stars", "Wrong"),
-        ({**several, "true_label": ["b", "a"], "labels": ["a", "b"]}, "b, a", "Right"),
-        ({**several, "true_label": [], "labels": []}, "no label", "Right"),
-        ({**several, "true_label": ["a"], "labels": []}, "a", "Wrong"),
-        ({"true_label": 3.5, "kind": REGRESSION}, "3.5", ""),
-        ({"true_label": "4 stars", "kind": REGRESSION}, "4 stars", ""),
-        ({"true_label": [3.5, 1.0], "kind": REGRESSION}, "3.5, 1.0", ""),
-        ({"true_label": "4 stars", "kind": None}, "4 stars", ""),
-        ({}, None, ""),
+    for known, verdict in (
+        ({"true_label": "4 stars"}, "Right: the true label is 4 stars"),
+        ({"true_label": "5 stars"}, "Wrong: the true label is 5 stars"),
+        (
+            {**several, "true_label": ["b", "a"], "labels": ["a", "b"]},
+            "Right: the true label is b, a",
+        ),
+        ({**several, "true_label": [], "labels": []}, "Right: the true label is no label"),
+        ({**several, "true_label": ["a"], "labels": []}, "Wrong: the true label is a"),
+        ({"true_label": 3.5, "kind": REGRESSION}, "True: 3.5"),
+        ({"true_label": "4 stars", "kind": REGRESSION}, "True: 4 stars"),
+        ({"true_label": [3.5, 1.0], "kind": REGRESSION}, "True: 3.5, 1.0"),
+        ({"true_label": "4 stars", "kind": None}, "True: 4 stars"),
+        ({}, None),
     ):
-        values = values_of(result("fine", **known))
-        assert (values["true_label"], values["verdict"]) == (label, verdict)
+        page = Page(attention_html(result("fine", **known)))
+        assert page.texts["p.verdict"] == ([] if verdict is None else [verdict])
 
 
-def test_article_lists_the_scores_of_the_labels() -> None:
+def test_page_lists_the_scores_of_the_labels() -> None:
     """Probabilities in percent, other scores as numbers, whatever they sum to; the best of many."""
 
-    def shown(kind: str | None, **scores: float) -> tuple[str, str, Any]:
-        values = values_of(result("fine", kind=kind, score=scores["a"], scores=scores))
-        return values["scores"]["title"], values["score"], values["scores"]["rows"]
+    def shown(kind: str | None, **scores: float) -> tuple[str, str, int]:
+        one = result("fine", kind=kind, score=scores["a"], scores=scores)
+        source = attention_html(one).partition("<aside>")[2]
+        return (
+            source.partition("<h4>")[2].partition("</h4>")[0],
+            Page(attention_html(one)).texts["table.scores"][0].replace("\n", ""),
+            source.count("<i style"),
+        )
 
-    def rows(**scores: float) -> list[tuple[str, float | None, str]]:
-        return values_of(result("fine", scores=scores))["scores"]["rows"]
-
-    percents = [("a", 0.6, "60.0%"), ("b", 0.4, "40.0%")]
-    shares = [("a", 0.6, "0.600"), ("b", 0.4, "0.400")]
-    numbers = [("a", None, "0.600"), ("b", None, "0.400")]
-    assert shown(SINGLE_LABEL, a=0.6, b=0.4) == ("Probabilities", "60.0%", percents)
-    assert shown(MULTI_LABEL, a=0.6, b=0.4) == ("Scores", "0.600", shares)
+    assert shown(SINGLE_LABEL, a=0.6, b=0.4) == ("Probabilities", "a60.0%b40.0%", 2)
+    assert shown(MULTI_LABEL, a=0.6, b=0.4) == ("Scores", "a0.600b0.400", 2)
     for kind in (REGRESSION, "similarity", None):
-        assert shown(kind, a=0.6, b=0.4) == ("Scores", "0.600", numbers)
+        assert shown(kind, a=0.6, b=0.4) == ("Scores", "a0.600b0.400", 0)
     many = {f"label {number}": 0.01 * number for number in range(14)}
-    assert [name for name, *_ in rows(**many)] == [f"label {n}" for n in range(13, 3, -1)]
+    [table] = Page(attention_html(result("fine", scores=many))).texts["table.scores"]
+    assert table.split("\n")[1:-1] == [f"label {n}{n}.0%" for n in range(13, 3, -1)]
 
 
 def test_page_of_an_evenly_read_text_is_pale_and_says_so() -> None:
@@ -182,8 +174,7 @@ def test_page_of_an_evenly_read_text_is_pale_and_says_so() -> None:
     even = result("dull but fine", overall=[0.32, 0.34, 0.34], spans=[])
     page = Page(attention_html(even))
     assert [own.get(0, 0) for _, own in page.weights[0]] == [0, 0.02, 0.02]
-    assert page.texts["p.note"] == ["The model reads all words about equally (all hops together)."]
-    assert [words is None for (words,) in values_of(even)["views"]] == [True, False, False]
+    assert page.texts["label.view"][0] == "All hopsno word much more than others"
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
@@ -242,7 +233,7 @@ def test_fragment_leaves_the_page_around_it_alone() -> None:
     assert not set(page.values("id")) & set(Page(two).values("id")) - {None}
     notebook = Attention([result("dull but fine")])
     assert Page(notebook._repr_html_()).texts["p.words"] == ["dull but fine"]
-    assert repr(notebook) == "4 stars 75.0%\nreads fine 50%, but 33%, dull 17%"
+    assert repr(notebook) == "4 stars 75.0%\nreads fine 50%"
 
 
 def test_comparison_has_a_column_and_a_chooser_for_each_model() -> None:
@@ -255,13 +246,6 @@ def test_comparison_has_a_column_and_a_chooser_for_each_model() -> None:
     assert page.texts["p.words"] == ["dull but fine"] * 2 + ["so it is"] * 2
     views = re.findall(r'name="(.+)" value="(\d)"', source)
     assert [views.count((f"text-2-{place}", "7")) for place in (1, 2)] == [0, 1]
-
-
-def test_comparison_needs_the_same_texts() -> None:
-    one, other = result("fine"), result("dull")
-    for different in ([one, other], [one]):
-        with pytest.raises(ValueError, match=r"texts of 'b' differ .* 'a'"):
-            comparison_html({"a": [one, one], "b": different})
 
 
 @pytest.mark.slow

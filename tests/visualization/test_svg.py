@@ -50,7 +50,7 @@ def weights(*shares: float) -> list[tuple[str, float]]:
 
 def test_attention_svg_draws_the_strengths_of_all_hops_and_of_each() -> None:
     drawn = drawing(attention_svg(result("good but dear", true_label="2 stars"), "A title"))
-    assert drawn.texts == ["A title", "predicted (0.750): 4 stars", "true label: 2 stars"]
+    assert drawn.texts == ["A title", "predicted: 4 stars 75.0%", "true label: 2 stars"]
     assert drawn.words[0] == ["good", "but", "dear"]
     rising, falling = weights(0, 0, 0.37), weights(0.37, 0, 0)
     assert drawn.cells[0] == {"all hops": rising, "hop 1": rising, "hop 2": falling}
@@ -60,7 +60,7 @@ def test_attention_svg_draws_the_strengths_of_all_hops_and_of_each() -> None:
 
 def test_attention_svg_draws_both_texts_of_a_pair() -> None:
     drawn = drawing(attention_svg(pair_result("all sleep now", "none is awake")))
-    assert drawn.texts == ["predicted (0.500): neutral", "First text", "Second text"]
+    assert drawn.texts == ["predicted: neutral 50.0%", "First text", "Second text"]
     assert drawn.words[:2] == [["all", "sleep", "now"], ["none", "is", "awake"]]
 
 
@@ -91,14 +91,13 @@ def test_attention_svg_wraps_long_texts_and_says_what_it_leaves_out() -> None:
     long = result("word " * num_words, attention=[even] * (MAX_HOPS + 1), truncated=7)
     drawn = drawing(attention_svg(long))
     assert drawn.texts[1:] == [
-        "(even): reads all words about equally.",
         f"Only the first {MAX_TOKENS} of {num_words} words are shown.",
         f"Only the first {MAX_HOPS} of {MAX_HOPS + 1} hops are shown.",
         "The model did not read the last 7 tokens.",
     ]
     *lines, _ = drawn.cells
     assert len(lines) > 2
-    assert list(lines[1])[:2] == ["all hops", "hop 1 (even)"]
+    assert list(lines[1])[:2] == ["all hops", "hop 1"]
     cells = [cell for line in lines for cell in line["all hops"]]
     assert cells == weights(*strengths(long["overall"])[:MAX_TOKENS])
 
@@ -127,7 +126,7 @@ def test_attention_svg_draws_text_literally(payload: str) -> None:
     """Not as markup, wherever it stands, and with nothing hidden."""
     shown = drawing(attention_svg(result(payload, payload, true_label=payload), payload))
     line = " ".join(visible(payload).split())
-    assert shown.texts == [line, f"predicted (0.750): {line}", f"true label: {line}"]
+    assert shown.texts == [line, f"predicted: {line} 75.0%", f"true label: {line}"]
     assert len(shown.words[0]) == len(result(payload)["tokens"])
 
 

@@ -105,15 +105,6 @@ function shortened(text, longest = 60) {
   return line.length > longest ? `${line.slice(0, longest - 1).join("")}…` : line.join("");
 }
 
-function readsEvenly(shares) {
-  const count = shares.length;
-  const positive = shares.filter((share) => share > 0);
-  const total = sum(positive);
-  if (count < 2 || Math.max(0, ...positive) * count > model.min_ratio * total) return false;
-  const entropy = -sum(positive.map((share) => (share / total) * Math.log(share / total)));
-  return entropy >= model.even_entropy * Math.log(count);
-}
-
 /* Return how strong the colours of the words are, from 0 to 1. */
 function strengths(shares) {
   const full = Math.log(Math.min(model.full_strength, shares.length));
@@ -143,7 +134,6 @@ function drawText(paragraph, { shown, words, truncated, views, added, linear }, 
   const remarks = [];
   if (!shown.length) remarks.push("The text is empty.");
   else if (!words.length) remarks.push("The text holds no words.");
-  else if (readsEvenly(views[0])) remarks.push(`The model ${model.reads_evenly} (all hops together).`);
   if (truncated) {
     remarks.push(`Tokens cut off at the end and not read: ${counted(truncated)}.`);
   }
@@ -157,14 +147,12 @@ function strongest(values, least) {
   return places.slice(0, model.top_words);
 }
 
-/* Name the words with the largest shares of a view. */
+/* Name the words with the largest shares of a view that stand out. */
 function drawShares(line, shares, nameOf) {
-  const isEven = readsEvenly(shares);
-  line.classList.toggle("even", isEven);
-  const least = Math.min(model.min_top_weight, Math.max(...shares));
-  const named = strongest(shares, least).map((word) =>
+  const named = strongest(shares, model.min_ratio / Math.max(2, shares.length)).map((word) =>
     element("b", [nameOf(word), ` ${percent(shares[word])} `]));
-  line.replaceChildren(...(isEven ? [model.reads_evenly] : named));
+  line.classList.toggle("even", !named.length);
+  line.replaceChildren(...(named.length ? named : [model.none_stands_out]));
 }
 
 /* Return whether a character is one of a script without blanks between words. */
@@ -264,6 +252,30 @@ function drawAnswer(scores, best) {
   first(".scores").replaceChildren(...rows);
 }
 
+/* Write what each view added in both texts. The line of all hops is behind the fold, with the reason,
+   where they added little. */
+function drawTotals(sides) {
+  const byHop = times(model.num_hops, (hop) => sum(sides.map((side) => sum(side.contributions[hop]))));
+  const byHops = sum(byHop);
+  const byWordsThemselves = sum(sides.flatMap((side) => side.linear));
+  const together = byHops + byWordsThemselves;
+  const write = (selector, added) =>
+    every(selector).forEach((total, place) => (total.textContent = signed(added[place])));
+  write(".why:not(.own) small", [sum(sides.flatMap((side) => side.words))]);
+  write(".own small", [byWordsThemselves]);
+  write(".sum small", [together]);
+  const areBehind = Math.abs(byHops) < model.led_by_hops * Math.abs(together);
+  const allHops = first(".view:has([value='0'])");
+  const place = first(areBehind ? ".behind" : ".leading");
+  if (allHops.parentElement !== place) place.append(allHops);
+  write(":is(.leading, .behind) small", [byHops]);
+  write(".attention > .view:not(.own, .sum) small", byHop);
+  const alone = first(".own") ? ", and what the words say by themselves" : "";
+  first(".attention summary").textContent = areBehind
+    ? `What was read: the hops added ${signed(byHops)} of ${signed(together)}, so their attention explains little`
+    : `What each hop read${alone}`;
+}
+
 /* Show what was read of the texts that are typed. */
 function draw({ scores, best, target, sides }, typed) {
   drawAnswer(scores, best);
@@ -277,16 +289,7 @@ function draw({ scores, best, target, sides }, typed) {
   const hasHops = numWords * model.num_hops <= model.max_drawn;
   every(".words").forEach((paragraph, side) => drawText(paragraph, texts[side], hasHops));
   every(".top").forEach((line) => drawTop(line, texts[line.dataset.side]));
-  const ofHop = (hop) => sum(sides.map((side) => sum(side.contributions[hop])));
-  const ofHops = times(model.num_hops, ofHop);
-  const ofViews = [sum(ofHops), ...ofHops];
-  const ofWords = sum(sides.flatMap((side) => side.linear));
-  const totals = every(".view:not(.why, .sum) small");
-  totals.forEach((total, view) => (total.textContent = signed(ofViews[view])));
-  const ofAllWords = sum(sides.flatMap((side) => side.words));
-  every(".why:not(.own) small").forEach((total) => (total.textContent = signed(ofAllWords)));
-  every(".own small").forEach((total) => (total.textContent = signed(ofWords)));
-  every(".sum small").forEach((total) => (total.textContent = signed(ofViews[0] + ofWords)));
+  drawTotals(sides);
   first("#crowded").hidden = hasHops;
   first("#incomplete").hidden = !typed.some(isEmptyText);
   first(".views").hidden = !numWords;
@@ -371,11 +374,10 @@ function showExample(number) {
 }
 
 async function start() {
-  every("[data-w]").forEach((cell) => cell.style.setProperty("--w", cell.dataset.w));
   await unpack();
   startCorrections(model);
   prepareOpening();
-  first("form").addEventListener("input", () => readIn(DELAY));
+  every(".typed, .asked").forEach((one) => one.addEventListener("input", () => readIn(DELAY)));
   every("form button").forEach((button, number) =>
     button.addEventListener("click", () => showExample(number)));
   await update();
