@@ -7,7 +7,7 @@ import random
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from tokenizers import (
     Regex,
@@ -17,6 +17,7 @@ from tokenizers import (
     normalizers,
     pre_tokenizers,
     processors,
+    trainers,
 )
 from transformers import PreTrainedTokenizerBase, TokenizersBackend
 from transformers.utils.logging import tqdm
@@ -33,13 +34,12 @@ from ..utils.text import UNSPACED
 
 logger = logging.getLogger(__name__)
 
-Level = Literal["word", "subword", "character"]
+Level = Literal["word", "subword"]
 
-NUM_WORDS = 30_000
-NUM_PIECES = 8_000
-# A word that is met once would be one piece, and the model would never see its parts: of 1,000
-# Korean reviews it learnt six points less. So fewer texts have fewer and shorter pieces.
-MIN_MERGED = 20
+# Of each level, the most entries of a vocabulary and the fewest occurrences of one. A word that is
+# met once would be one piece, and the model would never see its parts: of 1,000 Korean reviews it
+# learnt six points less. So fewer texts have fewer and shorter pieces.
+DEFAULTS: dict[Level, tuple[int, int]] = {"word": (30_000, 1), "subword": (8_000, 20)}
 
 # The class of the characters of a word: letters, the marks on them, digits. && is an intersection.
 _OF_WORDS = rf"\p{{L}}\p{{M}}\p{{N}}&&[^{UNSPACED}]"
@@ -73,7 +73,7 @@ def build_tokenizer(
     level: Level = "word",
     extra_words: Iterable[str] = (),
 ) -> TokenizersBackend:
-    """Build a tokenizer of the words, of their pieces or of the characters that some texts hold.
+    """Build a tokenizer of the words, or of the pieces of words, that some texts hold.
 
     A text is normalised (NFC, a curly apostrophe made straight, lower case if asked for) and cut
     at white space; each punctuation mark and symbol is then a token of its own. English
@@ -84,8 +84,7 @@ def build_tokenizer(
 
     With `level="subword"` each word is then cut into pieces by byte-pair encoding (Sennrich et al.,
     2016): frequent words stay whole, a rare one becomes its stem and endings, and only a character
-    that the texts lack is unknown. `word_ids()` of an encoding says which tokens form a word. With
-    `level="character"` each character is a token, and so is the white space between two words.
+    that the texts lack is unknown. `word_ids()` of an encoding says which tokens form a word.
 
     The padding token has id 0 and the unknown one id 1. The words follow by falling frequency, then
     by code points, whatever the order of the texts; of pieces the characters by code points, then
@@ -100,7 +99,7 @@ def build_tokenizer(
         lowercase: Whether "The" and "the" are one word.
         min_frequency: How often a word must occur in the texts to be kept, by default once, or two
             pieces side by side to be merged, by default 20 times.
-        level: Whether a token is a word, a piece of a word or a character.
+        level: Whether a token is a word or a piece of a word.
         extra_words: Words to keep although the texts lack them, the important ones first, such as
             those of a file of vectors (`vectors.vector_rows`). They fill the room that the words of
             the texts leave. A word that this tokenizer would cut in two is passed over; with
@@ -109,49 +108,52 @@ def build_tokenizer(
     Raises ValueError if `texts` is a single text or a mapping, a text is not a string, the level is
     another one, or no word is left.
     """
-    if level not in get_args(Level):
-        raise refusal(f"level is {level!r}", "it must be 'word', 'subword' or 'character'")
-    are_pieces = level == "subword"
+    if level not in DEFAULTS:
+        raise refusal(f"level is {level!r}", "it must be 'word' or 'subword'")
+    default_size, default_frequency = DEFAULTS[level]
     if vocab_size is None:
-        vocab_size = NUM_PIECES if are_pieces else NUM_WORDS
+        vocab_size = default_size
     if min_frequency is None:
-        min_frequency = MIN_MERGED if are_pieces else 1
-    backend = untrained(level, lowercase)
-    names = ["input_ids", "token_type_ids", "attention_mask"]
-    made_with = {"level": level, "lowercase": lowercase, "model_input_names": names}
-    tokenizer = _trained(backend, are_pieces, texts, vocab_size, min_frequency, **made_with)
-    backend = tokenizer.backend_tokenizer
-    vocabulary = tokenizer.get_vocab()
-    for word in extra_words:
-        if len(vocabulary) >= vocab_size:
-            break
-        pieces = cut(word, backend)
-        if len(pieces) == 1:
-            vocabulary.setdefault(pieces[0], len(vocabulary))
-    if len(vocabulary) == len(SPECIAL_TOKENS):
+        min_frequency = default_frequency
+    tokenizer = _trained(
+        untrained(lowercase),
+        texts,
+        SPECIAL_TOKENS,
+        level == "subword",
+        vocab_size=vocab_size,
+        min_frequency=min_frequency,
+        level=level,
+        lowercase=lowercase,
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+    )
+    if level == "word":
+        backend = tokenizer.backend_tokenizer
+        vocabulary = tokenizer.get_vocab()
+        for word in extra_words:
+            if len(vocabulary) >= vocab_size:
+                break
+            pieces = cut(word, backend)
+            if len(pieces) == 1:
+                vocabulary.setdefault(pieces[0], len(vocabulary))
+        backend.model = models.WordLevel(vocabulary, UNK_TOKEN)
+    if len(tokenizer) == len(SPECIAL_TOKENS):
         raise refusal(
-            f"no word occurs min_frequency={min_frequency} times in the texts, or "
-            f"vocab_size={vocab_size} leaves no room for words",
+            f"no word is left of the texts by {min_frequency=} and {vocab_size=}",
             "give more texts, or change one of the two",
         )
-    if not are_pieces:
-        backend.model = models.WordLevel(vocabulary, UNK_TOKEN)
     return tokenizer
 
 
-def untrained(level: Level = "word", lowercase: bool = True) -> Tokenizer:
+def untrained(lowercase: bool = True) -> Tokenizer:
     """Return a tokenizer that spells and cuts texts as `build_tokenizer` says, without words."""
     steps = [normalizers.NFC(), normalizers.Replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")]
     if lowercase:
         steps.append(normalizers.Lowercase())
-    apart = pre_tokenizers.Split(Regex(_APART), "isolated")
-    pieces = [pre_tokenizers.WhitespaceSplit(), apart]
-    if level == "character":
-        steps += [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
-        pieces = [pre_tokenizers.Split(Regex("."), "isolated")]
     tokenizer = Tokenizer(models.WordLevel({}, UNK_TOKEN))
     tokenizer.normalizer = normalizers.Sequence(steps)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(pieces)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(Regex(_APART), "isolated")]
+    )
     tokenizer.post_processor = processors.TemplateProcessing(
         single="$A:0", pair="$A:0 $B:1", special_tokens=[]
     )
@@ -172,7 +174,7 @@ def built_settings(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any] | None:
     a space between, in the order in which they are.
     """
     made_with = tokenizer.init_kwargs
-    if "level" not in made_with or len(tokenizer) > tokenizer.vocab_size:
+    if made_with.get("level") not in DEFAULTS or len(tokenizer) > tokenizer.vocab_size:
         return None
     rules = json.loads(tokenizer.backend_tokenizer.to_str())
     return {
@@ -202,7 +204,10 @@ def build_translation_tokenizer(
     `subwords` cuts rare words into byte-pair-encoded parts instead of making them `[UNK]`. The
     other arguments and errors are those of `build_tokenizer`.
     """
-    tokenizer = untrained("character", lowercase)  # whose texts have single spaces
+    tokenizer = untrained(lowercase)
+    tokenizer.normalizer = normalizers.Sequence(
+        [tokenizer.normalizer, normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Metaspace(split=False),
@@ -210,15 +215,17 @@ def build_translation_tokenizer(
         ]
     )
     tokenizer.decoder = decoders.Metaspace()
+    special_tokens = [*SPECIAL_TOKENS, EOS_TOKEN]
     tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"$A {EOS_TOKEN}", special_tokens=[(EOS_TOKEN, len(SPECIAL_TOKENS))]
+        single=f"$A {EOS_TOKEN}", special_tokens=[(EOS_TOKEN, special_tokens.index(EOS_TOKEN))]
     )
     return _trained(
         tokenizer,
-        subwords,
         texts,
-        vocab_size,
-        min_frequency,
+        special_tokens,
+        subwords,
+        vocab_size=vocab_size,
+        min_frequency=min_frequency,
         eos_token=EOS_TOKEN,
         model_input_names=["input_ids", "attention_mask"],
     )
@@ -252,8 +259,10 @@ def with_texts_apart(tokenizer: TokenizersBackend) -> TokenizersBackend:
 
 def _trained(
     tokenizer: Tokenizer,
-    are_pieces: bool,
     texts: Iterable[str],
+    special_tokens: list[str],
+    are_pieces: bool,
+    *,
     vocab_size: int,
     min_frequency: int,
     **options: Any,
@@ -261,14 +270,13 @@ def _trained(
     """Learn words, or their pieces; `AutoTokenizer` loads the `tokenizer.json` that this saves."""
     if are_pieces:
         tokenizer.model = models.BPE(unk_token=UNK_TOKEN)
-    trainer = tokenizer.model.get_trainer()
-    trainer.vocab_size = vocab_size
-    trainer.min_frequency = min_frequency
-    special_tokens = [*SPECIAL_TOKENS]
-    if "eos_token" in options:
-        special_tokens.append(EOS_TOKEN)
-    trainer.special_tokens = special_tokens
-    trainer.show_progress = False
+    trainer_class = trainers.BpeTrainer if are_pieces else trainers.WordLevelTrainer
+    trainer = trainer_class(
+        vocab_size=vocab_size,
+        min_frequency=min_frequency,
+        special_tokens=special_tokens,
+        show_progress=False,
+    )
     tokenizer.train_from_iterator(checked_texts(texts, "Counting words"), trainer)
     return LenientTokenizer(
         tokenizer_object=tokenizer,
@@ -281,11 +289,11 @@ def _trained(
 
 def checked_texts(texts: Iterable[str], purpose: str) -> Iterator[str]:
     """Yield texts with a progress bar after a second; ValueError names what is none."""
+    way_out = 'pass a list of strings, from a dataset one column: dataset["text"]'
     if isinstance(texts, str | Mapping):
-        raise refusal(f"texts is a {type(texts).__name__}", "pass a list of texts, or a column")
+        raise refusal(f"texts is a {type(texts).__name__}", way_out)
     for text in tqdm(texts, desc=purpose, unit=" texts", delay=1):
         if not isinstance(text, str):
-            way_out = 'pass strings, from a dataset one column: dataset["text"]'
             raise refusal(f"a text is {text!r:.80}", way_out)
         yield text
 
@@ -300,7 +308,7 @@ def choose_level(texts: Sequence[str]) -> Level:
     Nor does a word with a digit, such as an article number: each is new, and shares its beginning
     with all others.
 
-    The log names the choice, the share and its limit. The same texts give the same choice.
+    The log names the choice and the share. The same texts give the same choice.
     """
     cutter = untrained()
     numbers = random.Random(0).sample(range(len(texts)), min(len(texts), MAX_WORDS))
@@ -313,10 +321,7 @@ def choose_level(texts: Sequence[str]) -> Level:
     level: Level = "word"
     if len(sample) >= MIN_WORDS and share >= MIN_NEW_FORMS:
         level = "subword"
-    logger.info(
-        f"level: {level} ({share:.1%} of {len(sample):,} words are new forms of others; subword "
-        f"from {MIN_NEW_FORMS:.0%} of {MIN_WORDS} words on)"
-    )
+    logger.info(f"level: {level} ({share:.1%} of {len(sample):,} words are new forms of others)")
     return level
 
 

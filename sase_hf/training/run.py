@@ -11,7 +11,7 @@ from typing import Any
 
 from transformers import enable_full_determinism, set_seed
 
-from ..data.batching import longest_sides, share_of_token, token_counts
+from ..data.batching import share_of_token, token_counts
 from ..evaluation.metrics import SCORE
 from ..evaluation.records import measured_record, results_of, write_record
 from ..hub import write_model_card
@@ -287,8 +287,8 @@ def log_summary(task: Task, setup: TrainingSetup, args: RunArguments) -> None:
     limit = setup.model.config.max_tokens
     num_cut = 0
     for rows in setup.tokens.values():
-        lengths = longest_sides(rows) if setup.model.reads_pairs else token_counts(rows)
-        num_cut += sum(length >= limit for length in lengths)
+        if not setup.model.reads_pairs:
+            num_cut += sum(length >= limit for length in token_counts(rows))
     if num_cut:
         logger.info(f"length: {num_cut:,} rows reach the limit of {limit:,} tokens (--max_tokens)")
     for path, share in setup.vectors_found.items():

@@ -52,7 +52,6 @@ def test_marks_of_every_format_land_on_their_words(form: str, tmp_path: Path) ->
         write_jsonl(path, ROWS)
     assert marked(path) == [[], ["très", "bon", "good", "!"], [], ["good"]]
     assert marked(path, 6) == [[], ["très"], [], ["good"]]
-    assert marked(path, level="character")[1] == [*"très b", *"good!"]
 
 
 def test_mark_on_a_part_of_a_word_marks_its_pieces_there(tmp_path: Path) -> None:

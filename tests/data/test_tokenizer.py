@@ -101,20 +101,6 @@ def test_tokenizer_offsets_show_each_token_as_the_text_has_it() -> None:
     assert shown == ["İstanbul", "did", f"n{CURLY}t", "move", *":[", "UNK", "]", PIZZA, "!"]
 
 
-def test_tokenizer_of_characters_reads_one_space_between_words(tmp_path: Path) -> None:
-    """A token leads back to its character in the text, also after saving."""
-    built = build_tokenizer(["a bad cab"], level="character", extra_words=["z", "zoo"])
-    assert set(built.get_vocab()) == {"[PAD]", "[UNK]", *"abcdz", " "}
-    text = " A\t\n bad [PAD]"
-    for tokenizer in (built, reloaded(built, tmp_path)):
-        encoded = tokenizer(text, return_offsets_mapping=True)
-        shown = [text[start:end] for start, end in encoded["offset_mapping"]]
-        assert [part.strip().lower() or " " for part in shown] == list("a bad [pad]")
-        tokens = tokenizer.convert_ids_to_tokens(encoded["input_ids"])
-        assert tokens == [*"a bad ", "[UNK]", "[UNK]", "a", "d", "[UNK]"]
-    assert built("a", "b")["token_type_ids"] == [0, 1]
-
-
 def test_tokenizer_of_pieces_cuts_rare_words_into_stem_and_ending(tmp_path: Path) -> None:
     """A frequent word stays whole, a new one has known pieces, a new character is unknown."""
     texts = ["The soups, he walks!", "walked walking", "don't talk", "I don't, a talking soup"]
@@ -233,13 +219,9 @@ def test_tokenizer_saved_is_a_stock_one(tokenizer: TokenizersBackend, tmp_path: 
         ("one text", {}, "texts is a str; pass a list"),
         (Dataset.from_dict({"text": ["a"]}), {}, r"a text is \{'text': 'a'\}.*one column"),
         (["a", None], {}, "a text is None"),
-        (["", " \n"], {}, "no word occurs min_frequency=1 times in the texts"),
-        (TEXTS, {"vocab_size": 2}, "vocab_size=2 leaves no room for words; give more"),
-        (
-            TEXTS,
-            {"level": "letter"},
-            "level is 'letter'; it must be 'word', 'subword' or 'character'",
-        ),
+        (["", " \n"], {}, "min_frequency=1"),
+        (TEXTS, {"vocab_size": 2}, "vocab_size=2; give more"),
+        (TEXTS, {"level": "character"}, "level is 'character'; it must be 'word' or 'subword'"),
     ],
 )
 def test_build_tokenizer_names_what_it_cannot_use(
@@ -351,10 +333,10 @@ def test_choose_level_takes_pieces_where_stems_have_many_endings(
 @pytest.mark.parametrize(
     ("texts", "said"),
     [
-        (texts_of(with_ending, 40), "of 480 words are new forms of others; subword from 14%"),
+        (texts_of(with_ending, 40), "of 480 words are new forms of others)"),
         (["", "12 34 !? sku12"] * 500, "level: word (0.0% of 0 words"),
         (["我喜欢这部电影" * 20] * 50, "level: word (0.0% of 7,000 words"),
-        (texts_of(with_ending, 900), "% of 10,000 words are new forms of others; subword"),
+        (texts_of(with_ending, 900), "% of 10,000 words are new forms of others)"),
     ],
     ids=["few", "none", "unspaced", "endings"],
 )

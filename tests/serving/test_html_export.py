@@ -72,7 +72,7 @@ HEADS: tuple[dict[str, Any], ...] = (
         "classifier": "pruned_mlp",
         "linear_part": "words",
     },
-    {"attention_function": "sparsemax", "level": "character"},
+    {"attention_function": "sparsemax"},
     {"attention_function": "softmax", "level": "subword", "linear_part": "words_and_pairs"},
     {"matching": "concat", "attention_function": "sparsemax", "linear_part": "words_and_pairs"},
     {"matching": "gated", "classifier": "pruned_mlp"},
@@ -213,7 +213,7 @@ def test_page_reads_the_part_of_a_text_that_the_pipeline_reads(
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("level", ["word", "subword", "character"])
+@pytest.mark.parametrize("level", ["word", "subword"])
 @pytest.mark.parametrize("lowercase", [True, False])
 def test_page_tokenizes_as_the_tokenizer(page: Any, level: Any, lowercase: bool) -> None:
     """Ids and marks, but for rare orders of several marks on a letter."""
