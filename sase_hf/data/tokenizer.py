@@ -22,6 +22,7 @@ from tokenizers import (
 from transformers import PreTrainedTokenizerBase, TokenizersBackend
 from transformers.utils.logging import tqdm
 
+from ..models.checked_model import readable
 from ..models.lenient_tokenizer import (
     EOS_TOKEN,
     PAD_TOKEN,
@@ -39,7 +40,7 @@ Level = Literal["word", "subword"]
 # Of each level, the most entries of a vocabulary and the fewest occurrences of one. A word that is
 # met once would be one piece, and the model would never see its parts: of 1,000 Korean reviews it
 # learnt six points less. So fewer texts have fewer and shorter pieces.
-DEFAULTS: dict[Level, tuple[int, int]] = {"word": (30_000, 1), "subword": (8_000, 20)}
+DEFAULTS = {"word": (30_000, 1), "subword": (8_000, 20)}
 
 # The class of the characters of a word: letters, the marks on them, digits. && is an intersection.
 _OF_WORDS = rf"\p{{L}}\p{{M}}\p{{N}}&&[^{UNSPACED}]"
@@ -105,23 +106,18 @@ def build_tokenizer(
             the texts leave. A word that this tokenizer would cut in two is passed over; with
             `level="subword"` all are.
 
-    Raises ValueError if `texts` is a single text or a mapping, a text is not a string, the level is
-    another one, or no word is left.
+    Raises ValueError if `texts` is a single text or a mapping, or no word is left; KeyError for
+    another level.
     """
-    if level not in DEFAULTS:
-        raise refusal(f"level is {level!r}", "it must be 'word' or 'subword'")
     default_size, default_frequency = DEFAULTS[level]
-    if vocab_size is None:
-        vocab_size = default_size
-    if min_frequency is None:
-        min_frequency = default_frequency
+    vocab_size = vocab_size or default_size
+    min_frequency = min_frequency or default_frequency
     tokenizer = _trained(
         untrained(lowercase),
         texts,
-        SPECIAL_TOKENS,
         level == "subword",
-        vocab_size=vocab_size,
-        min_frequency=min_frequency,
+        vocab_size,
+        min_frequency,
         level=level,
         lowercase=lowercase,
         model_input_names=["input_ids", "token_type_ids", "attention_mask"],
@@ -138,8 +134,7 @@ def build_tokenizer(
         backend.model = models.WordLevel(vocabulary, UNK_TOKEN)
     if len(tokenizer) == len(SPECIAL_TOKENS):
         raise refusal(
-            f"no word is left of the texts by {min_frequency=} and {vocab_size=}",
-            "give more texts, or change one of the two",
+            f"no word of the texts is left by {min_frequency=} and {vocab_size=}", "change one"
         )
     return tokenizer
 
@@ -169,20 +164,15 @@ def cut(text: str, tokenizer: Tokenizer) -> list[str]:
 def built_settings(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any] | None:
     """Return how `build_tokenizer` made a tokenizer; None if another one made or changed it.
 
-    `lowercase` and `level` are its arguments; `unspaced` is the class of the characters that are
-    cut apart, in JavaScript's spelling; `merges` are the pieces of words that are merged, two with
-    a space between, in the order in which they are.
+    `lowercase` and `level` are its arguments; `merges` are the pieces of words that are merged, two
+    with a space between, in the order in which they are.
     """
     made_with = tokenizer.init_kwargs
     if made_with.get("level") not in DEFAULTS or len(tokenizer) > tokenizer.vocab_size:
         return None
-    rules = json.loads(tokenizer.backend_tokenizer.to_str())
-    return {
-        "lowercase": made_with["lowercase"],
-        "level": made_with["level"],
-        "unspaced": UNSPACED.replace("p{", "p{Script="),
-        "merges": list(map(" ".join, rules["model"].get("merges", []))),
-    }
+    model = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
+    merges = list(map(" ".join, model.get("merges", [])))
+    return {"lowercase": made_with["lowercase"], "level": made_with["level"], "merges": merges}
 
 
 def build_translation_tokenizer(
@@ -215,17 +205,15 @@ def build_translation_tokenizer(
         ]
     )
     tokenizer.decoder = decoders.Metaspace()
-    special_tokens = [*SPECIAL_TOKENS, EOS_TOKEN]
     tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"$A {EOS_TOKEN}", special_tokens=[(EOS_TOKEN, special_tokens.index(EOS_TOKEN))]
+        single=f"$A {EOS_TOKEN}", special_tokens=[(EOS_TOKEN, len(SPECIAL_TOKENS))]
     )
     return _trained(
         tokenizer,
         texts,
-        special_tokens,
         subwords,
-        vocab_size=vocab_size,
-        min_frequency=min_frequency,
+        vocab_size,
+        min_frequency,
         eos_token=EOS_TOKEN,
         model_input_names=["input_ids", "attention_mask"],
     )
@@ -237,16 +225,14 @@ def with_texts_apart(tokenizer: TokenizersBackend) -> TokenizersBackend:
     It is of the class of `build_tokenizer`: that of a model, such as BERT, makes its own pairs.
     """
     empty = tokenizer("")
-    marks = empty.tokens()
-    if not marks:
+    single = empty.tokens()
+    if not single:
         return tokenizer
-    start = tokenizer("a", return_special_tokens_mask=True)["special_tokens_mask"].index(0)
-    single = [*marks[:start], "$A", *marks[start:]]
+    special_tokens = list(zip(single, empty["input_ids"], strict=True))
+    single.insert(tokenizer("a").sequence_ids().index(0), "$A")
     second = [f"{token}:1".replace("$A", "$B") for token in single]
     template = processors.TemplateProcessing(
-        single=single,
-        pair=single + second,
-        special_tokens=list(zip(marks, empty["input_ids"], strict=True)),
+        single=single, pair=single + second, special_tokens=special_tokens
     )
     return LenientTokenizer(
         tokenizer_object=tokenizer.backend_tokenizer,
@@ -260,21 +246,20 @@ def with_texts_apart(tokenizer: TokenizersBackend) -> TokenizersBackend:
 def _trained(
     tokenizer: Tokenizer,
     texts: Iterable[str],
-    special_tokens: list[str],
     are_pieces: bool,
-    *,
     vocab_size: int,
     min_frequency: int,
     **options: Any,
 ) -> LenientTokenizer:
     """Learn words, or their pieces; `AutoTokenizer` loads the `tokenizer.json` that this saves."""
+    trainer_class: Any = trainers.WordLevelTrainer
     if are_pieces:
         tokenizer.model = models.BPE(unk_token=UNK_TOKEN)
-    trainer_class = trainers.BpeTrainer if are_pieces else trainers.WordLevelTrainer
+        trainer_class = trainers.BpeTrainer
     trainer = trainer_class(
         vocab_size=vocab_size,
         min_frequency=min_frequency,
-        special_tokens=special_tokens,
+        special_tokens=[*SPECIAL_TOKENS, *filter(None, [options.get("eos_token")])],
         show_progress=False,
     )
     tokenizer.train_from_iterator(checked_texts(texts, "Counting words"), trainer)
@@ -288,14 +273,11 @@ def _trained(
 
 
 def checked_texts(texts: Iterable[str], purpose: str) -> Iterator[str]:
-    """Yield texts with a progress bar after a second; ValueError names what is none."""
-    way_out = 'pass a list of strings, from a dataset one column: dataset["text"]'
+    """Yield texts as a tokenizer reads them; refuse one text, and rows that are none."""
     if isinstance(texts, str | Mapping):
+        way_out = 'pass a list of strings, from a dataset one column: dataset["text"]'
         raise refusal(f"texts is a {type(texts).__name__}", way_out)
-    for text in tqdm(texts, desc=purpose, unit=" texts", delay=1):
-        if not isinstance(text, str):
-            raise refusal(f"a text is {text!r:.80}", way_out)
-        yield text
+    return map(readable, tqdm(texts, desc=purpose, unit=" texts", delay=1))
 
 
 def choose_level(texts: Sequence[str]) -> Level:

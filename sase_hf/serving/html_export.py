@@ -98,7 +98,7 @@ def live_page(
         "columns": {"texts": columns.TEXTS, "labels": columns.LABELS, "pairs": columns.PAIRS},
         "examples": PAIR_EXAMPLES if model.reads_pairs else EXAMPLES,
         "invisible": INVISIBLE_IN_JAVASCRIPT,
-        "joined": rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED.replace('p{', 'p{Script=')}]]",
+        "unspaced": UNSPACED.replace("p{", "p{Script="),
         "max_characters": MAX_CHARACTERS,
         "max_tokens": model.config.max_tokens,
         "max_drawn": MAX_DRAWN,

@@ -166,5 +166,5 @@ def test_marks_against_are_read_beside_those_for_the_label(tmp_path: Path) -> No
     path = write_jsonl(tmp_path / "rows.jsonl", rows)
     train = load_rows(DataArguments(train_file=str(path))).splits["train"]
     assert train["spans"][:2] == [[], [[2, 5]]]
-    assert train["text"][:2] == ["dogs sleep.", "A man sings."]
-    assert train["text_pair"][:2] == ["No dog is awake.", "sings."]
+    assert train["text"][:2] == ["    dogs sleep.", "A man sings."]
+    assert train["text_pair"][:2] == ["No dog is awake.", "        sings."]

@@ -34,6 +34,7 @@ from sase_hf.data.tokenizer import built_settings
 from sase_hf.models.checked_model import readable
 from sase_hf.models.pipeline_self_attentive import with_whole_characters
 from sase_hf.serving.html_export import LIVE_FOLDER, live_page, rounded
+from sase_hf.utils.text import UNSPACED
 from sase_hf.visualization import visible
 from sase_hf.visualization.attended_text import READS_EVENLY, label_text, parse_result
 from sase_hf.visualization.page import article
@@ -223,7 +224,10 @@ def test_page_tokenizes_as_the_tokenizer(page: Any, level: Any, lowercase: bool)
     settings = {**(built_settings(tokenizer) or {}), "unknown": 1}
     words = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
     script = "own => { model = own; prepareTokenizer(); }"
-    page.evaluate(script, {"tokenizer": settings, "words": words})
+    page.evaluate(
+        script,
+        {"tokenizer": settings, "words": words, "unspaced": UNSPACED.replace("p{", "p{Script=")},
+    )
     found = json.loads(page.evaluate(TOKENS, json.dumps(texts)))
     encoded = tokenizer(list(map(readable, texts)), return_offsets_mapping=True)
     rows = zip(texts, found, encoded["input_ids"], encoded["offset_mapping"], strict=True)

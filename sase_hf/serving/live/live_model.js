@@ -20,13 +20,13 @@ const sigmoid = (x) => 1 / (1 + Math.exp(-x));
 const ENDS_A_CHARACTER = /[\p{M}\u1160-\u11ff]/u;
 
 function prepareTokenizer() {
-  const unspaced = `[${model.tokenizer.unspaced}]`;
+  const unspaced = `[${model.unspaced}]`;
   const ofWords = String.raw`[[\p{L}\p{M}\p{N}]--${unspaced}]`;
   const contraction = `(?:[Nn]'[Tt]|'(?:[Ssſ]|[Mm]|[Dd]|[Ll][Ll]|[Rr][Ee]|[Vv][Ee]))(?!${ofWords})`;
   const betweenWords = String.raw`(${contraction}|${unspaced}\p{M}*|[^${ofWords}])`;
   separators = new RegExp(betweenWords, "sv");
   ranks = new Map(model.tokenizer.merges?.map((pair, rank) => [pair, rank]));
-  joinedCharacter = new RegExp(model.joined, "v");
+  joinedCharacter = new RegExp(ofWords, "v");
   vocabulary = new Map(model.words.map((word, id) => [word, id]));
 }
 

@@ -153,7 +153,7 @@ class LabelTask(EncoderTask):
             yield f"unlabelled: {setup.rows.unlabelled.num_rows:,} texts"
         yield f"labels: {len(names)} ({', '.join(names[:10])}), {setup.rows.kind}"
         num_marked = count_marked(setup.tokens.get("train"))
-        if num_marked is not None:
+        if num_marked:
             num_rows = setup.tokens["train"].num_rows
             yield f"rationale: {num_marked:,} of {num_rows:,} training rows"
         if self.args.do_train and not self.settings.label_names:
