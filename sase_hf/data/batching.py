@@ -184,9 +184,7 @@ def longest_first(lengths: Sequence[int]) -> list[int]:
 
 def token_counts(dataset: Dataset) -> list[int]:
     """Count the tokens of every tokenized row from Arrow's offsets, without reading a row."""
-    lists = dataset.with_format("arrow")[:]["input_ids"]
-    counts: list[int] = pc.list_value_length(lists).to_pylist()
-    return counts
+    return pc.list_value_length(dataset.with_format("arrow")[:]["input_ids"]).to_pylist()
 
 
 def flat_tokens(dataset: Dataset, column: str) -> np.ndarray:

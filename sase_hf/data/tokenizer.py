@@ -231,13 +231,11 @@ def with_texts_apart(tokenizer: TokenizersBackend) -> TokenizersBackend:
     special_tokens = list(zip(single, empty["input_ids"], strict=True))
     single.insert(tokenizer("a").sequence_ids().index(0), "$A")
     second = [f"{token}:1".replace("$A", "$B") for token in single]
-    template = processors.TemplateProcessing(
-        single=single, pair=single + second, special_tokens=special_tokens
-    )
     return LenientTokenizer(
         tokenizer_object=tokenizer.backend_tokenizer,
-        # Byte-level tokens may begin with the space before a word; others are not changed.
-        post_processor=processors.Sequence([processors.ByteLevel(), template]),
+        post_processor=processors.TemplateProcessing(
+            single=single, pair=single + second, special_tokens=special_tokens
+        ),
         **tokenizer.special_tokens_map,
         model_input_names=["input_ids", "token_type_ids", "attention_mask"],
     )
@@ -262,7 +260,7 @@ def _trained(
         special_tokens=[*SPECIAL_TOKENS, *filter(None, [options.get("eos_token")])],
         show_progress=False,
     )
-    tokenizer.train_from_iterator(checked_texts(texts, "Counting words"), trainer)
+    tokenizer.train_from_iterator(checked_texts(texts), trainer)
     return LenientTokenizer(
         tokenizer_object=tokenizer,
         pad_token=PAD_TOKEN,
@@ -272,12 +270,12 @@ def _trained(
     )
 
 
-def checked_texts(texts: Iterable[str], purpose: str) -> Iterator[str]:
+def checked_texts(texts: Iterable[str]) -> Iterator[str]:
     """Yield texts as a tokenizer reads them; refuse one text, and rows that are none."""
     if isinstance(texts, str | Mapping):
         way_out = 'pass a list of strings, from a dataset one column: dataset["text"]'
         raise refusal(f"texts is a {type(texts).__name__}", way_out)
-    return map(readable, tqdm(texts, desc=purpose, unit=" texts", delay=1))
+    return map(readable, tqdm(texts, desc="Reading texts", delay=1))
 
 
 def choose_level(texts: Sequence[str]) -> Level:

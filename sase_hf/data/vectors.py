@@ -5,12 +5,13 @@ C (V, V) how often two words occur together.
 """
 
 import codecs
+import gzip
 import os
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, chain
 from operator import itemgetter
+from typing import Any
 
-import fsspec
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -19,11 +20,11 @@ from scipy.sparse import csr_array
 from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import TokenizersBackend
-from transformers.utils import cached_file
+from transformers.utils.hub import cached_file
 from transformers.utils.logging import tqdm
 
 from ..utils.errors import refusal
-from ..utils.files import FilePath, check_content, check_readable
+from ..utils.files import FilePath, check_readable
 from ..utils.loading import may_be_on_the_hub, reraise_naming
 from .tokenizer import checked_texts
 
@@ -162,18 +163,18 @@ def vector_rows(path: FilePath) -> Iterator[Row]:
     errors are those of `load_word_vectors`.
     """
     name = os.fspath(path)
-    read = _static_rows
-    if not os.path.isdir(name) and not ("/" in name and may_be_on_the_hub(name)):
+    is_folder = os.path.isdir(name) or ("/" in name and may_be_on_the_hub(name))
+    if not is_folder:
         check_readable(name)
-        read = _rows_of_file
     with reraise_naming(name):
-        yield from tqdm(read(name), desc="Reading vectors", unit=" words", delay=1)
+        rows = _static_rows(name) if is_folder else _rows_of_file(name)
+        yield from tqdm(rows, desc="Reading vectors", delay=1)
 
 
 def _rows_of_file(path: str) -> Iterator[Row]:
     """Yield the rows of a file in the form that its name and its first line show."""
-    check_content(path)
-    with fsspec.open(path, compression="infer") as file:
+    open_file: Any = gzip.open if path.endswith(".gz") else open
+    with open_file(path, "rb") as file:
         first = file.readline().split()
         width = len(first) - 1
         if width == 1:  # a header line: how many words, and how many numbers each
@@ -194,7 +195,7 @@ def _rows_of_file(path: str) -> Iterator[Row]:
 
 def _static_rows(name: str) -> Iterator[Row]:
     """Yield the whole words of a static embedding, in the order of ids."""
-    weights, tokenizer_file = (cached_file(name, file) for file in STATIC_FILES)
+    weights, tokenizer_file = (str(cached_file(name, file)) for file in STATIC_FILES)
     [matrix] = load_file(weights).values()
     vocabulary = Tokenizer.from_file(tokenizer_file).get_vocab()
     are_marked = any(word.startswith(WORD_STARTS) for word in vocabulary)
@@ -208,7 +209,7 @@ def _static_rows(name: str) -> Iterator[Row]:
 def _blocks(texts: Iterable[str], tokenizer: TokenizersBackend) -> Iterator[np.ndarray]:
     """Yield the ids of many texts in one array, `NO_WORD` for special ones and after each text."""
     gap = [NO_WORD] * (WINDOW + 1)
-    unread = checked_texts(texts, "Counting pairs of words")
+    unread = checked_texts(texts)
     while batch := _next_batch(unread):
         encoded = tokenizer(
             batch,
