@@ -231,11 +231,13 @@ def with_texts_apart(tokenizer: TokenizersBackend) -> TokenizersBackend:
     special_tokens = list(zip(single, empty["input_ids"], strict=True))
     single.insert(tokenizer("a").sequence_ids().index(0), "$A")
     second = [f"{token}:1".replace("$A", "$B") for token in single]
+    template = processors.TemplateProcessing(
+        single=single, pair=single + second, special_tokens=special_tokens
+    )
     return LenientTokenizer(
         tokenizer_object=tokenizer.backend_tokenizer,
-        post_processor=processors.TemplateProcessing(
-            single=single, pair=single + second, special_tokens=special_tokens
-        ),
+        # Byte-level tokens may begin with the space before a word; others are not changed.
+        post_processor=processors.Sequence([processors.ByteLevel(), template]),
         **tokenizer.special_tokens_map,
         model_input_names=["input_ids", "token_type_ids", "attention_mask"],
     )
