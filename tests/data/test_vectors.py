@@ -131,8 +131,8 @@ def test_word_vectors_fill_the_rows_of_the_words_found(
 
 def test_word_vectors_of_missing_words_look_like_found_ones(path: Path) -> None:
     """Drawn by the seed with each dimension's mean and spread, they do not stand out."""
-    found, missing = ([f"{kind}{i}" for i in range(2000)] for kind in "fm")
-    tokenizer = build_tokenizer([*found, *missing])
+    missing = [f"m{i}" for i in range(2000)]
+    tokenizer = build_tokenizer([*(f"f{i}" for i in range(2000)), *missing])
     rows = torch.randn(2000, 2) * torch.tensor([1, 4]) + torch.tensor([0, 30])
     path.write_text("".join(f"f{i} {x} {y}\n" for i, (x, y) in enumerate(rows.tolist())))
     matrix, other = (load_word_vectors(path, tokenizer, seed=seed)[0] for seed in (0, 1))
