@@ -14,13 +14,12 @@ import pyarrow.compute as pc
 import torch
 from datasets import Dataset, DatasetDict
 from tokenizers import Encoding
-from torch.utils.data import Sampler
 from transformers import (
     DataCollatorWithPadding,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
-from transformers.trainer_pt_utils import get_length_grouped_indices
+from transformers.trainer_pt_utils import LengthGroupedSampler, get_length_grouped_indices
 
 from ..models.answers import answers_of
 from ..models.checked_model import readable
@@ -149,7 +148,7 @@ def _tokenized(rows: Rows, encode: Callable[[Batch], dict[str, Any]]) -> Dataset
 
 
 @dataclass(eq=False)
-class LengthGroupedOrder(Sampler[int]):
+class LengthGroupedOrder(LengthGroupedSampler):
     """Rows in random order, those of similar lengths together; seed and epoch decide the order.
 
     The stock sampler of `group_by_length` draws from the global random state, which a resumed run
@@ -161,9 +160,6 @@ class LengthGroupedOrder(Sampler[int]):
     seed: int
     batches: int | None
     epoch: int = 0
-
-    def __len__(self) -> int:
-        return len(self.lengths)
 
     def __iter__(self) -> Iterator[int]:
         generator = torch.Generator().manual_seed(self.seed + self.epoch)

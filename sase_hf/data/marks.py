@@ -13,7 +13,6 @@ blanks between them. A mark on a part of a word is one on the word.
 
 import json
 import logging
-import reprlib
 import unicodedata
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -60,7 +59,7 @@ def parse_spans(cell: Any, text: str) -> list[Span]:
             case [int(start), int(end)] if 0 <= start < end <= len(text):
                 continue
         raise refusal(
-            f"{reprlib.repr(span)} is no mark on the text",
+            f"{span!r:.80} is no mark on the text",
             f"allowed are [[start, end], ...] with 0 <= start < end <= {len(text)}",
         )
     return spans
@@ -114,8 +113,7 @@ def with_corrections(
         new -= {*order}
         if name == "train":
             order += sorted(new)
-        if min(order) < corrections.num_rows:
-            changed[name] = concatenate_datasets([corrections, rows]).select(order)
+        changed[name] = concatenate_datasets([corrections, rows]).select(order)
     logger.info(f"corrections: {len(numbers):,} texts, training rows added: {len(new):,}")
     return changed
 
