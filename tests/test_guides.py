@@ -27,7 +27,6 @@ from rows import write_csv, write_jsonl
 from runs import pair_rows, review_rows
 from script_files import load_command, load_script
 from tiny import BERT, tiny_model
-from tiny_translation import save_translator
 from transformers import BertConfig, BertModel, pipeline
 
 from sase_hf import SelfAttentiveForRetrieval, build_tokenizer
@@ -259,10 +258,6 @@ def write_documents(folder: Path) -> None:
             file.write(VECTORS)
     write_jsonl(folder / "reviews.jsonl.gz", texts)
     write_csv(folder / "queries.csv", [{"text": sentence} for sentence in sentences[:3]])
-    captions = [{"en": row["premise"], "fr": row["hypothesis"]} for row in pair_rows(20)]
-    write_jsonl(data / "multi30k_en_fr.dev.jsonl.gz", captions)
-    words = [text for row in captions for text in row.values()]
-    save_translator(folder / "runs/translation/both_directions", words)
 
 
 FILES = {

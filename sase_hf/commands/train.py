@@ -46,14 +46,13 @@ The usual flags, beside those of transformers' TrainingArguments; --help_all lis
     --model_name_or_path NAME         a checkpoint to start from or to evaluate
     --encoder_name_or_path NAME       a pretrained encoder under the attention, such as BERT
     --word_vectors FILE ...           GloVe, word2vec, fastText or a static embedding; own; none
-    --level UNIT                      of tokens: auto, word, subword or character
+    --level UNIT                      of tokens: auto, word or subword
     --max_tokens N                    tokens of a text that are read, the first ones
     --encoder NAME                    bilstm, cnn, dilated_cnn, relation_network or none
     --pooling NAME                    self_attention, max, mean or last
     --num_hops N                      rows of the attention
     --score_mode NAME                 of a ranker: rows or flat
     --class_weights balanced          the same total weight for every class
-    --both_directions                 one model for both directions of a translation
     --subwords                        of a translation: cut rare words into pieces
     --has_attention false             of a translation: RNNencdec, the baseline
     --generation_num_beams N          translations that a beam search keeps

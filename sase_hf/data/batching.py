@@ -4,14 +4,15 @@ Which rows share a batch changes no prediction.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow.compute as pc
 import torch
-from datasets import Dataset, DatasetDict, interleave_datasets
+from datasets import Dataset, DatasetDict
 from tokenizers import Encoding
 from transformers import (
     DataCollatorWithPadding,
@@ -21,12 +22,12 @@ from transformers import (
 from transformers.trainer_pt_utils import LengthGroupedSampler, get_length_grouped_indices
 
 from ..models.answers import answers_of
-from ..models.checked_model import first_places, readable
+from ..models.checked_model import readable
 from ..utils.errors import refusal
 from .arguments import DataArguments, PredictionArguments
 from .columns import SPAN_COLUMNS
 from .marks import Marks, marked_tokens
-from .rows import Rows, load_rows
+from .rows import TRANSLATION, Rows, load_rows
 from .table import PROBABILITIES, TEXT_COLUMNS, present, scratch_file, writing_rows
 
 Batch = Mapping[str, Sequence[Any]]  # some rows, the values of each column
@@ -79,21 +80,22 @@ def encode_rows(
     """Tokenize every split; rows keep their order, labels are `labels`, and marks `rationale`.
 
     Of each text the first `max_tokens` tokens are kept, by default all: a model reads no others
-    than `config.max_tokens`. Marks are 1 on each token that a span touches, else 0. ValueError if
-    the tokenizer does not tell the texts of a pair apart.
+    than `config.max_tokens`. Marks are 1 on each token that a span touches, else 0. In rows to
+    translate, the tokens of the second text are `labels`. ValueError if the tokenizer does not tell
+    the texts of another pair apart.
     """
-    is_pair = any(TEXT_COLUMNS[1] in split.column_names for split in rows.splits.values())
-    names = TEXT_COLUMNS[: 1 + is_pair]
-    types_of_pair = tokenizer("a", "b", return_token_type_ids=True)["token_type_ids"]
-    if is_pair and 1 not in types_of_pair:
+    is_pair = len(rows.text_columns) > 1 and rows.kind != TRANSLATION
+    arguments = ("text", "text_pair" if is_pair else "text_target")
+    if is_pair and 1 not in tokenizer("a", "b", return_token_type_ids=True)["token_type_ids"]:
         raise refusal(
             f"the {type(tokenizer).__name__} gives both texts of a pair the same token type",
             "take one of sase_hf.build_tokenizer",
         )
 
     def encode(batch: Batch) -> dict[str, Any]:
+        texts = (list(map(readable, batch[name])) for name in TEXT_COLUMNS if name in batch)
         encoded = tokenizer(
-            *(list(map(readable, batch[name])) for name in names),
+            **dict(zip(arguments, texts, strict=False)),
             # The collator adds the mask: rows that hold ids alone are encoded faster, and a third
             # smaller.
             return_attention_mask=False,
@@ -101,78 +103,51 @@ def encode_rows(
             verbose=False,  # no warning of a limit of the tokenizer
         )
         columns = dict(encoded)
-        if any(name in batch for name in SPAN_COLUMNS):
-            columns["rationale"] = [
-                _marks(
-                    encoding, [batch[name][row] if name in batch else None for name in SPAN_COLUMNS]
-                )
-                for row, encoding in enumerate(encoded.encodings)
+        spans = [batch.get(name) for name in SPAN_COLUMNS]
+        if any(spans):
+            of_texts = (of_text or repeat(None) for of_text in spans)
+            columns["rationale"] = list(map(_marks, encoded.encodings, *of_texts))
+        starts: Iterable[int] = repeat(sys.maxsize)  # of the second texts
+        if is_pair:
+            starts = [types.count(0) for types in columns["token_type_ids"]]
+        for name, column in columns.items():
+            columns[name] = [
+                row[:start][:max_tokens] + row[start:][:max_tokens]
+                for row, start in zip(column, starts, strict=False)
             ]
-        for row, ids in enumerate(columns["input_ids"]):
-            if len(ids) > max_tokens:
-                sides = columns["token_type_ids"][row] if is_pair else [0] * len(ids)
-                kept = first_places(sides, max_tokens)
-                for column in columns.values():
-                    column[row] = [column[row][place] for place in kept]
         return columns
 
-    return _tokenized(rows.splits, encode)
+    return _tokenized(rows, encode)
 
 
-def _marks(encoding: Encoding, spans: Sequence[Marks | None]) -> list[int]:
+def _marks(encoding: Encoding, *spans: Marks | None) -> list[int]:
     """Return for each token of a row whether it shares a character with a span of its text."""
     of_texts = [marked_tokens(encoding.offsets, of_text) for of_text in spans]
-    sides = encoding.sequence_ids
-    return [0 if side is None else of_texts[side][place] for place, side in enumerate(sides)]
+    # A special token is of no text, and empty.
+    sides = enumerate(encoding.sequence_ids)
+    return [of_texts[side or 0][place] for place, side in sides]
 
 
-def encode_pairs(
-    rows: Rows,
-    tokenizer: PreTrainedTokenizerBase,
-    max_tokens: int,
-    both_directions: bool = False,
-) -> DatasetDict:
-    """Tokenize every split; of each text the first tokens are kept, and targets are `labels`.
-
-    With `both_directions`, each training pair is followed by itself with the texts exchanged.
-    """
-    splits = dict(rows.splits)
-    if both_directions and "train" in splits:
-        pairs = splits["train"]
-        exchanged = pairs.rename_columns({"text": "text_pair", "text_pair": "text"})
-        splits["train"] = interleave_datasets([pairs, exchanged.select_columns(list(TEXT_COLUMNS))])
-
-    def encode(batch: Batch) -> dict[str, Any]:
-        targets = list(map(readable, batch["text_pair"])) if "text_pair" in batch else None
-        sources = list(map(readable, batch["text"]))
-        encoded = tokenizer(sources, text_target=targets, verbose=False)
-        return {name: [row[:max_tokens] for row in rows] for name, rows in encoded.items()}
-
-    return _tokenized(splits, encode)
-
-
-def _tokenized(
-    splits: Mapping[str, Dataset], encode: Callable[[Batch], dict[str, Any]]
-) -> DatasetDict:
+def _tokenized(rows: Rows, encode: Callable[[Batch], dict[str, Any]]) -> DatasetDict:
     """Encode every split on disk; of the old columns keep only what is learnt."""
-    tokens = {}
-    for name, rows in splits.items():
-        target = next(iter(present((PROBABILITIES, "label"), rows)), None)
-        if target is not None:
-            rows = rows.rename_column(target, "labels")
+    tokens = DatasetDict()
+    for name, split in rows.splits.items():
+        for target in present((PROBABILITIES, "label"), split)[:1]:
+            split = split.rename_column(target, "labels")
         with writing_rows():
-            tokens[name] = rows.map(
+            tokens[name] = split.map(
                 encode,
                 batched=True,
-                remove_columns=[column for column in rows.column_names if column != "labels"],
+                remove_columns=[column for column in split.column_names if column != "labels"],
                 # By default the cache would lie beside the user's own dataset files.
                 cache_file_name=scratch_file(),
                 load_from_cache_file=False,
                 desc=f"Tokenizing {name}",
             )
-    return DatasetDict(tokens)
+    return tokens
 
 
+@dataclass(eq=False)
 class LengthGroupedOrder(LengthGroupedSampler):
     """Rows in random order, those of similar lengths together; seed and epoch decide the order.
 
@@ -180,11 +155,11 @@ class LengthGroupedOrder(LengthGroupedSampler):
     finds changed. `batches` are sorted together; None lets transformers choose their number.
     """
 
-    def __init__(self, lengths: list[int], batch_size: int, seed: int, batches: int | None) -> None:
-        super().__init__(batch_size, lengths=lengths)
-        self.batches = batches
-        self.seed = seed
-        self.epoch = 0
+    lengths: list[int]
+    batch_size: int
+    seed: int
+    batches: int | None
+    epoch: int = 0
 
     def __iter__(self) -> Iterator[int]:
         generator = torch.Generator().manual_seed(self.seed + self.epoch)
@@ -205,32 +180,18 @@ def longest_first(lengths: Sequence[int]) -> list[int]:
 
 def token_counts(dataset: Dataset) -> list[int]:
     """Count the tokens of every tokenized row from Arrow's offsets, without reading a row."""
-    lists = dataset.with_format("arrow")[:]["input_ids"]
-    counts: list[int] = pc.list_value_length(lists).to_pylist()
-    return counts
+    return pc.list_value_length(dataset.with_format("arrow")[:]["input_ids"]).to_pylist()
 
 
-def longest_sides(dataset: Dataset) -> Iterator[int]:
-    """Yield the number of tokens of the longer text of every tokenized pair."""
-    for types in dataset["token_type_ids"]:
-        yield max(map(types.count, (0, 1)))
-
-
-def numbers_of_lists(dataset: Dataset, column: str) -> Iterator[np.ndarray]:
-    """Yield the numbers of all lists of a column, chunk by chunk of Arrow's memory."""
-    for chunk in dataset.with_format("arrow")[:][column].chunks:
-        yield chunk.flatten().to_numpy(zero_copy_only=False)
+def flat_tokens(dataset: Dataset, column: str) -> np.ndarray:
+    """Return the numbers of all lists of a column, one list behind the other."""
+    return pc.list_flatten(dataset.with_format("arrow")[:][column]).to_numpy()
 
 
 def share_of_token(dataset: Dataset, token_id: int | None) -> float:
-    """Return the share of a token, from 0 to 1, or the larger one of texts and targets."""
-    table = dataset.with_format("arrow")[:]
-    largest = 0.0
-    for field in table.schema:
-        if field.name in ("input_ids", "labels") and str(field.type).startswith("list<item: int"):
-            is_token = pc.equal(pc.list_flatten(table[field.name]), token_id)
-            largest = max(largest, pc.mean(is_token).as_py() or 0.0)
-    return largest
+    """Return the share of a token among those of all texts, from 0 to 1; of targets not."""
+    are_token = flat_tokens(dataset, "input_ids") == token_id
+    return np.count_nonzero(are_token) / max(np.size(are_token), 1)
 
 
 def batches_by_length(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
@@ -239,12 +200,10 @@ def batches_by_length(lengths: Sequence[int], max_tokens: int) -> Iterator[list[
     Padding counts; a longer row is alone.
     """
     order = longest_first(lengths)
-    start = 0
-    while start < len(order):
-        longest = max(lengths[order[start]], 1)
-        size = max(max_tokens // longest, 1)
-        yield order[start : start + size]
-        start += size
+    while order:
+        size = max(max_tokens // max(lengths[order[0]], 1), 1)
+        yield order[:size]
+        order = order[size:]
 
 
 @dataclass
@@ -263,7 +222,7 @@ class RationaleCollator(DataCollatorWithPadding):
         marks = [mark for row in features for mark in row.pop("rationale", ())]
         batch: dict[str, Any] = super().__call__(features)
         if marks and self.weight:
-            weights = torch.zeros(batch["input_ids"].shape)
-            weights[batch["attention_mask"] != 0] = self.weight * torch.tensor(marks).float()
-            batch["rationale"] = weights
+            is_real = batch["attention_mask"] != 0
+            weights = self.weight * torch.tensor(marks).float()
+            batch["rationale"] = torch.zeros(is_real.shape).masked_scatter(is_real, weights)
         return batch

@@ -13,10 +13,9 @@ blanks between them. A mark on a part of a word is one on the word.
 
 import json
 import logging
-import reprlib
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, compress
 from typing import Any
 
@@ -38,7 +37,6 @@ LEAST_MARKED = 2
 # A word, or a single character of punctuation or of a script without blanks between words. Marks
 # behind a character are a part of it, as in its composed form.
 _WORD = regex.compile(rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED}]]+|\S\p{{M}}*", regex.VERSION1)
-_CUT = regex.compile(r"\s*\0[\0\s]*")  # NUL stands for each character that is cut
 
 ORIGINAL = "original"  # the column of the first texts from which words are left out, as they were
 
@@ -55,17 +53,14 @@ def parse_spans(cell: Any, text: str) -> list[Span]:
 
     ValueError says what came and what is allowed.
     """
-    if isinstance(cell, str):
-        cell = json.loads(cell or "null")
-    spans = cell or []
+    spans = (json.loads(cell) if cell and isinstance(cell, str) else cell) or []
     for span in spans if isinstance(spans, list) else [spans]:
         match span:
             case [int(start), int(end)] if 0 <= start < end <= len(text):
                 continue
         raise refusal(
-            f"{reprlib.repr(span)} is no mark on the text",
-            "allowed are [[start, end], ...], whole numbers with 0 <= start < end <= "
-            f"{len(text)}, or an empty cell for no marks",
+            f"{span!r:.80} is no mark on the text",
+            f"allowed are [[start, end], ...] with 0 <= start < end <= {len(text)}",
         )
     return spans
 
@@ -81,10 +76,10 @@ def marked_tokens(offsets: Iterable[Sequence[int]], spans: Marks | None) -> list
     ]
 
 
-def count_marked(rows: Dataset | None) -> int | None:
-    """Count the tokenized rows with a marked token; None if they have no column of marks."""
+def count_marked(rows: Dataset | None) -> int:
+    """Count the tokenized rows with a marked token."""
     if rows is None or "rationale" not in rows.column_names:
-        return None
+        return 0
     return sum(map(any, rows["rationale"]))
 
 
@@ -104,7 +99,7 @@ def with_corrections(
         )
     texts = present(TEXT_COLUMNS, corrections)
     numbers = {text: number for number, text in enumerate(text_digests(corrections, texts))}
-    new = dict(numbers)
+    new = {*numbers.values()}
     changed = dict(splits)
     for name in ("validation", "train"):
         if name not in splits:
@@ -113,14 +108,12 @@ def with_corrections(
         if PROBABILITIES in rows.column_names:
             certain = np.eye(num_labels)[corrections["label"][:]]
             corrections = with_column(corrections, PROBABILITIES, list(certain))
-        order = []
-        for place, text in enumerate(text_digests(rows, texts), start=corrections.num_rows):
-            order.append(numbers.get(text, place))
-            new.pop(text, None)
+        places = enumerate(text_digests(rows, texts), start=corrections.num_rows)
+        order = [numbers.get(text, place) for place, text in places]
+        new -= {*order}
         if name == "train":
-            order += new.values()
-        if min(order) < corrections.num_rows:
-            changed[name] = concatenate_datasets([corrections, rows]).select(order)
+            order += sorted(new)
+        changed[name] = concatenate_datasets([corrections, rows]).select(order)
     logger.info(f"corrections: {len(numbers):,} texts, training rows added: {len(new):,}")
     return changed
 
@@ -134,33 +127,32 @@ def without_wrong_reasons(splits: Mapping[str, Dataset]) -> tuple[dict[str, Data
     `ORIGINAL` has the first text of each row as it was.
     """
     # Rows with equal texts are one, since a correction replaces all of them.
-    texts_of: dict[Phrase, set[tuple[str, str | None]]] = defaultdict(set)
+    texts_of: dict[Phrase, set[tuple[str, ...]]] = defaultdict(set)
     marked = (rows for rows in splits.values() if present(AGAINST_COLUMNS, rows))
     for row in chain.from_iterable(marked):
-        for name, _, against in SIDES:
+        texts = tuple(row[name] for name in TEXT_COLUMNS if name in row)
+        for text, against in zip(texts, AGAINST_COLUMNS, strict=False):
+            words = words_in(text)
             for span in row.get(against) or ():
-                words = words_in(row[name])
                 phrase = tuple(compress(words.values(), marked_tokens(words, [span])))
-                texts_of[phrase].add((row["text"], row.get("text_pair")))
+                texts_of[phrase].add(texts)
     if not texts_of or "train" not in splits:
         return dict(splits), []
     phrases = [phrase for phrase, texts in texts_of.items() if len(texts) >= LEAST_MARKED]
-    known = set(phrases)
 
-    def cut(row: dict[str, Any]) -> dict[str, Any]:
+    def blanked(row: dict[str, Any]) -> dict[str, Any]:
         row[ORIGINAL] = row["text"]
-        for name, spans, against in SIDES:
+        for name, *columns in SIDES:
             if name in row:
-                reasons = row.get(spans)
-                row[name], moved = without_words(row[name], known, row.get(against), reasons or ())
-                if reasons:
-                    row[spans] = moved
+                row[name] = without_words(row[name], phrases, *map(row.get, columns))
         return row
 
     rows = splits["train"]
-    left = rows.map(cut, remove_columns=present(AGAINST_COLUMNS, rows), keep_in_memory=True)
-    texts = present(TEXT_COLUMNS, rows)
-    left = left.filter(lambda *texts: all(texts), input_columns=texts, keep_in_memory=True)
+    left = rows.map(blanked, remove_columns=present(AGAINST_COLUMNS, rows), keep_in_memory=True)
+    columns = present(TEXT_COLUMNS, rows)
+    left = left.filter(
+        lambda *texts: all(map(str.strip, texts)), input_columns=columns, keep_in_memory=True
+    )
     logger.info(
         f"words marked against are left out of the training rows: {list(map(' '.join, phrases))}; "
         f"{rows.num_rows - left.num_rows:,} rows held no others"
@@ -180,11 +172,11 @@ def words_in(text: str) -> dict[Span, str]:
 
 
 def without_words(
-    text: str, phrases: set[Phrase], against: Marks | None, reasons: Marks
-) -> tuple[str, Marks]:
-    """Return a text without phrases and the words that marks against touch, and its reasons.
+    text: str, phrases: Collection[Phrase], reasons: Marks | None, against: Marks | None
+) -> str:
+    """Return a text with blanks for phrases and the words that marks against touch.
 
-    These stay, and move with their words. One blank takes the place of neighbours that are cut.
+    What is marked as a reason stays. Each character becomes a blank, so that marks stay right.
     """
     places = words_in(text)
     words = tuple(places.values())
@@ -194,17 +186,9 @@ def without_words(
             last = first + length
             if words[first:last] in phrases:
                 is_cut[first:last] = [1] * length
-    if not any(is_cut):
-        return text, reasons
     characters = list(text)
     for start, end in compress(places, is_cut):
-        characters[start:end] = "\0" * (end - start)
-    for start, end in reasons:
+        characters[start:end] = " " * (end - start)
+    for start, end in reasons or ():
         characters[start:end] = text[start:end]
-    cut = "".join(characters)
-    return _joined(cut), [[len(_joined(cut[:place])) for place in span] for span in reasons]
-
-
-def _joined(text: str) -> str:
-    """Return a text without the characters that are NUL."""
-    return _CUT.sub(" ", text).lstrip()
+    return "".join(characters)

@@ -7,7 +7,7 @@ import random
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from tokenizers import (
     Regex,
@@ -17,10 +17,12 @@ from tokenizers import (
     normalizers,
     pre_tokenizers,
     processors,
+    trainers,
 )
 from transformers import PreTrainedTokenizerBase, TokenizersBackend
 from transformers.utils.logging import tqdm
 
+from ..models.checked_model import readable
 from ..models.lenient_tokenizer import (
     EOS_TOKEN,
     PAD_TOKEN,
@@ -33,13 +35,12 @@ from ..utils.text import UNSPACED
 
 logger = logging.getLogger(__name__)
 
-Level = Literal["word", "subword", "character"]
+Level = Literal["word", "subword"]
 
-NUM_WORDS = 30_000
-NUM_PIECES = 8_000
-# A word that is met once would be one piece, and the model would never see its parts: of 1,000
-# Korean reviews it learnt six points less. So fewer texts have fewer and shorter pieces.
-MIN_MERGED = 20
+# Of each level, the most entries of a vocabulary and the fewest occurrences of one. A word that is
+# met once would be one piece, and the model would never see its parts: of 1,000 Korean reviews it
+# learnt six points less. So fewer texts have fewer and shorter pieces.
+DEFAULTS = {"word": (30_000, 1), "subword": (8_000, 20)}
 
 # The class of the characters of a word: letters, the marks on them, digits. && is an intersection.
 _OF_WORDS = rf"\p{{L}}\p{{M}}\p{{N}}&&[^{UNSPACED}]"
@@ -73,7 +74,7 @@ def build_tokenizer(
     level: Level = "word",
     extra_words: Iterable[str] = (),
 ) -> TokenizersBackend:
-    """Build a tokenizer of the words, of their pieces or of the characters that some texts hold.
+    """Build a tokenizer of the words, or of the pieces of words, that some texts hold.
 
     A text is normalised (NFC, a curly apostrophe made straight, lower case if asked for) and cut
     at white space; each punctuation mark and symbol is then a token of its own. English
@@ -84,8 +85,7 @@ def build_tokenizer(
 
     With `level="subword"` each word is then cut into pieces by byte-pair encoding (Sennrich et al.,
     2016): frequent words stay whole, a rare one becomes its stem and endings, and only a character
-    that the texts lack is unknown. `word_ids()` of an encoding says which tokens form a word. With
-    `level="character"` each character is a token, and so is the white space between two words.
+    that the texts lack is unknown. `word_ids()` of an encoding says which tokens form a word.
 
     The padding token has id 0 and the unknown one id 1. The words follow by falling frequency, then
     by code points, whatever the order of the texts; of pieces the characters by code points, then
@@ -100,58 +100,55 @@ def build_tokenizer(
         lowercase: Whether "The" and "the" are one word.
         min_frequency: How often a word must occur in the texts to be kept, by default once, or two
             pieces side by side to be merged, by default 20 times.
-        level: Whether a token is a word, a piece of a word or a character.
+        level: Whether a token is a word or a piece of a word.
         extra_words: Words to keep although the texts lack them, the important ones first, such as
             those of a file of vectors (`vectors.vector_rows`). They fill the room that the words of
             the texts leave. A word that this tokenizer would cut in two is passed over; with
             `level="subword"` all are.
 
-    Raises ValueError if `texts` is a single text or a mapping, a text is not a string, the level is
-    another one, or no word is left.
+    Raises ValueError if `texts` is a single text or a mapping, or no word is left; KeyError for
+    another level.
     """
-    if level not in get_args(Level):
-        raise refusal(f"level is {level!r}", "it must be 'word', 'subword' or 'character'")
-    are_pieces = level == "subword"
-    if vocab_size is None:
-        vocab_size = NUM_PIECES if are_pieces else NUM_WORDS
-    if min_frequency is None:
-        min_frequency = MIN_MERGED if are_pieces else 1
-    backend = untrained(level, lowercase)
-    names = ["input_ids", "token_type_ids", "attention_mask"]
-    made_with = {"level": level, "lowercase": lowercase, "model_input_names": names}
-    tokenizer = _trained(backend, are_pieces, texts, vocab_size, min_frequency, **made_with)
-    backend = tokenizer.backend_tokenizer
-    vocabulary = tokenizer.get_vocab()
-    for word in extra_words:
-        if len(vocabulary) >= vocab_size:
-            break
-        pieces = cut(word, backend)
-        if len(pieces) == 1:
-            vocabulary.setdefault(pieces[0], len(vocabulary))
-    if len(vocabulary) == len(SPECIAL_TOKENS):
-        raise refusal(
-            f"no word occurs min_frequency={min_frequency} times in the texts, or "
-            f"vocab_size={vocab_size} leaves no room for words",
-            "give more texts, or change one of the two",
-        )
-    if not are_pieces:
+    default_size, default_frequency = DEFAULTS[level]
+    vocab_size = vocab_size or default_size
+    min_frequency = min_frequency or default_frequency
+    tokenizer = _trained(
+        untrained(lowercase),
+        texts,
+        level == "subword",
+        vocab_size,
+        min_frequency,
+        level=level,
+        lowercase=lowercase,
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+    )
+    if level == "word":
+        backend = tokenizer.backend_tokenizer
+        vocabulary = tokenizer.get_vocab()
+        for word in extra_words:
+            if len(vocabulary) >= vocab_size:
+                break
+            pieces = cut(word, backend)
+            if len(pieces) == 1:
+                vocabulary.setdefault(pieces[0], len(vocabulary))
         backend.model = models.WordLevel(vocabulary, UNK_TOKEN)
+    if len(tokenizer) == len(SPECIAL_TOKENS):
+        raise refusal(
+            f"no word of the texts is left by {min_frequency=} and {vocab_size=}", "change one"
+        )
     return tokenizer
 
 
-def untrained(level: Level = "word", lowercase: bool = True) -> Tokenizer:
+def untrained(lowercase: bool = True) -> Tokenizer:
     """Return a tokenizer that spells and cuts texts as `build_tokenizer` says, without words."""
     steps = [normalizers.NFC(), normalizers.Replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")]
     if lowercase:
         steps.append(normalizers.Lowercase())
-    apart = pre_tokenizers.Split(Regex(_APART), "isolated")
-    pieces = [pre_tokenizers.WhitespaceSplit(), apart]
-    if level == "character":
-        steps += [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
-        pieces = [pre_tokenizers.Split(Regex("."), "isolated")]
     tokenizer = Tokenizer(models.WordLevel({}, UNK_TOKEN))
     tokenizer.normalizer = normalizers.Sequence(steps)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(pieces)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(Regex(_APART), "isolated")]
+    )
     tokenizer.post_processor = processors.TemplateProcessing(
         single="$A:0", pair="$A:0 $B:1", special_tokens=[]
     )
@@ -167,20 +164,15 @@ def cut(text: str, tokenizer: Tokenizer) -> list[str]:
 def built_settings(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any] | None:
     """Return how `build_tokenizer` made a tokenizer; None if another one made or changed it.
 
-    `lowercase` and `level` are its arguments; `unspaced` is the class of the characters that are
-    cut apart, in JavaScript's spelling; `merges` are the pieces of words that are merged, two with
-    a space between, in the order in which they are.
+    `lowercase` and `level` are its arguments; `merges` are the pieces of words that are merged, two
+    with a space between, in the order in which they are.
     """
     made_with = tokenizer.init_kwargs
-    if "level" not in made_with or len(tokenizer) > tokenizer.vocab_size:
+    if made_with.get("level") not in DEFAULTS or len(tokenizer) > tokenizer.vocab_size:
         return None
-    rules = json.loads(tokenizer.backend_tokenizer.to_str())
-    return {
-        "lowercase": made_with["lowercase"],
-        "level": made_with["level"],
-        "unspaced": UNSPACED.replace("p{", "p{Script="),
-        "merges": list(map(" ".join, rules["model"].get("merges", []))),
-    }
+    model = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
+    merges = list(map(" ".join, model.get("merges", [])))
+    return {"lowercase": made_with["lowercase"], "level": made_with["level"], "merges": merges}
 
 
 def build_translation_tokenizer(
@@ -202,7 +194,10 @@ def build_translation_tokenizer(
     `subwords` cuts rare words into byte-pair-encoded parts instead of making them `[UNK]`. The
     other arguments and errors are those of `build_tokenizer`.
     """
-    tokenizer = untrained("character", lowercase)  # whose texts have single spaces
+    tokenizer = untrained(lowercase)
+    tokenizer.normalizer = normalizers.Sequence(
+        [tokenizer.normalizer, normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Metaspace(split=False),
@@ -215,8 +210,8 @@ def build_translation_tokenizer(
     )
     return _trained(
         tokenizer,
-        subwords,
         texts,
+        subwords,
         vocab_size,
         min_frequency,
         eos_token=EOS_TOKEN,
@@ -230,16 +225,14 @@ def with_texts_apart(tokenizer: TokenizersBackend) -> TokenizersBackend:
     It is of the class of `build_tokenizer`: that of a model, such as BERT, makes its own pairs.
     """
     empty = tokenizer("")
-    marks = empty.tokens()
-    if not marks:
+    single = empty.tokens()
+    if not single:
         return tokenizer
-    start = tokenizer("a", return_special_tokens_mask=True)["special_tokens_mask"].index(0)
-    single = [*marks[:start], "$A", *marks[start:]]
+    special_tokens = list(zip(single, empty["input_ids"], strict=True))
+    single.insert(tokenizer("a").sequence_ids().index(0), "$A")
     second = [f"{token}:1".replace("$A", "$B") for token in single]
     template = processors.TemplateProcessing(
-        single=single,
-        pair=single + second,
-        special_tokens=list(zip(marks, empty["input_ids"], strict=True)),
+        single=single, pair=single + second, special_tokens=special_tokens
     )
     return LenientTokenizer(
         tokenizer_object=tokenizer.backend_tokenizer,
@@ -252,24 +245,24 @@ def with_texts_apart(tokenizer: TokenizersBackend) -> TokenizersBackend:
 
 def _trained(
     tokenizer: Tokenizer,
-    are_pieces: bool,
     texts: Iterable[str],
+    are_pieces: bool,
     vocab_size: int,
     min_frequency: int,
     **options: Any,
 ) -> LenientTokenizer:
     """Learn words, or their pieces; `AutoTokenizer` loads the `tokenizer.json` that this saves."""
+    trainer_class: Any = trainers.WordLevelTrainer
     if are_pieces:
         tokenizer.model = models.BPE(unk_token=UNK_TOKEN)
-    trainer = tokenizer.model.get_trainer()
-    trainer.vocab_size = vocab_size
-    trainer.min_frequency = min_frequency
-    special_tokens = [*SPECIAL_TOKENS]
-    if "eos_token" in options:
-        special_tokens.append(EOS_TOKEN)
-    trainer.special_tokens = special_tokens
-    trainer.show_progress = False
-    tokenizer.train_from_iterator(checked_texts(texts, "Counting words"), trainer)
+        trainer_class = trainers.BpeTrainer
+    trainer = trainer_class(
+        vocab_size=vocab_size,
+        min_frequency=min_frequency,
+        special_tokens=[*SPECIAL_TOKENS, *filter(None, [options.get("eos_token")])],
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(checked_texts(texts), trainer)
     return LenientTokenizer(
         tokenizer_object=tokenizer,
         pad_token=PAD_TOKEN,
@@ -279,15 +272,12 @@ def _trained(
     )
 
 
-def checked_texts(texts: Iterable[str], purpose: str) -> Iterator[str]:
-    """Yield texts with a progress bar after a second; ValueError names what is none."""
+def checked_texts(texts: Iterable[str]) -> Iterator[str]:
+    """Yield texts as a tokenizer reads them; refuse one text, and rows that are none."""
     if isinstance(texts, str | Mapping):
-        raise refusal(f"texts is a {type(texts).__name__}", "pass a list of texts, or a column")
-    for text in tqdm(texts, desc=purpose, unit=" texts", delay=1):
-        if not isinstance(text, str):
-            way_out = 'pass strings, from a dataset one column: dataset["text"]'
-            raise refusal(f"a text is {text!r:.80}", way_out)
-        yield text
+        way_out = 'pass a list of strings, from a dataset one column: dataset["text"]'
+        raise refusal(f"texts is a {type(texts).__name__}", way_out)
+    return map(readable, tqdm(texts, desc="Reading texts", delay=1))
 
 
 def choose_level(texts: Sequence[str]) -> Level:
@@ -300,7 +290,7 @@ def choose_level(texts: Sequence[str]) -> Level:
     Nor does a word with a digit, such as an article number: each is new, and shares its beginning
     with all others.
 
-    The log names the choice, the share and its limit. The same texts give the same choice.
+    The log names the choice and the share. The same texts give the same choice.
     """
     cutter = untrained()
     numbers = random.Random(0).sample(range(len(texts)), min(len(texts), MAX_WORDS))
@@ -313,10 +303,7 @@ def choose_level(texts: Sequence[str]) -> Level:
     level: Level = "word"
     if len(sample) >= MIN_WORDS and share >= MIN_NEW_FORMS:
         level = "subword"
-    logger.info(
-        f"level: {level} ({share:.1%} of {len(sample):,} words are new forms of others; subword "
-        f"from {MIN_NEW_FORMS:.0%} of {MIN_WORDS} words on)"
-    )
+    logger.info(f"level: {level} ({share:.1%} of {len(sample):,} words are new forms of others)")
     return level
 
 

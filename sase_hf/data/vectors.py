@@ -7,7 +7,6 @@ C (V, V) how often two words occur together.
 import codecs
 import gzip
 import os
-import struct
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, chain
 from operator import itemgetter
@@ -16,16 +15,16 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from huggingface_hub import snapshot_download
 from safetensors.torch import load_file
 from scipy.sparse import csr_array
-from tokenizers import Tokenizer, models
+from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import TokenizersBackend
+from transformers.utils.hub import cached_file
 from transformers.utils.logging import tqdm
 
 from ..utils.errors import refusal
-from ..utils.files import FilePath, check_content, check_readable
+from ..utils.files import FilePath, check_readable
 from ..utils.loading import may_be_on_the_hub, reraise_naming
 from .tokenizer import checked_texts
 
@@ -50,8 +49,6 @@ def load_word_vectors(
     tokenizer: TokenizersBackend,
     *,
     seed: int = 0,
-    token: str | None = None,
-    cache_dir: str | None = None,
 ) -> tuple[Tensor, float]:
     """Read the vectors of a tokenizer's words from a file, a folder or a repository on the Hub.
 
@@ -67,11 +64,9 @@ def load_word_vectors(
     the rows found, per dimension. The row of the padding token is zero.
 
     Args:
-        path: The file, the folder, or OWNER/NAME on the Hub, also OWNER/NAME@REVISION.
+        path: The file, the folder, or OWNER/NAME on the Hub.
         tokenizer: A word-level tokenizer, as `build_tokenizer` makes it.
         seed: Decides the rows that are drawn.
-        token: Token for a private repository on the Hub.
-        cache_dir: Folder for downloads.
 
     Returns the matrix, float32, shape (V, d), and the share of the vocabulary found in the
     file, special tokens not counted. Raises ValueError if the file cannot be read, a row has too
@@ -83,7 +78,7 @@ def load_word_vectors(
         del wanted[special_token]
     normalize = tokenizer.backend_tokenizer.normalizer.normalize_str
     vectors: dict[int, np.ndarray] = {}
-    for word, numbers in vector_rows(path, token=token, cache_dir=cache_dir):
+    for word, numbers in vector_rows(path):
         if word in wanted:
             vectors[wanted[word]] = numbers
         elif (spelling := normalize(word)) in wanted:
@@ -97,7 +92,7 @@ def load_word_vectors(
     with reraise_naming(str(path)):
         known = torch.from_numpy(np.stack([vectors[index] for index in found]))
     std, mean = torch.std_mean(known, dim=0, correction=0)
-    missing = sorted(set(range(len(tokenizer))).difference(found))
+    missing = sorted({*range(len(tokenizer))} - {*found})
     generator = torch.Generator().manual_seed(seed)
     noise = torch.randn(len(missing), known.shape[1], generator=generator)
     matrix = torch.empty(len(tokenizer), known.shape[1])
@@ -161,32 +156,26 @@ def _start(matrix: Tensor, num_found: int, tokenizer: TokenizersBackend) -> tupl
     return matrix, num_found / (len(tokenizer) - len(tokenizer.all_special_ids))
 
 
-def vector_rows(path: FilePath, **hub_options: Any) -> Iterator[Row]:
+def vector_rows(path: FilePath) -> Iterator[Row]:
     """Yield the words and vectors of a file, a folder or a repository, with a progress bar.
 
     The words, mostly by falling frequency, are `extra_words` for `build_tokenizer`. Arguments and
     errors are those of `load_word_vectors`.
     """
-    name = folder = os.fspath(path)
-    repo, _, revision = name.partition("@")
-    is_on_the_hub = "/" in repo and may_be_on_the_hub(repo)
-    if not is_on_the_hub and not os.path.isdir(name):
+    name = os.fspath(path)
+    is_folder = os.path.isdir(name) or ("/" in name and may_be_on_the_hub(name))
+    if not is_folder:
         check_readable(name)
     with reraise_naming(name):
-        if is_on_the_hub:
-            folder = snapshot_download(
-                repo, revision=revision or None, allow_patterns=STATIC_FILES, **hub_options
-            )
-        rows = _static_rows(folder) if os.path.isdir(folder) else _rows_of_file(name)
-        yield from tqdm(rows, desc="Reading vectors", unit=" words", delay=1)
+        rows = _static_rows(name) if is_folder else _rows_of_file(name)
+        yield from tqdm(rows, desc="Reading vectors", delay=1)
 
 
 def _rows_of_file(path: str) -> Iterator[Row]:
     """Yield the rows of a file in the form that its name and its first line show."""
-    check_content(path)
     open_file: Any = gzip.open if path.endswith(".gz") else open
     with open_file(path, "rb") as file:
-        first = file.readline().removeprefix(codecs.BOM_UTF8).split()
+        first = file.readline().split()
         width = len(first) - 1
         if width == 1:  # a header line: how many words, and how many numbers each
             width = int(first[1])
@@ -195,8 +184,8 @@ def _rows_of_file(path: str) -> Iterator[Row]:
         if path.removesuffix(".gz").endswith(".bin"):
             for _ in range(int(first[0])):
                 letters = b"".join(iter(lambda: file.read(1) or b" ", b" ")).lstrip(b"\n")
-                numbers = struct.unpack(f"<{width}f", file.read(4 * width))
-                yield letters.decode(errors="replace"), np.array(numbers, np.float32)
+                numbers = np.frombuffer(file.read(4 * width), "<f4", width)
+                yield letters.decode(errors="replace"), numbers
             return
         for line in codecs.iterdecode(file, "utf-8-sig", "replace"):
             # The last fields are the numbers: some words of GloVe hold spaces.
@@ -204,26 +193,23 @@ def _rows_of_file(path: str) -> Iterator[Row]:
             yield word, np.array(fields, np.float32)
 
 
-def _static_rows(folder: str) -> Iterator[Row]:
+def _static_rows(name: str) -> Iterator[Row]:
     """Yield the whole words of a static embedding, in the order of ids."""
-    weights, tokenizer_file = (os.path.join(folder, name) for name in STATIC_FILES)
-    matrices = load_file(weights)
-    if len(matrices) != 1:
-        raise refusal(f"it holds {list(matrices)[:5]}, not one matrix", "name a static embedding")
-    [matrix] = matrices.values()
-    tokenizer = Tokenizer.from_file(tokenizer_file)
-    are_marked = isinstance(tokenizer.model, models.BPE | models.Unigram)
-    for word, row in sorted(tokenizer.get_vocab().items(), key=itemgetter(1)):
-        if are_marked and word.startswith(WORD_STARTS):
-            yield word[1:], matrix[row].float().numpy()
-        elif not (word.startswith(CONTINUATION) or (are_marked and word[:1].isalnum())):
-            yield word, matrix[row].float().numpy()
+    weights, tokenizer_file = (str(cached_file(name, file)) for file in STATIC_FILES)
+    [matrix] = load_file(weights).values()
+    vocabulary = Tokenizer.from_file(tokenizer_file).get_vocab()
+    are_marked = any(word.startswith(WORD_STARTS) for word in vocabulary)
+    for word, row in sorted(vocabulary.items(), key=itemgetter(1)):
+        starts = word.startswith(WORD_STARTS)
+        is_piece = are_marked and not starts and word[:1].isalnum()
+        if not (is_piece or word.startswith(CONTINUATION)):
+            yield word[starts:], matrix[row].float().numpy()
 
 
 def _blocks(texts: Iterable[str], tokenizer: TokenizersBackend) -> Iterator[np.ndarray]:
     """Yield the ids of many texts in one array, `NO_WORD` for special ones and after each text."""
     gap = [NO_WORD] * (WINDOW + 1)
-    unread = checked_texts(texts, "Counting pairs of words")
+    unread = checked_texts(texts)
     while batch := _next_batch(unread):
         encoded = tokenizer(
             batch,

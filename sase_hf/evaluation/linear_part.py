@@ -23,7 +23,7 @@ from scipy.sparse import csr_array, hstack
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from ..data.batching import numbers_of_lists, token_counts
+from ..data.batching import flat_tokens, token_counts
 from ..models.answers import answers_of
 from ..models.linear_self_attentive import NUM_PAIRS, LinearPart, pair_ids
 from ..models.modeling_self_attentive import penalised_loss
@@ -304,8 +304,7 @@ def _parts(words: Tensor, token_types: Tensor) -> tuple[Tensor, Tensor]:
 
 def _flat(rows: Dataset, column: str) -> Tensor:
     """Return the numbers of all lists of a column, one list behind the other."""
-    numbers = [chunk.astype(np.int64) for chunk in numbers_of_lists(rows, column)]
-    return torch.from_numpy(np.concatenate(numbers))
+    return torch.from_numpy(flat_tokens(rows, column).astype(np.int64))
 
 
 @torch.no_grad()

@@ -94,7 +94,7 @@ def live_page(
         "columns": {"texts": columns.TEXTS, "labels": columns.LABELS, "pairs": columns.PAIRS},
         "examples": examples(tokenizer, model),
         "invisible": INVISIBLE_IN_JAVASCRIPT,
-        "joined": rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED.replace('p{', 'p{Script=')}]]",
+        "unspaced": UNSPACED.replace("p{", "p{Script="),
         "max_characters": MAX_CHARACTERS,
         "max_drawn": MAX_DRAWN,
         "max_labels": page.MAX_LABELS,

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from datasets import DatasetDict
 from evaluate import EvaluationModule
 from torch import nn
 from torch.utils.data import DataLoader
@@ -14,11 +13,9 @@ from transformers import (
     PreTrainedConfig,
     PreTrainedModel,
     Seq2SeqTrainer,
-    TokenizersBackend,
 )
 from transformers.trainer_utils import EvalLoopOutput
 
-from ..data.batching import encode_pairs
 from ..data.rows import TRANSLATION, Rows
 from ..data.tokenizer import build_translation_tokenizer
 from ..evaluation.metrics import bleu_signature, load_metrics, numbers_of
@@ -148,10 +145,6 @@ class TranslationTask(Task):
             **self.settings.given(self.settings.config_fields),
         )
         return ModelAndTokenizer(head(config), tokenizer)
-
-    def encode(self, rows: Rows, tokenizer: TokenizersBackend, max_tokens: int) -> DatasetDict:
-        """Return the pairs as tokens, the target as labels."""
-        return encode_pairs(rows, tokenizer, max_tokens, self.settings.both_directions)
 
     def trainer_options(self, setup: TrainingSetup) -> dict[str, Any]:
         """Return the targets, and the metrics that were asked for, by default BLEU."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers import set_seed
 
-from ..data.batching import longest_sides, share_of_token, token_counts
+from ..data.batching import share_of_token, token_counts
 from ..evaluation.metrics import SCORE
 from ..evaluation.records import measured_record, results_of, write_record
 from ..hub import write_model_card
@@ -222,9 +222,8 @@ def log_summary(task: Task, setup: TrainingSetup, args: RunArguments) -> None:
         f"{model.num_parameters():,} parameters, on {args.device}, bfloat16: {args.bf16}"
     )
     for split, rows in setup.tokens.items():
-        lengths = longest_sides(rows) if model.reads_pairs else token_counts(rows)
-        num_cut = sum(length >= model.config.max_tokens for length in lengths)
-        if num_cut:
+        num_cut = sum(length >= model.config.max_tokens for length in token_counts(rows))
+        if num_cut and not model.reads_pairs:
             logger.info(f"length: {num_cut:,} {split} rows reach --max_tokens, and the rest is cut")
         unknown = share_of_token(rows, setup.tokenizer.unk_token_id)
         if unknown > MANY_UNKNOWN:

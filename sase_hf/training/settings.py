@@ -55,7 +55,7 @@ READERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("level", "encoder_name_or_path", "word_vectors", "tokenizer_name"), TEXTS),
     **dict.fromkeys(("ignore_mismatched_sizes", "class_weights", "report", "calibrate"), LABELS),
     **dict.fromkeys(DataArguments.__annotations__, LABELS),
-    **dict.fromkeys(("max_train_words", "both_directions", "subwords", "adadelta"), TRANSLATION),
+    **dict.fromkeys(("max_train_words", "subwords", "adadelta"), TRANSLATION),
 }
 
 
@@ -110,10 +110,6 @@ class Settings(DataArguments):
     max_train_words: int | None = flag(
         "Train only on pairs in which neither side has more words, counted between spaces.",
     )
-    both_directions: bool = flag(
-        "Train on each pair twice, the second time with source and target exchanged.",
-        default=False,
-    )
     model_name_or_path: str | None = flag(
         "A checkpoint to start from or to evaluate: a folder or a name on the Hub. Its tokenizer, "
         "its labels and its sizes are kept. Without this flag, a new model is built."
@@ -136,7 +132,7 @@ class Settings(DataArguments):
         "Whether a new tokenizer lower-cases texts.", nargs="?", const=True
     )
     level: str = flag(
-        "Unit of a new tokenizer: a token is a word, a piece of a word or a character. auto takes "
+        "Unit of a new tokenizer: a token is a word or a piece of a word. auto takes "
         "pieces for single texts in languages with many endings, measured on the training rows; "
         "for pairs of texts, and with files of word vectors, it takes words.",
         AUTO_LEVEL,

@@ -104,10 +104,6 @@ class Task(ABC):
     def build(self, head: type[PreTrainedModel], rows: Rows) -> ModelAndTokenizer:
         """Return a new model and its tokenizer."""
 
-    def encode(self, rows: Rows, tokenizer: TokenizersBackend, max_tokens: int) -> DatasetDict:
-        """Return the rows as tokens, the first ones of each text."""
-        return encode_rows(rows, tokenizer, max_tokens)
-
     def prepare(self, setup: TrainingSetup) -> None:  # noqa: B027
         """Make the model ready for the steps; ValueError if it cannot learn what the rows hold."""
 
@@ -196,7 +192,7 @@ class Task(ABC):
         else:
             self.change_config(config, rows, is_resumed=checkpoint is not None)
             made = self.load_model(head, config)
-        tokens = self.encode(rows, made.tokenizer, made.model.config.max_tokens)
+        tokens = encode_rows(rows, made.tokenizer, made.model.config.max_tokens)
         return TrainingSetup(rows, tokens, made.tokenizer, made.model, made.vectors_found)
 
     def make_trainer(self, setup: TrainingSetup, args: RunArguments) -> SelfAttentiveTrainer:

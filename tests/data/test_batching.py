@@ -1,18 +1,14 @@
 """Which rows share a batch, and the parts a batch is read in."""
 
-from typing import Any
-
 import numpy as np
-import pytest
 import torch
-from datasets import Dataset, List, Value
+from datasets import Dataset
 from runs import make_rows
 
 from sase_hf.data.batching import (
     LengthGroupedOrder,
     batches_by_length,
     longest_first,
-    longest_sides,
     share_of_token,
     token_counts,
 )
@@ -54,25 +50,8 @@ def test_batches_by_length_stay_within_their_budget() -> None:
     assert list(batches_by_length(lengths, 1)) == [[1], [4], [2], [3], [0]]
 
 
-@pytest.mark.parametrize(
-    ("columns", "share"),
-    [
-        ({"input_ids": [[7, 1], [7, 7]], "labels": [[1, 1], [1, 7]]}, 0.75),
-        ({"input_ids": [[1, 1], [1, 7]], "labels": [[7, 1], [7, 7]]}, 0.75),
-        ({"input_ids": [[7, 1], [7, 7]], "labels": [7, 7]}, 0.75),  # class ids are no tokens
-        ({"input_ids": [[7, 1], [7, 7]], "labels": [[7.0], [7.0]]}, 0.75),  # nor are targets
-        ({"input_ids": [[], []], "labels": [0, 1]}, 0.0),
-    ],
-    ids=["texts", "targets", "class ids", "numbers", "no tokens"],
-)
-def test_share_of_token_is_the_larger_one_of_texts_and_targets(
-    columns: dict[str, list[Any]], share: float
-) -> None:
-    rows = Dataset.from_dict(columns).cast_column("input_ids", List(Value("int32")))
-    assert share_of_token(rows, 7) == share
+def test_share_of_token_counts_the_tokens_of_all_texts() -> None:
+    rows = Dataset.from_dict({"input_ids": [[7, 1], [], [7, 7]]})
+    assert share_of_token(rows, 7) == 0.75
     assert share_of_token(rows, None) == 0, "a tokenizer without an unknown word"
-
-
-def test_longest_sides_count_the_tokens_of_the_longer_text() -> None:
-    pairs = Dataset.from_dict({"token_type_ids": [[0, 0, 0, 1], [0, 1, 1], []]})
-    assert list(longest_sides(pairs)) == [3, 2, 0]
+    assert share_of_token(Dataset.from_dict({"input_ids": [[], []]}), 7) == 0

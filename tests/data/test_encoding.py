@@ -8,10 +8,11 @@ from tokenizers import Tokenizer, models, processors
 from transformers import TokenizersBackend
 
 from sase_hf import build_tokenizer, build_translation_tokenizer
-from sase_hf.data.arguments import DataArguments, PairArguments
-from sase_hf.data.batching import encode_pairs, encode_rows
-from sase_hf.data.rows import Rows, load_rows
+from sase_hf.data.arguments import DataArguments
+from sase_hf.data.batching import encode_rows
+from sase_hf.data.rows import TRANSLATION, Rows, load_rows
 from sase_hf.models import checked_model
+from sase_hf.training.settings import PairRows
 
 
 @pytest.fixture
@@ -69,13 +70,17 @@ def test_encode_rows_refuses_a_tokenizer_that_tells_no_texts_apart(pairs: Rows) 
         encode_rows(pairs, blind)
 
 
-def test_encode_pairs_both_ways_adds_each_training_pair_exchanged(tmp_path: Path) -> None:
-    path = str(write_jsonl(tmp_path / "pairs.jsonl", PAIRS))
-    pairs = load_rows(PairArguments(train_file=path, text_column_names=["premise,hypothesis"]))
+def test_encode_rows_to_translate_have_the_targets_as_labels(tmp_path: Path) -> None:
+    """A test split may lack them."""
+    train = write_jsonl(tmp_path / "pairs.jsonl", PAIRS)
+    test = write_jsonl(tmp_path / "new.jsonl", [{"premise": PAIRS[0]["premise"]}])
+    arguments = PairRows(
+        train_file=str(train), test_file=str(test), text_column_names=["premise,hypothesis"]
+    )
+    pairs = load_rows(arguments, kind=TRANSLATION)
     tokenizer = build_translation_tokenizer(pairs.texts_to_learn_from())
-    both = encode_pairs(pairs, tokenizer, 99, both_directions=True)
-    once = encode_pairs(pairs, tokenizer, 99)
-    assert both["train"].select(range(0, 2 * len(PAIRS), 2)).to_list() == once["train"].to_list()
-    exchanged = both["train"].select(range(1, 2 * len(PAIRS), 2))
-    assert exchanged["input_ids"][:] == once["train"]["labels"][:]
-    assert exchanged["labels"][:] == once["train"]["input_ids"][:]
+    tokens = encode_rows(pairs, tokenizer, max_tokens=4)
+    for column, name in (("premise", "input_ids"), ("hypothesis", "labels")):
+        expected = [tokenizer(row[column])["input_ids"][:4] for row in PAIRS]
+        assert tokens["train"][name][:] == expected
+    assert tokens["test"].to_list() == [{"input_ids": tokens["train"]["input_ids"][0]}]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from datasets import Dataset
 from reference import places_of_phrase
 from rows import write_jsonl
 from runs import TINY_MODEL, flags
@@ -36,7 +37,12 @@ def with_mark(row: Row, words: str, column: str = "rationale_against") -> Row:
 def train_texts(rows: list[Row], folder: Path, **options: Any) -> list[str]:
     """Return the training texts that a run reads from a file of rows."""
     path = str(write_jsonl(folder / "rows.jsonl", rows))
-    return load_rows(DataArguments(train_file=path, **options)).splits["train"]["text"][:]
+    return shown(load_rows(DataArguments(train_file=path, **options)).splits["train"])
+
+
+def shown(rows: Dataset) -> list[str]:
+    """Return the texts of rows, with single blanks."""
+    return [" ".join(text.split()) for text in rows["text"]]
 
 
 # ---- phrases in texts ----------------------------------------------------------------------------
@@ -63,25 +69,19 @@ def test_without_words_finds_every_place_of_every_phrase() -> None:
     for _ in range(200):
         text = "".join(rng.choices(["a", "A", "b", "c", "D", " ", " ", ",", "\n"], k=20))
         spans = [span for phrase in phrases for span in places_of_phrase(phrase, text)]
-        by_marks = without_words(text, set(), spans, [])
-        assert without_words(text, set(phrases), [], []) == by_marks
+        by_marks = without_words(text, [], [], spans)
+        assert without_words(text, phrases, [], []) == by_marks
         num_found += len(spans)
     assert num_found > 100, "the premise"
 
 
-@pytest.mark.parametrize(
-    ("text", "left"),
-    [
-        ("as seen on TV: good", "good"),
-        ("so good, as seen  on tv: yes", "so good, yes"),
-        ("(as seen on TV:) good", "( ) good"),
-        ("good  as seen on TV:", "good "),
-        (DECOY, ""),
-    ],
-)
-def test_without_words_joins_no_words_and_doubles_no_blanks(text: str, left: str) -> None:
+def test_without_words_leaves_blanks_so_that_marks_stay_right() -> None:
     phrase = ("as", "seen", "on", "tv", ":")
-    assert without_words(text, {phrase}, [], []) == (left, [])
+    text = "cold (as seen  on tv:) GOOD"
+    left = without_words(text, [phrase], [[23, 27]], [[1, 2]])
+    assert left == " " * 5 + "(" + " " * 15 + ") GOOD"
+    left = without_words(text, [phrase], [[6, 8]], [])
+    assert left == "cold (as" + " " * 13 + ") GOOD", "what is a reason stays"
 
 
 # ---- marks against -------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ def test_phrase_that_two_rows_mark_against_is_left_out_of_all_training_rows(
     other_path = str(write_jsonl(tmp_path / "validation.jsonl", others))
     splits = load_rows(DataArguments(train_file=path, validation_file=other_path)).splits
     expected = [*TEXTS[:2], "yes", "as seen on TV, no", "has seen on TV: no"]
-    assert splits["train"]["text"][:] == expected, "a row of nothing else is gone"
+    assert shown(splits["train"]) == expected, "a row of nothing else is gone"
     assert splits["train"]["label"][:] == [0, 1, 0, 1, 0]
     assert splits["validation"]["text"][:] == [row["text"] for row in others]
     assert splits["train"]["row"][:] == [0, 1, 2, 3, 4]
@@ -126,14 +126,14 @@ def test_mark_against_of_one_row_is_left_out_of_this_row(tmp_path: Path) -> None
     assert texts[:1] + texts[2:] == [f"{text}, cold" for text in TEXTS if text != TEXTS[1]]
 
 
-def test_reason_stays_in_the_row_that_marks_it_and_its_mark_moves(tmp_path: Path) -> None:
+def test_reason_stays_in_the_row_that_marks_it(tmp_path: Path) -> None:
     rows = labelled([f"cold {text} cold" for text in TEXTS])
     rows[0] = with_mark(rows[0], "cold")
     rows[1] = with_mark(rows[1], "cold")
     rows[2] = {**rows[2], "rationale": [[8, 14], [15, 19]]}
     path = str(write_jsonl(tmp_path / "rows.jsonl", rows))
     row = load_rows(DataArguments(train_file=path)).splits["train"][2]
-    assert row["text"] == "we waited cold"
+    assert row["text"].split() == ["we", "waited", "cold"]
     assert [row["text"][start:end] for start, end in row["spans"]] == ["waited", "cold"]
 
 

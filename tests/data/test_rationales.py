@@ -52,7 +52,6 @@ def test_marks_of_every_format_land_on_their_words(form: str, tmp_path: Path) ->
         write_jsonl(path, ROWS)
     assert marked(path) == [[], ["très", "bon", "good", "!"], [], ["good"]]
     assert marked(path, 6) == [[], ["très"], [], ["good"]]
-    assert marked(path, level="character")[1] == [*"très b", *"good!"]
 
 
 def test_mark_on_a_part_of_a_word_marks_its_pieces_there(tmp_path: Path) -> None:
@@ -167,5 +166,5 @@ def test_marks_against_are_read_beside_those_for_the_label(tmp_path: Path) -> No
     path = write_jsonl(tmp_path / "rows.jsonl", rows)
     train = load_rows(DataArguments(train_file=str(path))).splits["train"]
     assert train["spans"][:2] == [[], [[2, 5]]]
-    assert train["text"][:2] == ["dogs sleep.", "A man sings."]
-    assert train["text_pair"][:2] == ["No dog is awake.", "sings."]
+    assert train["text"][:2] == ["    dogs sleep.", "A man sings."]
+    assert train["text_pair"][:2] == ["No dog is awake.", "        sings."]

@@ -234,7 +234,7 @@ def test_unlabelled_texts_are_read_and_what_was_done_is_said(
 def test_few_unlabelled_texts_are_said_to_give_words_only(
     reviews: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    train_tiny(tmp_path / "run", **reviews, unlabelled_file=more_texts(tmp_path), max_steps=1)
+    set_up(**reviews, unlabelled_file=more_texts(tmp_path))
     assert caplog.text.count("words only; --word_vectors own learns vectors from them") == 1
 
 

@@ -1,4 +1,4 @@
-"""The tokens that a new model reads: words, pieces of words or characters."""
+"""The tokens that a new model reads: words or pieces of words."""
 
 import random
 from pathlib import Path
@@ -51,7 +51,7 @@ def test_pieces_are_merged_by_a_rule_of_their_own(endings: dict[str, str]) -> No
     assert tokenizers[0].get_vocab() == tokenizers[1].get_vocab()
 
 
-@pytest.mark.parametrize("level", ["word", "subword", "character"])
+@pytest.mark.parametrize("level", ["word", "subword"])
 def test_level_that_is_asked_for_is_taken(level: str, endings: dict[str, str]) -> None:
     assert level_of(**endings, level=level, lowercase=False) == level
 
@@ -71,8 +71,8 @@ def test_level_of_pairs_and_beside_vectors_of_a_file_is_words(
 def test_level_of_a_ready_tokenizer_is_not_measured(
     endings: dict[str, str], tmp_path: Path
 ) -> None:
-    task = parse_arguments(LabelTask, flags(**TINY_MODEL, **endings, level="character"))
+    task = parse_arguments(LabelTask, flags(**TINY_MODEL, **endings))
     task.assemble().tokenizer.save_pretrained(tmp_path / "ready")
-    assert level_of(**endings, tokenizer_name=tmp_path / "ready") == "character"
+    assert level_of(**endings, tokenizer_name=tmp_path / "ready") == "subword"
     with pytest.raises(ValueError, match="--level cannot change a ready tokenizer"):
         level_of(**endings, tokenizer_name=tmp_path / "ready", level="word")

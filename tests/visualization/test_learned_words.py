@@ -167,18 +167,6 @@ def test_learned_words_join_parts_whose_letters_meet() -> None:
     assert numbers_of(read_learned_words(reader, texts).labels[0]).keys() == {"they", "won't", "."}
 
 
-def test_learned_words_join_characters_to_words() -> None:
-    """Those of scripts without spaces stay apart, as everywhere."""
-    texts = ["Ab, ba", "a 1\u4f60\u597d", "cafe\u0301"]
-    reader = reader_of(texts, level="character")
-    learned = read_learned_words(reader, texts)
-    words = {"ab", "ba", "a", "1", "\u4f60", "\u597d", "caf\u00e9", ","}
-    assert numbers_of(learned.labels[0]).keys() == words
-    result = reader(texts[0], target="bad")
-    numbers = numbers_of(learned.labels[0])
-    assert numbers["ab"] == (pytest.approx(sum(result["word_contributions"][:2])), 1)
-
-
 @pytest.mark.parametrize(("lowercase", "expected"), [(True, {"good"}), (False, {"Good", "good"})])
 def test_learned_words_are_the_same_if_the_tokenizer_makes_them_the_same(
     lowercase: bool, expected: set[str]

@@ -20,15 +20,13 @@ const sigmoid = (x) => 1 / (1 + Math.exp(-x));
 const ENDS_A_CHARACTER = /[\p{M}\u1160-\u11ff]/u;
 
 function prepareTokenizer() {
-  const unspaced = `[${model.tokenizer.unspaced}]`;
+  const unspaced = `[${model.unspaced}]`;
   const ofWords = String.raw`[[\p{L}\p{M}\p{N}]--${unspaced}]`;
   const contraction = `(?:[Nn]'[Tt]|'(?:[Ssſ]|[Mm]|[Dd]|[Ll][Ll]|[Rr][Ee]|[Vv][Ee]))(?!${ofWords})`;
   const betweenWords = String.raw`(${contraction}|${unspaced}\p{M}*|[^${ofWords}])`;
-  const betweenCharacters = String.raw`(\p{White_Space}+|.)`;
-  const isOfCharacters = model.tokenizer.level === "character";
-  separators = new RegExp(isOfCharacters ? betweenCharacters : betweenWords, "sv");
+  separators = new RegExp(betweenWords, "sv");
   ranks = new Map(model.tokenizer.merges?.map((pair, rank) => [pair, rank]));
-  joinedCharacter = new RegExp(model.joined, "v");
+  joinedCharacter = new RegExp(ofWords, "v");
   vocabulary = new Map(model.words.map((word, id) => [word, id]));
 }
 
@@ -75,8 +73,7 @@ function piecesOf(word) {
   return pieces;
 }
 
-/* Return the tokens of a text: id, start and end in code points, and the number of their word. For
-   a tokenizer of characters, white space between others is one. */
+/* Return the tokens of a text: id, start and end in code points, and the number of their word. */
 function tokenize(points) {
   const { text, origins } = normalized(Array.from(points.join("").toWellFormed()));
   const tokens = [];
@@ -89,10 +86,7 @@ function tokenize(points) {
   let place = 0;
   for (const [word, part] of text.split(separators).entries()) {
     const end = place + part.length;
-    if (/^\p{White_Space}/u.test(part)) {
-      const isBetween = place > 0 && end < text.length;
-      if (model.tokenizer.level === "character" && isBetween) push(" ", end - 1, end, word);
-    } else if (part) {
+    if (part && !/^\p{White_Space}/u.test(part)) {
       let start = place;
       for (const piece of model.tokenizer.level === "subword" ? piecesOf(part) : [part]) {
         push(piece, start, start + piece.length, word);

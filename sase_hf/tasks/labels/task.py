@@ -135,8 +135,9 @@ class LabelTask(EncoderTask):
         names = setup.rows.label_names
         yield f"labels: {len(names)} ({', '.join(names[:10])}), {setup.rows.kind}"
         num_marked = count_marked(setup.tokens.get("train"))
-        if num_marked is not None:
-            yield f"rationale: {num_marked:,} of {setup.tokens['train'].num_rows:,} training rows"
+        if num_marked:
+            num_rows = setup.tokens["train"].num_rows
+            yield f"rationale: {num_marked:,} of {num_rows:,} training rows"
         if self.args.do_train and not self.settings.label_names:
             for doubt in label_doubts(names):
                 logger.warning(one_line(doubt))
