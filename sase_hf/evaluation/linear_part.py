@@ -3,7 +3,8 @@
 The regression learns from the training rows what each word and each pair of neighbouring words says
 about a label. The logits of the model are then a D + b W: D those of the hops, W those of the
 words, and a, b >= 0 the two numbers that make the labels of the validation rows most likely. These
-rows also choose how strongly the regression is regularised. Regression and scales lower the loss in
+rows also choose how strongly the regression is regularised, and once the model is measured on them,
+the regression may learn them, too (`learn_anew`). Regression and scales lower the loss in
 which the model was trained, so that all kinds of labels are learned in one way.
 
 Shapes: N training rows, B rows, n parts of a text (`LinearPart`), V words, F features, n V words
@@ -75,7 +76,7 @@ class Fit(NamedTuple):
 
     regression: WordRegression
     scales: Scales
-    loss: float  # the sum over the labels
+    loss: float = 0.0  # the sum over the labels
 
 
 class WordRows:
@@ -127,7 +128,7 @@ def has_linear_part(model: Any) -> bool:
     return getattr(model, "linear_part", None) is not None
 
 
-def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = None) -> Scales:
+def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = None) -> Fit:
     """Fit the linear part of a trained classifier, and scale both parts. The model is changed.
 
     A linear part that the model has from before is replaced. Numbers are scaled around the
@@ -139,8 +140,8 @@ def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = Non
             `token_type_ids`.
         validation: Rows that it was not trained on.
 
-    Returns the scales: that of the hops, by which the last layer is multiplied, and that of the
-    words, which is 0 where they add nothing.
+    Returns what was fitted. Its scales are that of the hops, by which the last layer is multiplied,
+    and that of the words, which is 0 where they add nothing.
     ValueError is raised for a model without a linear part, and for ids that it does not know.
     """
     if not has_linear_part(model):
@@ -152,17 +153,30 @@ def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = Non
     learned = WordRows(train, model)
     clear(model.linear_part)
     if validation is None:
-        regression, scales = regression_of(learned, STRENGTHS[0]), USUAL
+        fit = Fit(regression_of(learned, STRENGTHS[0]), USUAL)
     else:
         of_hops = before_units(logits_of(model, validation), model.config).numpy()
-        regression, scales, _ = best_fit(learned, WordRows(validation, model), of_hops)
-    write(model, regression, scales)
+        fit = best_fit(learned, WordRows(validation, model), of_hops)
+    with torch.no_grad():
+        for parameter in model.classifier.output.parameters():
+            parameter.mul_(fit.scales.hops)
+    write(model, fit.regression, fit.scales.words, fit.regression.bias)
     seconds = time.perf_counter() - start
     logger.info(
-        f"linear part: logits of the hops times {scales.hops:.2f}, of the words times "
-        f"{scales.words:.2f} (C = {regression.strength:g}), {seconds:.1f} s"
+        f"linear part: logits of the hops times {fit.scales.hops:.2f}, of the words times "
+        f"{fit.scales.words:.2f} (C = {fit.regression.strength:g}), {seconds:.1f} s"
     )
-    return scales
+    return fit
+
+
+def learn_anew(model: Any, fit: Fit, rows: Dataset) -> None:
+    """Let the linear part of a model learn other rows, with the scales and the strength of a fit.
+
+    These are more rows than those of the `fit`, such as the validation rows beside the others: a
+    regression gains from each, and what was chosen stays right.
+    """
+    regression = regression_of(WordRows(rows, model), fit.regression.strength)
+    write(model, regression, fit.scales.words, regression.bias - fit.regression.bias)
 
 
 @torch.no_grad()
@@ -343,13 +357,11 @@ def before_units(values: Tensor, config: Any) -> Tensor:
 
 
 @torch.no_grad()
-def write(model: Any, regression: WordRegression, scales: Scales) -> None:
-    """Put the scaled parts into a model."""
+def write(model: Any, regression: WordRegression, scale: float, bias: Array) -> None:
+    """Put a scaled regression into a model, whose last layer lacks the `bias` (L,) of it."""
     layer = model.classifier.output
-    bias = torch.from_numpy(scales.words * regression.bias)
-    layer.weight.mul_(scales.hops)
-    layer.bias.mul_(scales.hops).add_(bias.to(layer.bias))
-    weights = torch.from_numpy(scales.words * regression.weights)
+    layer.bias.add_(torch.from_numpy(scale * bias).to(layer.bias))
+    weights = torch.from_numpy(scale * regression.weights)
     weights *= torch.tensor(layer.deviation or 1.0)
     start = 0
     for table in model.linear_part.parameters():  # of the words, then of the pairs

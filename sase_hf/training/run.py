@@ -108,6 +108,8 @@ class _Run:
             evaluated.pop(f"eval_{SCORE}", None)  # it has chosen the epoch, and says no more
             self.trainer.save_metrics("eval", evaluated)
             self.metrics.update(evaluated)
+        if self.args.do_train and self.task.after_evaluation(self.setup):
+            self.trainer.save_model()
         if self.args.do_predict:
             self.predict()
         record = self.record()

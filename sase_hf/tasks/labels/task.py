@@ -14,7 +14,7 @@ from ...data.batching import RationaleCollator
 from ...data.labels import label_doubts
 from ...data.marks import count_marked
 from ...data.rows import Rows, load_rows
-from ...evaluation.linear_part import has_linear_part
+from ...evaluation.linear_part import Fit, has_linear_part
 from ...evaluation.metrics import load_metrics, metrics_function
 from ...models import FAMILIES, RETRIEVAL
 from ...models.answers import answers_of
@@ -24,7 +24,7 @@ from ...training.trainer import SelfAttentiveTrainer
 from ...utils.errors import refusal
 from ...utils.text import Table, one_line
 from ..encoder import EncoderTask
-from .calibration import calibrate, leave_to_fit, weigh_words
+from .calibration import calibrate, learn_held_out_rows, leave_to_fit, weigh_words
 from .predictions import predicted_labels
 from .report_page import write_report
 
@@ -41,6 +41,8 @@ class LabelTask(EncoderTask):
     """Classification of one or several labels, or regression."""
 
     names = ("labels", "nli")
+    fit: Fit | None = None  # of the linear part, after training
+    learned_held_out = False  # whether the linear part has learned the held-out rows, too
 
     def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
         """Load the rows, with the labels of the checkpoint if there is one that keeps them."""
@@ -181,7 +183,9 @@ class LabelTask(EncoderTask):
         measured: dict[str, float] = {}
         has_words = has_linear_part(setup.model)
         if has_words:
-            measured = weigh_words(setup)
+            self.fit = weigh_words(setup)
+            scales = self.fit.scales
+            measured = {"scale_of_hops": scales.hops, "scale_of_words": scales.words}
         if self.settings.calibrate:
             measured |= calibrate(trainer, setup, is_scaled=has_words)
         return measured
@@ -201,6 +205,11 @@ class LabelTask(EncoderTask):
             of_rare = "try --class_weights balanced"
         return write_report(trainer, setup, ", or ".join(ways), of_rare)
 
+    def after_evaluation(self, setup: TrainingSetup) -> bool:
+        """Let the linear part learn the held-out rows, too."""
+        self.learned_held_out = self.fit is not None and learn_held_out_rows(setup, self.fit)
+        return self.learned_held_out
+
     def columns(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, predictions: Predictions
     ) -> list[dict[str, Any]]:
@@ -210,11 +219,14 @@ class LabelTask(EncoderTask):
     def details(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]
     ) -> dict[str, Any]:
-        """Return also the temperature and the scales of both parts; None without them."""
+        """Return also the temperature and the scales of both parts, None without them.
+
+        And whether the linear part has learned the held-out rows, too.
+        """
         details = super().details(trainer, setup, metrics)
         names = ("temperature", "scale_of_hops", "scale_of_words")
         details.update({name: metrics.get(name) for name in names})
-        return details
+        return {**details, "learned_held_out": self.learned_held_out}
 
 
 def _linear_part(num_words: int, num_weights: int) -> str:
