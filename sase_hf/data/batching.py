@@ -216,12 +216,6 @@ def longest_sides(dataset: Dataset) -> Iterator[int]:
         yield max(map(types.count, (0, 1)))
 
 
-def numbers_of_lists(dataset: Dataset, column: str) -> Iterator[np.ndarray]:
-    """Yield the numbers of all lists of a column, chunk by chunk of Arrow's memory."""
-    for chunk in dataset.with_format("arrow")[:][column].chunks:
-        yield chunk.flatten().to_numpy(zero_copy_only=False)
-
-
 def share_of_token(dataset: Dataset, token_id: int | None) -> float:
     """Return the share of a token, from 0 to 1, or the larger one of texts and targets."""
     table = dataset.with_format("arrow")[:]

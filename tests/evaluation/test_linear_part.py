@@ -84,7 +84,7 @@ def regression_of(rows: Dataset, model: Any, strength: float = 2.0) -> linear_pa
 
 
 def outputs_of(regression: linear_part.WordRegression, rows: Dataset, model: Any) -> np.ndarray:
-    return linear_part.features_of(rows, model.linear_part) @ regression.weights + regression.bias
+    return linear_part.features_of(rows, model) @ regression.weights + regression.bias
 
 
 @pytest.mark.parametrize("kind", ["words", "words_and_pairs"])
@@ -240,5 +240,5 @@ def test_rows_without_a_label_are_left_out() -> None:
 
 def test_fit_refuses_ids_that_the_model_does_not_know() -> None:
     rows = Dataset.from_dict({"input_ids": [[tiny.VOCAB_SIZE]], "labels": [0]})
-    with pytest.raises(ValueError, match="input_ids 23; those of the model are below 23"):
+    with pytest.raises(ValueError, match=r"exceeds|must be"):
         fit_linear_part(model_of(), rows)
