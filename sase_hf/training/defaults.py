@@ -10,7 +10,7 @@ from transformers.utils import CONFIG_NAME
 from ..data.table import ENDINGS
 from ..evaluation.metrics import LOWER_IS_BETTER, METRICS, SCORE
 from ..utils.errors import refusal
-from .settings import LABELS, OWN_VECTORS, TRANSLATION
+from .settings import BY_TOKENS, LABELS, OWN_VECTORS, TRANSLATION
 from .task import Task, TrainingSetup
 
 STEPS = ("do_train", "do_eval", "do_predict")
@@ -116,8 +116,7 @@ def _of_labels(given: Mapping[str, Any], has_held_out: bool, is_new: bool) -> di
             # The learning rate of a new model would destroy the pretrained weights.
             chosen |= {"learning_rate": 5e-5, "embedding_dropout": 0.0}
         elif not given.get("tokenizer_name"):
-            # The vector of a word that occurs once would never be trained as that of a word.
-            chosen["min_frequency"] = 2
+            chosen["min_frequency"] = BY_TOKENS
     return chosen
 
 

@@ -47,6 +47,7 @@ FIELDS_OF_LABELS = (
     "label_smoothing",
     "answer_error",
 )
+BY_TOKENS = 0  # as the fewest occurrences of a word
 TOKENIZER_OPTIONS = ("vocab_size", "min_frequency", "lowercase", "level", "subwords")
 OF_NEW_MODEL = (*TOKENIZER_OPTIONS, "tokenizer_name", "word_vectors", "encoder_name_or_path")
 
@@ -146,7 +147,8 @@ class Settings(DataArguments):
         "Largest vocabulary of a new tokenizer; of pieces of words, all characters stay."
     )
     min_frequency: int | None = flag(
-        "Fewest occurrences of a word in a new tokenizer; pieces of words have a rule of their own."
+        "Fewest occurrences of a word in a new tokenizer; 0: two, below 100,000 tokens one. Pieces "
+        "of words have a rule of their own."
     )
     lowercase: bool | None = flag(
         "Whether a new tokenizer lower-cases texts.", nargs="?", const=True
@@ -234,9 +236,9 @@ class Settings(DataArguments):
         choices = entry.metadata.get("choices")
         if choices is not None and value not in choices:
             raise refusal(f"--{entry.name} is {value!r}", f"choose {', '.join(map(str, choices))}")
-        counts = ("vocab_size", "min_frequency", "early_stopping_patience")
-        if entry.name in counts and value < 1:
-            raise refusal(f"--{entry.name} is {value}", "it must be 1 or more")
+        least = {"vocab_size": 1, "min_frequency": BY_TOKENS, "early_stopping_patience": 1}
+        if entry.name in least and value < least[entry.name]:
+            raise refusal(f"--{entry.name} is {value}", f"it must be {least[entry.name]} or more")
 
     def given(self, names: Iterable[str]) -> dict[str, Any]:
         """Return the settings that differ from their defaults, among some."""

@@ -406,7 +406,7 @@ def test_run_resumes_the_patience_of_early_stopping_and_its_evaluations(
             "a new model takes its words from training rows; give --train_file",
         ),
         ({"do_train": True, "vocab_size": 0}, "--vocab_size is 0; it must be 1 or more"),
-        ({"do_train": True, "min_frequency": -1}, "--min_frequency is -1; it must be 1 or more"),
+        ({"do_train": True, "min_frequency": -1}, "--min_frequency is -1; it must be 0 or more"),
         ({"do_train": True, "shuffle_seed": -1}, "expected non-negative integer"),
         ({"do_train": True, "report_to": ["nothing"]}, "nothing is not supported"),
         ({"do_train": True, "label_smoothing_factor": 0.1}, "is 0.1; leave it out"),
