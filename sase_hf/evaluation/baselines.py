@@ -11,14 +11,15 @@ import numpy as np
 import torch
 from datasets import Dataset
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import Ridge, SGDClassifier
+from sklearn.linear_model import LogisticRegression, Ridge
 from torch import Tensor
 
 from ..models.answers import Answers
 
 MAX_ROWS = 100_000  # of training; more are not worth the time and memory of a report
 MAX_WEIGHTS = 4_000_000  # words and pairs of words, times labels
-STRENGTH = 3.0  # scikit-learn's C: the larger, the less regularisation
+# One logistic regression for each label.
+REGRESSION = LogisticRegression(C=3.0, solver="liblinear")
 
 
 def labels_of(rows: Dataset, answers: Answers) -> Tensor:
@@ -36,36 +37,42 @@ def most_frequent(train: Dataset, num_rows: int, answers: Answers) -> np.ndarray
     return np.tile(logits.numpy(), (num_rows, 1))
 
 
+def words_of_rows(num_rows: int, num_labels: int) -> TfidfVectorizer:
+    """Return what weighs words and pairs of words in encoded rows, of which it learns so many.
+
+    These are at most so many that `MAX_WEIGHTS` weights suffice, the most frequent ones.
+    """
+    return TfidfVectorizer(
+        analyzer=_features,
+        min_df=min(2, num_rows),
+        max_features=max(MAX_WEIGHTS // num_labels, 1),
+        sublinear_tf=True,
+    )
+
+
 def linear_model(train: Dataset, rows: Dataset, answers: Answers) -> np.ndarray:
     """Return the logits (B, C) of a linear model over TF-IDF of words and pairs of words.
 
     One logistic regression for each label, or a ridge regression of numbers. The settings are
-    fixed, not tuned on the evaluated rows, and a fixed seed draws the order of the rows. The model
-    learns from at most `MAX_ROWS` rows, evenly spaced. It has at most `MAX_WEIGHTS` weights, those
-    of the most frequent words and pairs.
+    fixed, not tuned on the evaluated rows. The model learns from at most `MAX_ROWS` rows, evenly
+    spaced.
     """
     train = train.select(range(0, len(train), len(train) // MAX_ROWS + 1))
     num_labels = len(answers.names)
-    weigh_words = TfidfVectorizer(
-        analyzer=_features,
-        min_df=min(2, len(train)),
-        max_features=max(MAX_WEIGHTS // num_labels, 1),
-        sublinear_tf=True,
-    )
-    known = weigh_words.fit_transform(train)
-    asked = weigh_words.transform(rows)
+    words = words_of_rows(len(train), num_labels)
+    known = words.fit_transform(train)
+    asked = words.transform(rows)
     labels = labels_of(train, answers).numpy()
     if not answers.has_labels:
         return Ridge().fit(known, labels).predict(asked).reshape(len(rows), num_labels)
     if answers.has_one_label:
         labels = labels[:, None] == np.arange(num_labels)
     logits = np.full((len(rows), num_labels), -np.inf)  # of a label that no row has
-    regression = SGDClassifier(loss="log_loss", alpha=1 / (STRENGTH * len(train)), random_state=0)
     for label, applies in enumerate(labels.T > 0):
         if applies.all():
             logits[:, label] = np.inf
         elif applies.any():
-            logits[:, label] = regression.fit(known, applies).decision_function(asked)
+            logits[:, label] = REGRESSION.fit(known, applies).decision_function(asked)
     return logits
 
 

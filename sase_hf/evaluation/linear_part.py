@@ -353,8 +353,7 @@ def write(model: Any, regression: WordRegression, scale: float, bias: Array) -> 
     layer.bias.add_(torch.from_numpy(scale * bias).to(layer.bias))
     weights = torch.from_numpy(scale * regression.weights)
     weights *= torch.tensor(layer.deviation or 1.0)
-    start = 0
-    for table in model.linear_part.parameters():  # of the words, then of the pairs
-        end = start + table.shape[0] * table.shape[1]
-        table.copy_(weights[start:end].view_as(table))
-        start = end
+    tables = list(model.linear_part.parameters())  # of the words, then of the pairs
+    sizes = [len(table.flatten(0, 1)) for table in tables]
+    for table, part in zip(tables, weights.split(sizes), strict=True):
+        table.copy_(part.view_as(table))
