@@ -147,7 +147,7 @@ class Settings(DataArguments):
         "Largest vocabulary of a new tokenizer; of pieces of words, all characters stay."
     )
     min_frequency: int | None = flag(
-        "Fewest occurrences of a word in a new tokenizer; 0: two, below 100,000 tokens one. Pieces "
+        "Fewest occurrences of a word in a new tokenizer; 0: two, below 25,000 tokens one. Pieces "
         "of words have a rule of their own."
     )
     lowercase: bool | None = flag(

@@ -28,9 +28,9 @@ from sase_hf.training.task import TrainingSetup
 
 
 class TaskOfFewTokens(LabelTask):
-    """`LabelTask` that takes vectors of its own texts from 50 tokens on."""
+    """`LabelTask` that takes vectors of its own texts, and leaves words out, from 50 tokens on."""
 
-    least_own_tokens = 50
+    few_tokens = least_own_tokens = 50
 
 
 def set_up(task_class: type[LabelTask] = LabelTask, **options: Any) -> TrainingSetup:
