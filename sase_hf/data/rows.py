@@ -119,9 +119,10 @@ class Rows:
         """
         train = self.splits["train"]
         if TEXT_COLUMNS[1] in train.column_names:
-            return chain.from_iterable(zip(*(train[name] for name in TEXT_COLUMNS), strict=True))
+            return chain.from_iterable(zip(*(train[name][:] for name in TEXT_COLUMNS), strict=True))
         texts = [train.select_columns("text"), self.unlabelled]
-        return concatenate_datasets([rows for rows in texts if rows is not None])["text"]
+        # A list, because `datasets` takes long for each text that it is asked for alone.
+        return concatenate_datasets([rows for rows in texts if rows is not None])["text"][:]
 
 
 @dataclass

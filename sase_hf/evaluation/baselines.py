@@ -3,26 +3,23 @@
 Shapes: B rows, C labels or outputs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
 from datasets import Dataset
-from scipy.sparse import csr_matrix
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import Ridge, SGDClassifier
+from sklearn.linear_model import LogisticRegression, Ridge
 from torch import Tensor
 
 from ..models.answers import Answers
 
 MAX_ROWS = 100_000  # of training; more are not worth the time and memory of a report
 MAX_WEIGHTS = 4_000_000  # words and pairs of words, times labels
-STRENGTH = 3.0  # scikit-learn's C: the larger, the less regularisation
-NO_WORD: tuple[int, ...] = ()
-
-# The token ids that a linear model reads of a row: one list, or the four of `_compared`.
-Fields = Sequence[Sequence[int]]
+# One logistic regression for each label.
+REGRESSION = LogisticRegression(C=3.0, solver="liblinear")
 
 
 def labels_of(rows: Dataset, answers: Answers) -> Tensor:
@@ -40,82 +37,63 @@ def most_frequent(train: Dataset, num_rows: int, answers: Answers) -> np.ndarray
     return np.tile(logits.numpy(), (num_rows, 1))
 
 
+def words_of_rows(num_rows: int, num_labels: int) -> TfidfVectorizer:
+    """Return what weighs words and pairs of words in encoded rows, of which it learns so many.
+
+    These are at most so many that `MAX_WEIGHTS` weights suffice, the most frequent ones.
+    """
+    return TfidfVectorizer(
+        analyzer=_features,
+        min_df=min(2, num_rows),
+        max_features=max(MAX_WEIGHTS // num_labels, 1),
+        sublinear_tf=True,
+    )
+
+
 def linear_model(train: Dataset, rows: Dataset, answers: Answers) -> np.ndarray:
     """Return the logits (B, C) of a linear model over TF-IDF of words and pairs of words.
 
     One logistic regression for each label, or a ridge regression of numbers. The settings are
-    fixed, not tuned on the evaluated rows, and a fixed seed draws the order of the rows. The model
-    learns from at most `MAX_ROWS` rows, evenly spaced. It has at most `MAX_WEIGHTS` weights, those
-    of the most frequent words and pairs.
+    fixed, not tuned on the evaluated rows. The model learns from at most `MAX_ROWS` rows, evenly
+    spaced.
     """
-    if train.num_rows > MAX_ROWS:
-        train = train.select(np.linspace(0, train.num_rows - 1, MAX_ROWS).astype(int))
+    train = train.select(range(0, len(train), len(train) // MAX_ROWS + 1))
     num_labels = len(answers.names)
-    weigh_words = TfidfVectorizer(
-        analyzer=_features,
-        min_df=min(2, train.num_rows),
-        max_features=max(MAX_WEIGHTS // num_labels, 1),
-        sublinear_tf=True,
-    )
-    known = weigh_words.fit_transform(_fields_of(train))
-    asked = weigh_words.transform(_fields_of(rows))
+    words = words_of_rows(len(train), num_labels)
+    known = words.fit_transform(train)
+    asked = words.transform(rows)
     labels = labels_of(train, answers).numpy()
     if not answers.has_labels:
-        return Ridge().fit(known, labels).predict(asked).reshape(rows.num_rows, num_labels)
+        return Ridge().fit(known, labels).predict(asked).reshape(len(rows), num_labels)
     if answers.has_one_label:
         labels = labels[:, None] == np.arange(num_labels)
-    return np.stack([_log_odds(known, applies > 0, asked) for applies in labels.T], axis=1)
+    logits = np.full((len(rows), num_labels), -np.inf)  # of a label that no row has
+    for label, applies in enumerate(labels.T > 0):
+        if applies.all():
+            logits[:, label] = np.inf
+        elif applies.any():
+            logits[:, label] = REGRESSION.fit(known, applies).decision_function(asked)
+    return logits
 
 
-def _log_odds(known: csr_matrix, applies: np.ndarray, asked: csr_matrix) -> np.ndarray:
-    """Return the logits of a label for `asked` rows (B,), learnt from whether it `applies` (N,).
+def _features(row: Mapping[str, Any]) -> list[tuple[int, ...]]:
+    """Return the words of a row, and the pairs of neighbouring words.
 
-    `known` and `asked` are sparse matrices of N and B rows of features.
+    Of a pair of texts these are those of the second one, and, apart, of the words that only it,
+    that both, and that only the first has: a linear model over the words of both texts cannot see
+    which words they share. The empty feature is in every row, since scikit-learn refuses rows that
+    all are empty.
     """
-    num_asked = asked.shape[0]
-    if applies.all():
-        return np.full(num_asked, np.inf)
-    if not applies.any():
-        return np.full(num_asked, -np.inf)
-    penalty = 1 / (STRENGTH * len(applies))
-    regression = SGDClassifier(loss="log_loss", alpha=penalty, random_state=0)
-    return regression.fit(known, applies).decision_function(asked)
-
-
-def _fields_of(rows: Dataset) -> Iterator[Fields]:
-    """Yield the tokens of each row; of a pair of texts, what a linear model can compare."""
-    if "token_type_ids" not in rows.column_names:
-        for row in rows:
-            yield [row["input_ids"]]
-        return
-    for row in rows:
-        first: list[int] = []
-        second: list[int] = []
-        for token, side in zip(row["input_ids"], row["token_type_ids"], strict=True):
-            (second if side else first).append(token)
-        yield _compared(first, second)
-
-
-def _compared(first: Sequence[int], second: Sequence[int]) -> Fields:
-    """Return the second text, and the words that only it, that both, and that only the first has.
-
-    A linear model over the words of both texts cannot see which words they share.
-    """
-    in_first = set(first)
-    in_second = set(second)
-    new = [word for word in second if word not in in_first]
-    shared = [word for word in second if word in in_first]
-    gone = [word for word in first if word not in in_second]
-    return second, new, shared, gone
-
-
-def _features(fields: Fields) -> list[tuple[int, ...]]:
-    """Return the words of all fields, and the pairs of neighbouring words.
-
-    `NO_WORD` is in every row, since scikit-learn refuses rows that all are empty.
-    """
-    features = [NO_WORD]
-    for field, words in enumerate(fields):
-        features += [(field, word) for word in words]
-        features += [(field, *pair) for pair in pairwise(words)]
+    words = np.array(row["input_ids"], dtype=int)
+    parts = [np.ones(len(words), dtype=bool)]
+    if "token_type_ids" in row:
+        is_second = np.array(row["token_type_ids"]) == 1
+        in_first = np.isin(words, words[~is_second])
+        in_second = np.isin(words, words[is_second])
+        parts = [is_second, is_second & ~in_first, is_second & in_first, ~in_second]
+    features: list[tuple[int, ...]] = [()]
+    for part, is_inside in enumerate(parts):
+        inside = words[is_inside].tolist()
+        features += [(part, word) for word in inside]
+        features += [(part, *pair) for pair in pairwise(inside)]
     return features

@@ -11,14 +11,15 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import torch
+import pandas as pd
 from datasets import Dataset
 from numpy.typing import NDArray
-from sklearn.model_selection import StratifiedGroupKFold
+from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
+from sklearn.multiclass import OneVsRestClassifier
 
 from ..data.repeats import text_digests
 from ..models.answers import Answers
-from .baselines import labels_of, linear_model
+from .baselines import REGRESSION, labels_of, words_of_rows
 
 NUM_PARTS = 5  # of the rows; a label has as many rows, or is not judged
 MAX_JUDGED = 10_000  # rows, evenly spaced
@@ -75,16 +76,13 @@ def doubtful_rows(
     likely = np.where(shares >= 1, probabilities, 0)
     is_clear = likely.any(1)
     is_wrong = is_clear & (likely.argmax(1) != labels)
-    counts = np.bincount(labels, is_clear).clip(min=1)
-    num_wrong = round((np.bincount(labels, is_wrong) / counts)[labels].sum())
+    num_wrong = round(len(labels) * is_wrong.sum() / max(is_clear.sum(), 1))
     order = shares[np.arange(len(labels)), labels].argsort(kind="stable")
     accused = order[is_accused[order]]
     agreed = accused[choose(tokens.select(numbers[accused])) != labels[accused]]
-    doubts = []
-    for place in agreed[:num_wrong]:
-        of_suggestion, of_label = probabilities[place, [best[place], labels[place]]].tolist()
-        doubts.append(Doubt(int(numbers[place]), int(best[place]), of_suggestion, of_label))
-    return doubts
+    chosen = agreed[:num_wrong]
+    columns = [numbers, best, probabilities.max(1), probabilities[np.arange(len(labels)), labels]]
+    return [Doubt(*row) for row in zip(*(x[chosen].tolist() for x in columns), strict=True)]
 
 
 def judge(
@@ -101,12 +99,16 @@ def judge(
     labels = labels[numbers]
     if len(np.unique(labels)) < 2:
         return numbers[:0], np.zeros((0, len(answers.names)))
-    texts = text_digests(rows.select(numbers), ["text"])
-    tokens = tokens.select(numbers)
+    words = words_of_rows(len(numbers), len(answers.names))
     probabilities = np.zeros((len(numbers), len(answers.names)))
-    for known, asked in StratifiedGroupKFold(NUM_PARTS).split(texts, labels, texts):
-        logits = linear_model(tokens.select(known), tokens.select(asked), answers)
-        probabilities[asked] = answers.scores(torch.from_numpy(logits)).numpy()
+    probabilities[:, np.unique(labels)] = cross_val_predict(
+        OneVsRestClassifier(REGRESSION),
+        words.fit_transform(tokens.select(numbers)),
+        labels,
+        groups=text_digests(rows.select(numbers), ["text"]),
+        cv=StratifiedGroupKFold(NUM_PARTS),
+        method="predict_proba",
+    )
     return numbers, probabilities
 
 
@@ -115,10 +117,7 @@ def shares_of_usual(probabilities: np.ndarray, labels: np.ndarray) -> NDArray[np
 
     By the probability alone, all rows of a rare label would be the most doubtful.
     """
-    num_labels = probabilities.shape[1]
-    given = probabilities[np.arange(len(labels)), labels]
-    counts = np.bincount(labels, minlength=num_labels).clip(min=1)
-    usual = np.bincount(labels, given, num_labels) / counts
-    usual[usual == 0] = np.inf  # of a label that no row has
-    shares: NDArray[np.float64] = probabilities / usual
+    given = pd.Series(probabilities[np.arange(len(labels)), labels])
+    usual = given.groupby(labels).mean().reindex(range(probabilities.shape[1]))
+    shares: NDArray[np.float64] = probabilities / usual.fillna(np.inf).to_numpy()
     return shares

@@ -3,7 +3,8 @@
 The regression learns from the training rows what each word and each pair of neighbouring words says
 about a label. The logits of the model are then a D + b W: D those of the hops, W those of the
 words, and a, b >= 0 the two numbers that make the labels of the validation rows most likely. These
-rows also choose how strongly the regression is regularised. Regression and scales lower the loss in
+rows also choose how strongly the regression is regularised, and once the model is measured on them,
+the regression may learn them, too (`learn_anew`). Regression and scales lower the loss in
 which the model was trained, so that all kinds of labels are learned in one way.
 
 Shapes: N training rows, B rows, n parts of a text (`LinearPart`), V words, F features, n V words
@@ -12,6 +13,7 @@ and then n `NUM_PAIRS` pairs, L labels or numbers.
 
 import logging
 import time
+from collections.abc import Iterator
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -19,13 +21,13 @@ import numpy as np
 import torch
 from datasets import Dataset
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, hstack
+from scipy.sparse import csr_array, hstack, vstack
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from ..data.batching import flat_tokens, token_counts
+from ..data.batching import token_counts
 from ..models.answers import answers_of
-from ..models.linear_self_attentive import NUM_PAIRS, LinearPart, pair_ids
+from ..models.linear_self_attentive import LinearPart
 from ..models.modeling_self_attentive import penalised_loss
 from ..utils.errors import refusal
 
@@ -50,6 +52,7 @@ WEIGHT_OF_USUAL = 4.0
 MOST_OF_HOPS = 0.25
 LEAST_VARIANCE = 1e-6  # of the errors of numbers, in units of their deviation
 BATCH = 32  # rows that the model reads at once
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 class Scales(NamedTuple):
@@ -75,14 +78,14 @@ class Fit(NamedTuple):
 
     regression: WordRegression
     scales: Scales
-    loss: float  # the sum over the labels
+    loss: float = 0.0  # the sum over the labels
 
 
 class WordRows:
     """Encoded rows as the regression reads them, and the loss of the model on them."""
 
     def __init__(self, rows: Dataset, model: Any) -> None:
-        self.features = features_of(rows, model.linear_part)  # (B, F)
+        self.features = features_of(rows, model)  # (B, F)
         self.roots = np.sqrt(token_counts(rows))  # (B,)
         self.num_words = len(model.linear_part.word_weight.flatten(0, 1))  # n V
         self.num_outputs = model.config.num_labels  # L
@@ -127,7 +130,7 @@ def has_linear_part(model: Any) -> bool:
     return getattr(model, "linear_part", None) is not None
 
 
-def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = None) -> Scales:
+def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = None) -> Fit:
     """Fit the linear part of a trained classifier, and scale both parts. The model is changed.
 
     A linear part that the model has from before is replaced. Numbers are scaled around the
@@ -139,8 +142,8 @@ def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = Non
             `token_type_ids`.
         validation: Rows that it was not trained on.
 
-    Returns the scales: that of the hops, by which the last layer is multiplied, and that of the
-    words, which is 0 where they add nothing.
+    Returns what was fitted. Its scales are that of the hops, by which the last layer is multiplied,
+    and that of the words, which is 0 where they add nothing.
     ValueError is raised for a model without a linear part, and for ids that it does not know.
     """
     if not has_linear_part(model):
@@ -152,17 +155,30 @@ def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = Non
     learned = WordRows(train, model)
     clear(model.linear_part)
     if validation is None:
-        regression, scales = regression_of(learned, STRENGTHS[0]), USUAL
+        fit = Fit(regression_of(learned, STRENGTHS[0]), USUAL)
     else:
         of_hops = before_units(logits_of(model, validation), model.config).numpy()
-        regression, scales, _ = best_fit(learned, WordRows(validation, model), of_hops)
-    write(model, regression, scales)
+        fit = best_fit(learned, WordRows(validation, model), of_hops)
+    with torch.no_grad():
+        for parameter in model.classifier.output.parameters():
+            parameter.mul_(fit.scales.hops)
+    write(model, fit.regression, fit.scales.words, fit.regression.bias)
     seconds = time.perf_counter() - start
     logger.info(
-        f"linear part: logits of the hops times {scales.hops:.2f}, of the words times "
-        f"{scales.words:.2f} (C = {regression.strength:g}), {seconds:.1f} s"
+        f"linear part: logits of the hops times {fit.scales.hops:.2f}, of the words times "
+        f"{fit.scales.words:.2f} (C = {fit.regression.strength:g}), {seconds:.1f} s"
     )
-    return scales
+    return fit
+
+
+def learn_anew(model: Any, fit: Fit, rows: Dataset) -> None:
+    """Let the linear part of a model learn other rows, with the scales and the strength of a fit.
+
+    These are more rows than those of the `fit`, such as the validation rows beside the others: a
+    regression gains from each, and what was chosen stays right.
+    """
+    regression = regression_of(WordRows(rows, model), fit.regression.strength)
+    write(model, regression, fit.scales.words, regression.bias - fit.regression.bias)
 
 
 @torch.no_grad()
@@ -261,50 +277,45 @@ def usual_scales(of_hops: Array, of_words: Array) -> Scales:
 # ---- features, and the model ---------------------------------------------------------------------
 
 
-def features_of(rows: Dataset, linear_part: LinearPart) -> csr_array:
-    """Return how often each feature stands in B rows, over sqrt(T): (B, F)."""
-    lengths = torch.tensor(token_counts(rows))
-    num_parts, num_words, _ = linear_part.word_weight.shape
-    words = _flat(rows, "input_ids")
-    if (words >= num_words).any():  # it would count as a pair of words
-        raise refusal(
-            f"the rows have the input_ids {int(words.max())}",
-            f"those of the model are below {num_words}; encode the rows with its tokenizer",
-        )
-    part_of_row = num_parts * torch.arange(len(lengths)).repeat_interleave(lengths)
-    if linear_part.reads_pairs:
-        part, is_counted = _parts(words + num_words * part_of_row, _flat(rows, "token_type_ids"))
-        part_of_row, order = (part_of_row + part)[is_counted].sort(stable=True)
-        words = words[is_counted][order]
-    row = part_of_row // num_parts
-    part = part_of_row % num_parts
-    are_pairs = part_of_row[1:] == part_of_row[:-1]
-    are_pairs &= linear_part.pair_weight is not None
-    pairs = num_parts * num_words + part[1:] * NUM_PAIRS + pair_ids(words[:-1], words[1:])
-    columns = torch.cat([words + part * num_words, pairs[are_pairs]])
-    row = torch.cat([row, row[1:][are_pairs]])
-    values = lengths[row].double().rsqrt()
-    num_features = sum(len(table.flatten(0, 1)) for table in linear_part.parameters())
-    shape = (len(lengths), num_features)
-    return csr_array((values.numpy(), (row.numpy(), columns.numpy())), shape=shape)
+def features_of(rows: Dataset, model: Any) -> csr_array:
+    """Return how often each feature stands in B rows, over sqrt(T): (B, F).
 
-
-def _parts(words: Tensor, token_types: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the part of each word of all pairs of texts, and whether it counts.
-
-    A word that both texts of a pair have counts in the second one. Equal `words` are those of one
-    pair of texts.
+    ValueError: a row has ids that the model does not know.
     """
-    is_second = token_types == 1
-    in_first = torch.isin(words, words[~is_second])
-    in_second = torch.isin(words, words[is_second])
-    part = torch.where(is_second, in_first.long(), 2)
-    return part, is_second | ~in_second
+    words = model.linear_part
+    num_words = len(words.word_weight.flatten(0, 1))
+    num_pairs = 0 if words.pair_weight is None else len(words.pair_weight.flatten(0, 1))
+    blocks = []
+    for batch in _padded(rows, model):
+        texts = words.aligned(*(batch.get(name) for name in INPUTS))
+        block = [_counts(texts.of_words, texts.rows.real, texts.scale, num_words)]
+        if num_pairs:
+            real = texts.rows.real[:, 1:]
+            block.append(_counts(texts.of_pairs, real, texts.scale, num_pairs))
+        blocks.append(hstack(block))
+    return vstack(blocks, format="csr")
 
 
-def _flat(rows: Dataset, column: str) -> Tensor:
-    """Return the numbers of all lists of a column, one list behind the other."""
-    return torch.from_numpy(flat_tokens(rows, column).astype(np.int64))
+def _counts(ids: Tensor, real: Tensor, scale: Tensor, num_ids: int) -> csr_array:
+    """Return how often each id is among the real ones of B rows, times their scales (B, 1).
+
+    The ids are (B n, S).
+    """
+    num_rows = len(scale)
+    part = real.nonzero()[:, 0].cpu()
+    row = part // (len(ids) // max(num_rows, 1))
+    values = scale.cpu().double()[row, 0]
+    columns = ids[real].cpu()
+    return csr_array((values.numpy(), (row.numpy(), columns.numpy())), shape=(num_rows, num_ids))
+
+
+def _padded(rows: Dataset, model: Any) -> Iterator[dict[str, Tensor]]:
+    """Yield encoded rows as batches that a model reads, padded on the right."""
+    names = ["input_ids", "token_type_ids"] if model.reads_pairs else ["input_ids"]
+    for batch in rows.select_columns(names).with_format("torch").iter(BATCH):
+        batch["attention_mask"] = [torch.ones_like(ids) for ids in batch["input_ids"]]
+        padded = {name: pad_sequence([*batch[name]], batch_first=True) for name in batch}
+        yield {name: tensor.to(model.device) for name, tensor in padded.items()}
 
 
 @torch.no_grad()
@@ -312,13 +323,7 @@ def logits_of(model: Any, rows: Dataset) -> Tensor:
     """Return the logits (B, L) of a model for encoded rows, on the CPU."""
     was_training = model.training
     model.eval()
-    names = ["input_ids", "token_type_ids"] if model.reads_pairs else ["input_ids"]
-    logits = []
-    for batch in rows.select_columns(names).with_format("torch").iter(BATCH):
-        batch["attention_mask"] = [torch.ones_like(ids) for ids in batch["input_ids"]]
-        padded = {name: pad_sequence([*batch[name]], batch_first=True) for name in batch}
-        outputs = model(**{name: tensor.to(model.device) for name, tensor in padded.items()})
-        logits.append(outputs.logits.float().cpu())
+    logits = [model(**batch).logits.float().cpu() for batch in _padded(rows, model)]
     model.train(was_training)
     return torch.cat(logits)
 
@@ -342,16 +347,13 @@ def before_units(values: Tensor, config: Any) -> Tensor:
 
 
 @torch.no_grad()
-def write(model: Any, regression: WordRegression, scales: Scales) -> None:
-    """Put the scaled parts into a model."""
+def write(model: Any, regression: WordRegression, scale: float, bias: Array) -> None:
+    """Put a scaled regression into a model, whose last layer lacks the `bias` (L,) of it."""
     layer = model.classifier.output
-    bias = torch.from_numpy(scales.words * regression.bias)
-    layer.weight.mul_(scales.hops)
-    layer.bias.mul_(scales.hops).add_(bias.to(layer.bias))
-    weights = torch.from_numpy(scales.words * regression.weights)
+    layer.bias.add_(torch.from_numpy(scale * bias).to(layer.bias))
+    weights = torch.from_numpy(scale * regression.weights)
     weights *= torch.tensor(layer.deviation or 1.0)
-    start = 0
-    for table in model.linear_part.parameters():  # of the words, then of the pairs
-        end = start + table.shape[0] * table.shape[1]
-        table.copy_(weights[start:end].view_as(table))
-        start = end
+    tables = list(model.linear_part.parameters())  # of the words, then of the pairs
+    sizes = [len(table.flatten(0, 1)) for table in tables]
+    for table, part in zip(tables, weights.split(sizes), strict=True):
+        table.copy_(part.view_as(table))

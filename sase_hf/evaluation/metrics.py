@@ -6,7 +6,6 @@ each label of a multi-label problem, a number for each output of a regression.
 
 import reprlib
 import tempfile
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ import datasets
 import evaluate
 import numpy as np
 import torch
-from scipy.stats import ConstantInputWarning, pearsonr
+from scipy.stats import pearsonr
 from sklearn.metrics import accuracy_score, f1_score, mean_squared_error
 from transformers import EvalPrediction
 
@@ -113,16 +112,14 @@ class Mse(_RowMetric):
 class Pearson(_RowMetric):
     """Pearson's correlation, from -1 to 1, the mean over outputs.
 
-    It is NaN where all predictions or all references of an output are equal.
+    It is NaN, with a warning, where all predictions or all references of an output are equal.
     """
 
     dtype = "float64"
 
     def score_of(self, true: np.ndarray, predicted: np.ndarray) -> float:
         """Return the mean."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConstantInputWarning)
-            return np.mean(pearsonr(true, predicted, axis=0).statistic)
+        return np.mean(pearsonr(true, predicted, axis=0).statistic)
 
 
 class Bleu(_RowMetric):
@@ -166,20 +163,21 @@ def load_metrics(names: Sequence[str] | None, kind: str) -> list[evaluate.Evalua
         ValueError: If a metric does not fit the kind or cannot be loaded.
     """
     fitting = DEFAULT_METRICS[kind]
-    return [_load_metric(name, kind, fitting) for name in names or fitting]
+    names = names or fitting
+    for name in names:
+        if name in METRICS and name not in fitting:
+            what = f"--metric_name {name} does not fit {kind}"
+            raise refusal(what, f"use {' or '.join(fitting)}")
+    return list(map(_load_metric, names))
 
 
-def _load_metric(name: str, kind: str, fitting: Sequence[str]) -> evaluate.EvaluationModule:
+def _load_metric(name: str) -> evaluate.EvaluationModule:
     if name not in METRICS:
         try:
             return evaluate.load(name)
         except (OSError, ImportError) as reason:
-            raise ValueError(
-                f"metric {name!r} is not one of {', '.join(METRICS)}, and evaluate cannot load it: "
-                f"{reason}"
-            ) from reason
-    if name not in fitting:
-        raise refusal(f"--metric_name {name} does not fit {kind}", f"use {' or '.join(fitting)}")
+            what = f"evaluate cannot load the metric {name!r} ({reason})"
+            raise refusal(what, f"{', '.join(METRICS)} need no loading") from reason
     # Without a folder, a metric makes one in the user's cache even if it keeps nothing.
     with tempfile.TemporaryDirectory() as scratch:
         return METRICS[name](keep_in_memory=True, cache_dir=scratch)

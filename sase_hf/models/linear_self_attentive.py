@@ -30,9 +30,10 @@ HASH_FACTOR = 1_000_003
 NUM_PARTS_OF_PAIR = 3
 
 
-class _Aligned(NamedTuple):
+class Aligned(NamedTuple):
     """The words of each part of each text on the left, as rows of the weights."""
 
+    scale: Tensor  # 1 / sqrt(number of tokens) of each text, (B, 1)
     rows: Rows  # of the parts of all texts, (B n, S)
     of_words: Tensor  # rows of the weights, (B n, S)
     of_pairs: Tensor  # those of each word and the next one, (B n, S - 1)
@@ -81,14 +82,12 @@ class LinearPart(nn.Module):
         self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
     ) -> Tensor:
         """Return what the words of each text of a pair add: (B, 2, L), or (B, 1, L) of a text."""
-        real = self._tokens_read(input_ids, attention_mask, token_type_ids)
-        parts = self._parts(input_ids, real, token_type_ids)  # (B, n, T)
-        texts = self._aligned(input_ids, parts)
+        texts = self.aligned(input_ids, attention_mask, token_type_ids)
         total = _sum_of(self.word_weight, texts.of_words, texts.is_word)
         if self.pair_weight is not None:
             total = total + _sum_of(self.pair_weight, texts.of_pairs, texts.is_pair)
         of_parts = total.unflatten(0, (-1, self.num_parts))  # (B, n, L)
-        of_parts = of_parts * _scale(real).unsqueeze(1)
+        of_parts = of_parts * texts.scale.unsqueeze(1)
         if not self.reads_pairs:
             return of_parts
         only_second, shared, only_first = of_parts.unbind(1)
@@ -106,9 +105,7 @@ class LinearPart(nn.Module):
         The weights of the labels are (B, L), such as 1 for one label and 0 for all others. Half of
         what a pair of neighbours adds is of each of the two.
         """
-        real = self._tokens_read(input_ids, attention_mask, token_type_ids)
-        parts = self._parts(input_ids, real, token_type_ids)  # (B, n, T)
-        texts = self._aligned(input_ids, parts)
+        texts = self.aligned(input_ids, attention_mask, token_type_ids)
         weigh_labels = weigh_labels.repeat_interleave(self.num_parts, 0)
         added = _weighted(self.word_weight, texts.of_words, texts.is_word, weigh_labels)
         if self.pair_weight is not None:
@@ -118,7 +115,7 @@ class LinearPart(nn.Module):
             of_second_words = F.pad(half, (1, 0))
             added = added + of_first_words + of_second_words
         of_parts = texts.rows.back(added).unflatten(0, (-1, self.num_parts))  # (B, n, T)
-        return of_parts.sum(1) * _scale(real)
+        return of_parts.sum(1) * texts.scale
 
     def resize(self, num_words: int) -> None:
         """Keep the weights of the first words, and give new words the weight 0."""
@@ -158,18 +155,24 @@ class LinearPart(nn.Module):
         counts = counts.scatter_add(1, ids, chosen.long())
         return counts.gather(1, ids) > 0
 
-    def _aligned(self, input_ids: Tensor, parts: Tensor) -> _Aligned:
+    def aligned(
+        self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
+    ) -> Aligned:
+        """Return which rows of the weights the texts of a batch (B, T) read, on the left."""
+        real = self._tokens_read(input_ids, attention_mask, token_type_ids)
+        parts = self._parts(input_ids, real, token_type_ids)  # (B, n, T)
         rows = Rows(parts.flatten(0, 1))
+        scale = _scale(real)
         ids = input_ids.long()
         if not self.reads_pairs:
             ids = rows.left(ids)
-            return _Aligned(rows, ids, pair_ids(ids[:, :-1], ids[:, 1:]))
+            return Aligned(scale, rows, ids, pair_ids(ids[:, :-1], ids[:, 1:]))
         ids = rows.left(ids.repeat_interleave(self.num_parts, 0))
         # The weights of all parts lie one below the other.
         number = torch.arange(self.num_parts, device=ids.device)
         part = number.expand(parts.shape[0], -1).reshape(-1, 1)
         of_pairs = pair_ids(ids[:, :-1], ids[:, 1:]) + part * NUM_PAIRS
-        return _Aligned(rows, ids + part * self.num_words, of_pairs)
+        return Aligned(scale, rows, ids + part * self.num_words, of_pairs)
 
 
 def pair_ids(first: Tensor, second: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..evaluation.metrics import SCORE
-from .settings import LABELS, OWN_VECTORS, TRANSLATION
+from .settings import BY_TOKENS, LABELS, OWN_VECTORS, TRANSLATION
 from .task import Task, TrainingSetup
 
 STEPS = ("do_train", "do_eval", "do_predict")
@@ -105,8 +105,7 @@ def of_command(given: Mapping[str, Any]) -> dict[str, Any]:
             # The learning rate of a new model would destroy the pretrained weights.
             chosen |= {"learning_rate": 5e-5, "embedding_dropout": 0.0}
         elif not given.get("tokenizer_name"):
-            # The vector of a word that occurs once would never be trained as that of a word.
-            chosen["min_frequency"] = 2
+            chosen["min_frequency"] = BY_TOKENS
     return chosen
 
 

@@ -58,6 +58,8 @@ def run(task: Task) -> dict[str, Any]:
             steps.train(checkpoint)
         if args.do_eval:
             steps.evaluate()
+        if args.do_train and task.after_evaluation(steps.setup):
+            steps.trainer.save_model()
         if args.do_predict:
             steps.predict()
         return steps.outcome()

@@ -43,6 +43,7 @@ INPUTS = (
     "unlabelled_file",
     "corrections_file",
 )
+BY_TOKENS = 0  # as the fewest occurrences of a word
 TOKENIZER_OPTIONS = ("vocab_size", "min_frequency", "lowercase", "level", "subwords")
 OF_NEW_MODEL = (
     *(*TOKENIZER_OPTIONS, "tokenizer_name", "word_vectors", "encoder_name_or_path"),
@@ -126,7 +127,8 @@ class Settings(DataArguments):
         "Largest vocabulary of a new tokenizer; of pieces of words, all characters stay."
     )
     min_frequency: int | None = flag(
-        "Fewest occurrences of a word in a new tokenizer; pieces of words have a rule of their own."
+        "Fewest occurrences of a word in a new tokenizer; 0: two, below 25,000 tokens one. Pieces "
+        "of words have a rule of their own."
     )
     lowercase: bool | None = flag(
         "Whether a new tokenizer lower-cases texts.", nargs="?", const=True

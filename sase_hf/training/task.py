@@ -163,6 +163,10 @@ class Task(ABC):
         """Return the validation metrics and tables to show; `known`: the metrics so far."""
         return trainer.evaluate(), []
 
+    def after_evaluation(self, setup: TrainingSetup) -> bool:
+        """Change a trained model that was evaluated; return whether to save it anew."""
+        return False
+
     def columns(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, predictions: Predictions
     ) -> list[dict[str, Any]]:

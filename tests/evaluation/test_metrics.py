@@ -10,6 +10,7 @@ from unittest.mock import Mock
 import evaluate
 import numpy as np
 import pytest
+from scipy.stats import ConstantInputWarning
 from transformers import EvalPrediction
 
 from sase_hf.data.rows import TRANSLATION
@@ -67,8 +68,9 @@ def test_metrics_refuse_rows_of_unequal_width_and_a_correlation_of_equal_numbers
     for name, refused in (("accuracy", "a mix of"), ("mse", "different number of output")):
         with pytest.raises(ValueError, match=refused):
             computed(name, [[1], [0]], [[1, 0], [0, 1]])
-    assert math.isnan(computed("pearson", [0.1] * 3, [1.0, 2.0, 3.0]))
-    assert math.isnan(computed("pearson", [1.0, 2.0, 3.0], [0.1] * 3))
+    for predictions, references in (([0.1] * 3, [1.0, 2.0, 3.0]), ([1.0, 2.0, 3.0], [0.1] * 3)):
+        with pytest.warns(ConstantInputWarning):
+            assert math.isnan(computed("pearson", predictions, references))
 
 
 def measure(
@@ -151,7 +153,7 @@ def test_load_metrics_refuses_metrics_that_do_not_fit_or_do_not_load(
     with pytest.raises(ValueError, match=r"^--metric_name accuracy does .* use mse or pearson"):
         load_metrics(["accuracy"], REGRESSION)
     monkeypatch.setattr(evaluate, "load", Mock(side_effect=ImportError("no rouge_score")))
-    with pytest.raises(ValueError, match=r"'rouge' is not one of .* cannot load it: no rouge_sco"):
+    with pytest.raises(ValueError, match=r"cannot load the metric 'rouge' \(no rouge_score\)"):
         load_metrics(["accuracy", "rouge"], SINGLE_LABEL)
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
     with pytest.raises(ImportError, match=r"needs sacrebleu; pip install 'sase_hf\[translation\]'"):

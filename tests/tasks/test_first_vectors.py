@@ -28,13 +28,27 @@ from sase_hf.training.task import TrainingSetup
 
 
 class TaskOfFewTokens(LabelTask):
-    """`LabelTask` that takes vectors of its own texts from 50 tokens on."""
+    """`LabelTask` that takes vectors of its own texts, and leaves words out, from 50 tokens on."""
 
-    least_own_tokens = 50
+    few_tokens = least_own_tokens = 50
 
 
 def set_up(task_class: type[LabelTask] = LabelTask, **options: Any) -> TrainingSetup:
     return parse_arguments(task_class, flags(**{**TINY_MODEL, **options})).assemble()
+
+
+def test_words_that_occur_once_stay_below_the_least_number_of_tokens(tmp_path: Path) -> None:
+    rows = review_rows(60)
+    rows[0]["text"] += " once"
+    train_file = write_rows(tmp_path / "few.jsonl", rows)
+    numbers = []
+    for task_class in (LabelTask, TaskOfFewTokens):
+        for frequency in (0, 1, 2):
+            setup = set_up(task_class, train_file=train_file, min_frequency=frequency)
+            numbers.append(len(setup.tokenizer))
+    of_few, of_each, of_two = numbers[:3]
+    assert of_few == of_each == of_two + 1
+    assert numbers[3:] == [of_two, of_each, of_two]
 
 
 def embeddings(setup: TrainingSetup) -> torch.Tensor:

@@ -8,7 +8,9 @@ import torch
 from runs import QUIET, TINY_MODEL, flags, pair_rows, review_rows, write_rows
 from transformers import AutoModelForSequenceClassification
 
+from sase_hf.evaluation.linear_part import learn_anew
 from sase_hf.tasks import LabelTask
+from sase_hf.tasks.labels import calibration
 from sase_hf.tasks.labels import task as label_task
 from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
@@ -106,12 +108,42 @@ def test_training_further_fits_the_linear_part_to_the_new_rows(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("has_marks", [False, True], ids=["", "words marked against"])
+def test_saved_model_has_learned_the_held_out_rows_after_they_were_measured(
+    has_marks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The training rows lack words marked against, the held-out ones do not."""
+    learned = []
+
+    def learn(model: Any, fit: Any, rows: Any) -> None:
+        learned.append((rows.num_rows, model.linear_part.word_weight.clone()))
+        learn_anew(model, fit, rows)
+
+    monkeypatch.setattr(calibration, "learn_anew", learn)
+    rows = review_rows(60)
+    if has_marks:
+        for row in rows:
+            row["rationale_against"] = [[0, 3]]
+    file = write_rows(tmp_path / "reviews.jsonl", rows)
+    found = outcome(file, tmp_path / "model", calibrate=True, report=True)
+    assert found["record"]["learned_held_out"] is not has_marks
+    assert [num_rows for num_rows, _ in learned] == ([] if has_marks else [60])
+    card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    assert ("its words learned these rows, too" in card) is not has_marks
+    for _, before in learned:
+        assert not torch.equal(weights_of(tmp_path / "model")["linear_part.word_weight"], before)
+
+
+@pytest.mark.slow
 def test_evaluation_of_a_checkpoint_keeps_its_linear_part(
     review_file: Path, tmp_path: Path
 ) -> None:
-    trained = outcome(review_file, tmp_path / "model", linear_part="words")
-    options = {**QUIET, "do_eval": True, "validation_fraction": 0.3, "train_file": review_file}
+    others = write_rows(tmp_path / "others.jsonl", review_rows(30, seed=1))
+    options = {"linear_part": "words", "validation_fraction": 0, "validation_file": others}
+    trained = outcome(review_file, tmp_path / "model", **options)
+    options = {**QUIET, "do_eval": True, "validation_file": others}
     options |= {"model_name_or_path": tmp_path / "model", "output_dir": tmp_path / "evaluated"}
     again = run(parse_arguments(LabelTask, flags(**options)))
     of_first, of_second = (found["metrics"]["eval_loss"] for found in (trained, again))
     assert of_second == pytest.approx(of_first, abs=1e-5)
+    assert not trained["record"]["learned_held_out"]

@@ -1,13 +1,16 @@
 """Calibration after training: probabilities that fit the validation rows, and answer sets."""
 
 import torch
+from datasets import concatenate_datasets
 
+from ...data.columns import AGAINST_COLUMNS
+from ...data.table import present
 from ...evaluation.calibration import (
     expected_calibration_error,
     fit_temperature,
     fit_threshold,
 )
-from ...evaluation.linear_part import fit_linear_part
+from ...evaluation.linear_part import Fit, fit_linear_part, learn_anew
 from ...training.task import TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
 
@@ -18,15 +21,32 @@ MOST = 10.0
 FEW_ROWS = 100
 
 
-def weigh_words(setup: TrainingSetup) -> dict[str, float]:
-    """Fit the linear part of a trained model, and scale it and the hops on the validation rows.
-
-    Returns both scales.
-    """
+def weigh_words(setup: TrainingSetup) -> Fit:
+    """Fit the linear part of a trained model, and scale it and the hops on the validation rows."""
     tokens = setup.tokens
-    scales = fit_linear_part(setup.model, tokens["train"], tokens.get("validation"))
+    fit = fit_linear_part(setup.model, tokens["train"], tokens.get("validation"))
     setup.model.linear_part.requires_grad_(True)
-    return {"scale_of_hops": scales.hops, "scale_of_words": scales.words}
+    return fit
+
+
+def learn_held_out_rows(setup: TrainingSetup, fit: Fit) -> bool:
+    """Let the linear part learn the rows that were held out, too, once nothing is measured on them.
+
+    Return whether it did. Rows that the user gave to validate with are left alone; so are those of
+    texts that have words marked against, which the training rows lack, and those with one label
+    beside training rows with probabilities.
+    """
+    rows = setup.rows
+    if "split_off" not in rows.sources.get("validation", {}):
+        return False
+    if present(AGAINST_COLUMNS, rows.splits["validation"]):
+        return False
+    columns = present(("input_ids", "token_type_ids", "labels"), setup.tokens["train"])
+    parts = [setup.tokens[name].select_columns(columns) for name in ("train", "validation")]
+    if parts[0].features != parts[1].features:
+        return False
+    learn_anew(setup.model, fit, concatenate_datasets(parts))
+    return True
 
 
 def calibrate(

@@ -13,7 +13,7 @@ from ...data.batching import RationaleCollator
 from ...data.labels import label_doubts
 from ...data.marks import count_marked
 from ...data.rows import Rows, load_rows
-from ...evaluation.linear_part import clear, has_linear_part
+from ...evaluation.linear_part import Fit, clear, has_linear_part
 from ...evaluation.metrics import load_metrics, metrics_function
 from ...models import FAMILIES
 from ...models.answers import answers_of
@@ -23,7 +23,7 @@ from ...training.trainer import SelfAttentiveTrainer
 from ...utils.errors import refusal
 from ...utils.text import Table, one_line
 from ..encoder import EncoderTask
-from .calibration import calibrate, weigh_words
+from .calibration import calibrate, learn_held_out_rows, weigh_words
 from .predictions import predicted_labels
 from .report_page import write_report
 
@@ -40,6 +40,8 @@ class LabelTask(EncoderTask):
     """Classification of one or several labels, or regression."""
 
     names = ("labels", "nli")
+    fit: Fit | None = None  # of the linear part, after training
+    learned_held_out = False  # whether the linear part has learned the held-out rows, too
 
     def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
         """Load the rows, with the labels of the checkpoint if there is one that keeps them."""
@@ -160,7 +162,9 @@ class LabelTask(EncoderTask):
         measured: dict[str, float] = {}
         has_words = has_linear_part(setup.model)
         if has_words:
-            measured = weigh_words(setup)
+            self.fit = weigh_words(setup)
+            scales = self.fit.scales
+            measured = {"scale_of_hops": scales.hops, "scale_of_words": scales.words}
         if self.settings.calibrate:
             measured |= calibrate(trainer, setup, is_scaled=has_words)
         return measured
@@ -173,6 +177,11 @@ class LabelTask(EncoderTask):
             return super().evaluate(trainer, setup, known)
         return write_report(trainer, setup)
 
+    def after_evaluation(self, setup: TrainingSetup) -> bool:
+        """Let the linear part learn the held-out rows, too."""
+        self.learned_held_out = self.fit is not None and learn_held_out_rows(setup, self.fit)
+        return self.learned_held_out
+
     def columns(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, predictions: Predictions
     ) -> list[dict[str, Any]]:
@@ -182,9 +191,13 @@ class LabelTask(EncoderTask):
     def details(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]
     ) -> dict[str, Any]:
-        """Return also the temperature and the scales of both parts; None without them."""
+        """Return also the temperature, the scales of both parts, and what was learned at last.
+
+        None stands for what there is not.
+        """
         names = ("temperature", "scale_of_hops", "scale_of_words")
         measured = {name: metrics.get(name) for name in names}
+        measured["learned_held_out"] = self.learned_held_out
         return {**super().details(trainer, setup, metrics), **measured}
 
 
