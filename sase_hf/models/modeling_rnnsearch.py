@@ -26,13 +26,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import Cache, GenerationConfig, GenerationMixin
-from transformers import __version__ as transformers_version
+from transformers import Cache, GenerationMixin
 from transformers import initialization as init
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
-from .checked_config import MAX_VOCAB_SIZE
 from .checked_model import (
     CheckedPreTrainedModel,
     check_one_per_token,
@@ -45,26 +43,9 @@ if TYPE_CHECKING:  # transformers copies every file that an import names; only `
     from .pipeline_rnnsearch import AlignedTranslationPipeline  # noqa: F401
 
 IGNORED_LABEL = -100
-# Bounds of a generation_config.json: more would take hours or all memory.
-GENERATION_BOUNDS: dict[str, tuple[float, float]] = {
-    "num_beams": (1, 64),
-    "num_return_sequences": (1, 64),
-    "max_length": (1, 10_000),
-    "max_new_tokens": (1, 10_000),
-    "min_length": (0, 10_000),
-    "min_new_tokens": (0, 10_000),
-    "no_repeat_ngram_size": (0, 10_000),
-    "encoder_no_repeat_ngram_size": (0, 10_000),
-    "top_k": (0, MAX_VOCAB_SIZE),
-    "length_penalty": (-10.0, 10.0),
-    "max_time": (0.0, 1e6),  # seconds
-}
-# A generation_config.json must not set these: `generate` accepts them only from its caller.
-CALLER_ONLY = ("is_assistant", "watermarking_config", "exponential_decay_length_penalty")
 # The names of a cache among the outputs of transformers: the second one up to version 5.23.
 CACHE_NAMES = ("cache", "past_key_values")
 CACHE_NAME = next(name for name in CACHE_NAMES if name in Seq2SeqLMOutput.__dataclass_fields__)
-WITH_THE_STATE = f"give {CACHE_NAME} as the model returned it, or all words from the start"
 
 
 @dataclass
@@ -132,28 +113,11 @@ class RNNSearchCache(Cache):
         self.words = words
         self.state = state
 
-    def check_prefix(self, words: Tensor) -> None:
-        """Raise RuntimeError unless the state has read the beginning of target words (B, L).
-
-        It has not if `generate` takes other beams, or goes back, without telling the cache.
-        """
+    def begins(self, words: Tensor) -> bool:
+        """Return whether target words (B, L) begin with those that the state has read."""
         if self.words is None:
-            return
-        beginning = words[:, : self.words.shape[1]]
-        if not torch.equal(beginning, self.words.to(words.device)):
-            raise RuntimeError(
-                f"{CACHE_NAME} has read other words than the target begins with, so the "
-                f"translation would be wrong; transformers {transformers_version} handles caches "
-                "in a way that this model does not know. Call generate with use_cache=False"
-            )
-
-    def check_batch(self, words: Tensor) -> None:
-        """Raise ValueError unless the state, if there is one, has as many rows as words (B, L)."""
-        if self.state is not None and len(self.state) != len(words):
-            raise ValueError(
-                f"{CACHE_NAME} is of a batch of {len(self.state)}, the target words are of a batch "
-                f"of {len(words)}; give the cache that the model returned for these sources"
-            )
+            return True
+        return torch.equal(words[:, : self.words.shape[1]], self.words.to(words.device))
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Take the states of the beams that go on."""
@@ -163,68 +127,24 @@ class RNNSearchCache(Cache):
         self.words = self.words.index_select(0, beam_idx.to(self.words.device))
 
 
-def decoder_cache(caches: Mapping[str, object]) -> RNNSearchCache | None:
-    """Return the cache of the decoder among arguments by name, or None if there is none.
+def decoder_cache(inputs: Mapping[str, object]) -> RNNSearchCache:
+    """Return the cache of the decoder among inputs, whatever its name; a new one without one.
 
     `generate` begins with an empty cache of another kind, which counts as none.
 
     Raises:
-        ValueError: If a cache has another kind and is not empty, or has a fixed size, or if there
-            are two.
+        ValueError: If a cache is of another model.
     """
-    decoder_caches: dict[str, RNNSearchCache] = {}
-    for name, cache in caches.items():
+    for name, cache in inputs.items():
         if isinstance(cache, RNNSearchCache):
-            decoder_caches[name] = cache
-        elif cache is not None:
-            _check_stock_cache(name, cache)
-    if len(decoder_caches) > 1:
-        raise ValueError(f"{' and '.join(decoder_caches)} are two caches; give one")
-    return next(iter(decoder_caches.values()), None)
-
-
-def _check_stock_cache(name: str, cache: object) -> None:
-    """Raise ValueError unless a cache of transformers is empty and may grow."""
-    if getattr(cache, "is_compileable", False):
-        raise ValueError(
-            f"{name} is a cache of fixed size; this model keeps a cache of its own, so leave "
-            "cache_implementation out"
-        )
-    if not isinstance(cache, Cache) or cache.get_seq_length() > 0:
-        raise ValueError(
-            f"{name} is a {type(cache).__name__}; it must be the RNNSearchCache that this "
-            f"model returned as {CACHE_NAME}"
-        )
-
-
-def check_generation_config(config: GenerationConfig, vocab_size: int) -> None:
-    """Raise ValueError for a number out of range, or a setting that only a caller may give."""
-    bounds = dict(GENERATION_BOUNDS)
-    for name in vars(config):
-        if name.endswith(("_token_id", "suppress_tokens")):
-            bounds[name] = (0, vocab_size - 1)
-    for name, (least, most) in bounds.items():
-        value = getattr(config, name, None)
-        takes_list = name.startswith(("eos_", "forced_eos_")) or name.endswith("_tokens")
-        numbers = value if takes_list and isinstance(value, list) else [value]
-        if not all(_is_unset_or_within(number, least, most) for number in numbers):
+            return cache
+        is_empty = isinstance(cache, Cache) and cache.get_seq_length() == 0
+        if name in CACHE_NAMES and cache is not None and not is_empty:
             raise ValueError(
-                f"{name} in generation_config is {value!r:.80}; it must be from {least} to {most}"
+                f"{name} is a {type(cache).__name__}; it must be the RNNSearchCache that this "
+                f"model returned as {CACHE_NAME}"
             )
-    for name in CALLER_ONLY:
-        value = getattr(config, name, None)
-        if value:
-            raise ValueError(
-                f"{name} in generation_config is {value!r:.80}; leave it out and pass it to "
-                "generate"
-            )
-
-
-def _is_unset_or_within(number: object, least: float, most: float) -> bool:
-    """Return whether a number is None, or from `least` to `most` and whole if these are."""
-    if number is None:
-        return True
-    return isinstance(number, int | type(least)) and least <= number <= most
+    return RNNSearchCache()
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
@@ -554,17 +474,6 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         self.lm_head = nn.Linear(config.maxout_size, config.vocab_size)  # W_o
         self.post_init()
 
-    @property
-    def generation_config(self) -> GenerationConfig:
-        """The defaults of `generate`; setting one out of range raises ValueError."""
-        return self._generation_config
-
-    @generation_config.setter
-    def generation_config(self, config: GenerationConfig) -> None:
-        if config is not None:  # generate() takes None, too
-            check_generation_config(config, self.config.vocab_size)
-        self._generation_config = config
-
     def get_encoder(self, modality: str | None = None) -> SourceReader:
         """Return the module that `generate` calls once per source sentence."""
         return SourceReader(self.encoder, self.decoder)
@@ -583,18 +492,16 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
 
         `generate` calls this with all target words (B, L) before each step. The state is found by
         its class, because transformers renames the argument that holds it, and the words left to
-        read by the state. Without a state all are read again, which is slow and right.
+        read by the state. Without a state, or with one of other words, all are read again, which is
+        slow and right.
 
         Raises:
-            RuntimeError: If the state has read other words than the target words begin with.
-            ValueError: If the cache is of another model or of a fixed size.
+            ValueError: If the cache is of another model.
         """
-        caches = {name: value for name, value in kwargs.items() if isinstance(value, Cache)}
-        cache = decoder_cache(caches)
-        if cache is None:
+        cache = decoder_cache(kwargs)
+        if not cache.begins(input_ids):  # the beams of `generate` were put in another order
             cache = RNNSearchCache()
-        cache.check_prefix(input_ids)
-        others = {name: value for name, value in kwargs.items() if name not in caches}
+        others = {name: value for name, value in kwargs.items() if not isinstance(value, Cache)}
         unread = input_ids[:, cache.get_seq_length() :]
         stock: Any = super()
         inputs: dict[str, object] = stock.prepare_inputs_for_generation(unread, **others)
@@ -632,22 +539,15 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         the model derives y_0 to y_{L-1} from the labels y_1 to y_L (-100: not counted). If
         `decoder_attention_mask` also covers the words that the cache has read, the model reads its
         last L entries; by default the labels give the mask. Only padding on the left changes a
-        result. `cache` holds the state after the words before these, as the model returned it; its
-        other name, of transformers before 5.24, is `past_key_values`. `use_cache` is by default
-        that of the config, and False with labels. `Trainer` gives `num_items_in_batch`: see
-        `translation_loss`. Other keywords are ignored, as in transformers, but no caches.
+        result. `cache` holds the state after the words before these, as the model returned it; it
+        is read by any name, such as `past_key_values` of transformers before 5.24, and without it
+        the words are the first. `use_cache` is by default that of the config, and False with
+        labels. `Trainer` gives `num_items_in_batch`: see `translation_loss`. Other keywords are
+        ignored, as in transformers.
 
         Raises:
-            ValueError: If inputs are missing or have other shapes, a cache is not an
-                `RNNSearchCache` or has an unknown name, a word that is not the first comes without
-                its state, or `Trainer` did not pass on the labels that it counted
-                (`label_smoothing_factor`).
+            ValueError: If inputs are missing or have other shapes, or a cache is of another model.
         """
-        if labels is None and num_items_in_batch is not None:
-            raise ValueError(
-                "Trainer did not pass the labels to the model, which computes its own loss. Set "
-                "config.label_smoothing instead of label_smoothing_factor, and no compute_loss_func"
-            )
         if encoder_outputs is None:
             encode = self.get_encoder()
             source = encode(input_ids, attention_mask, inputs_embeds, output_hidden_states)
@@ -655,13 +555,27 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
             source = encoder_outputs
         else:
             source = self.decoder.read(encoder_outputs)
-        words = self._target_words(decoder_input_ids, labels, len(source.last_hidden_state))
-        decoded = self._decoded(cache, past_key_values, kwargs)
-        mask = self._target_mask(words, decoder_attention_mask, labels)
-        if decoded is None:
-            self._check_start(words, mask, decoder_attention_mask)
-            decoded = RNNSearchCache()
-        decoded.check_batch(words)
+        if decoder_input_ids is None:
+            if labels is None:
+                raise ValueError(
+                    "give decoder_input_ids or labels; got neither. Trainer keeps labels for "
+                    "itself with label_smoothing_factor, in place of which config.label_smoothing "
+                    "is there, and with compute_loss_func"
+                )
+            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        words = decoder_input_ids
+        check_two_dimensions("decoder_input_ids", words)
+        decoded = decoder_cache({"cache": cache, "past_key_values": past_key_values, **kwargs})
+        mask = decoder_attention_mask
+        if labels is not None:
+            check_one_per_token("labels", labels, words)
+            if mask is None:
+                mask = (labels != IGNORED_LABEL).long().cummax(1).values
+        if mask is not None:
+            if decoded.words is not None:  # the mask may also be of those that it has read
+                mask = mask[:, -words.shape[1] :]
+            check_one_per_token("decoder_attention_mask", mask, words)
+            mask = mask != 0
         source_mask = _tokens_read(attention_mask, source.last_hidden_state, self.config)
         hidden, state, alignment = self.decoder(words, source, source_mask, mask, decoded.state)
         logits = self.lm_head(hidden)
@@ -686,82 +600,4 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
             decoder_hidden_states=(hidden,) if shows_states else None,
             nll=nll,
             **returned,
-        )
-
-    @staticmethod
-    def _target_mask(words: Tensor, mask: Tensor | None, labels: Tensor | None) -> Tensor | None:
-        """Return True on the real ones of target words, (B, L); None if all are.
-
-        `mask` is what the caller gave; without it the labels tell.
-        """
-        if mask is None:
-            if labels is None:
-                return None
-            mask = (labels != IGNORED_LABEL).long().cummax(1).values
-        check_two_dimensions("decoder_attention_mask", mask)
-        is_real = mask[:, -words.shape[1] :] != 0
-        check_one_per_token("decoder_attention_mask", is_real, words)
-        return is_real
-
-    @staticmethod
-    def _decoded(
-        cache: Cache | None, past_key_values: Cache | None, others: Mapping[str, object]
-    ) -> RNNSearchCache | None:
-        """Return the cache among the arguments of `forward`; refuse one of an unknown name."""
-        for name, value in others.items():
-            if isinstance(value, Cache):
-                raise ValueError(
-                    f"{name} is a {type(value).__name__}; this model reads its cache from "
-                    f"{CACHE_NAME} alone, and would translate wrongly without it"
-                )
-        return decoder_cache({"cache": cache, "past_key_values": past_key_values})
-
-    def _check_start(self, words: Tensor, mask: Tensor | None, whole_mask: Tensor | None) -> None:
-        """Raise ValueError if target words (B, L) without a state cannot be the first ones.
-
-        `mask` (B, L) is True on the real ones of these words; `whole_mask` is what the caller gave.
-        """
-        if whole_mask is not None and whole_mask.shape[1] > words.shape[1]:
-            raise ValueError(
-                f"decoder_attention_mask has {whole_mask.shape[1]} entries a row for "
-                f"{words.shape[1]} words, but the state after the words before these is missing; "
-                f"{WITH_THE_STATE}"
-            )
-        if words.shape[1] > 1:
-            return
-        start = self.config.decoder_start_token_id
-        is_later = words != start
-        if mask is not None:
-            is_later &= mask
-        if is_later.any():
-            raise ValueError(
-                f"decoder_input_ids are one word a row and not the first, {start}, but the state "
-                f"after the words before is missing; {WITH_THE_STATE}"
-            )
-
-    def _target_words(
-        self, decoder_input_ids: Tensor | None, labels: Tensor | None, num_sources: int
-    ) -> Tensor:
-        """Return y_0 to y_{L-1}, shape (B, L): the given ids, or those of the labels."""
-        if decoder_input_ids is None:
-            if labels is None:
-                raise ValueError("give decoder_input_ids or labels; got neither")
-            _check_rows_of_words("labels", labels, num_sources)
-            return self.prepare_decoder_input_ids_from_labels(labels)
-        _check_rows_of_words("decoder_input_ids", decoder_input_ids, num_sources)
-        if labels is not None and labels.shape != decoder_input_ids.shape:
-            raise ValueError(
-                f"labels has shape {tuple(labels.shape)}; it must have that of decoder_input_ids, "
-                f"{tuple(decoder_input_ids.shape)}"
-            )
-        return decoder_input_ids
-
-
-def _check_rows_of_words(name: str, ids: Tensor, num_sources: int) -> None:
-    """Raise ValueError unless ids have a row of at least one word for each source."""
-    check_two_dimensions(name, ids)
-    if ids.shape[0] != num_sources or ids.shape[1] == 0:
-        raise ValueError(
-            f"{name} has shape {tuple(ids.shape)}; it must have a row of at least one word "
-            f"for each of the {num_sources} sources"
         )

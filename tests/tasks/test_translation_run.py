@@ -12,10 +12,8 @@ from runs import launch, read_lines, same_weights
 from tiny_translation import SIZES
 from transformers import AutoModelForSeq2SeqLM, pipeline
 
-from sase_hf.models.modeling_rnnsearch import GENERATION_BOUNDS
 from sase_hf.tasks import RetrievalTask, TranslationTask, translation
 from sase_hf.training import run
-from sase_hf.training.arguments import RANGES
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.utils.recipes import flag_words
 
@@ -200,10 +198,6 @@ def test_translation_refuses(
     given = {name: fit if value == "CHECKPOINT" else value for name, value in flags.items()}
     with pytest.raises(ValueError, match=message):
         translate(tmp_path, **given)
-
-
-def test_translation_takes_every_length_that_a_checkpoint_may_have() -> None:
-    assert RANGES["generation_max_length"] == GENERATION_BOUNDS["max_length"]
 
 
 @pytest.mark.parametrize(
