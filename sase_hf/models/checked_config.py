@@ -8,7 +8,7 @@ from transformers import PreTrainedConfig
 
 MAX_LAYER_SIZE = 2**20
 MAX_VOCAB_SIZE = 2**27
-MAX_NUM_LABELS = 2**16  # without names
+MAX_NUM_LABELS = 2**16
 SIZE = (1, MAX_LAYER_SIZE)
 RATE = (0, 1)
 DROPOUT = (0, 0.99)  # a model that reads nothing learns nothing
@@ -75,6 +75,8 @@ class CheckedConfig(PreTrainedConfig):
             raise ValueError(
                 f"num_labels is {value!r}; give an integer from 1 to {MAX_NUM_LABELS}, or id2label"
             )
+        if name == "id2label" and value and len(value) > MAX_NUM_LABELS:
+            raise ValueError(f"id2label has {len(value)} names; it may have {MAX_NUM_LABELS}")
         super().__setattr__(name, value)
 
     def validate_fields(self) -> None:

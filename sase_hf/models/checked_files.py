@@ -13,8 +13,8 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME
@@ -28,20 +28,14 @@ TOKENIZER_NAMES = (
 )
 PART_NAMES = (CONFIG_NAME, GENERATION_CONFIG_NAME, *TOKENIZER_NAMES)
 _LABELS = f"# labels of {CONFIG_NAME}: "
-_LABEL_FIELDS = ("id2label", "label2id")
+_LABEL_FIELDS = {"id2label", "label2id"}
 
 
-@dataclass(frozen=True)
-class SavedFiles:
-    """What `SHA256SUMS` says.
+class SavedFiles(NamedTuple):
+    """What `SHA256SUMS` says."""
 
-    Attributes:
-        digests: SHA-256 by the name of the file.
-        labels: `id2label` and `label2id` of config.json, if it has them, as JSON.
-    """
-
-    digests: dict[str, str] = field(default_factory=dict)
-    labels: str = "{}"
+    digests: dict[str, str]  # SHA-256 by the name of the file
+    labels: str  # `id2label` and `label2id` of config.json, if it has them, as JSON
 
     @classmethod
     def read(cls, folder: Path) -> "SavedFiles":
@@ -55,15 +49,6 @@ class SavedFiles:
             elif not line.startswith("#"):
                 digests[line[66:]] = line[:64]  # between them two spaces, or " *"
         return cls(digests, labels)
-
-    @property
-    def compared(self) -> list[str]:
-        """The names of the listed files that are read beside the weights.
-
-        With those of a tokenizer that could change the listed one.
-        """
-        of_tokenizer = TOKENIZER_NAMES if TOKENIZER_NAME in self.digests else ()
-        return [name for name in PART_NAMES if name in self.digests or name in of_tokenizer]
 
     def check(self, folder: Path, name: str, checkpoint: str) -> None:
         """Raise ValueError for a file that is not as it was saved, but for names of labels."""
@@ -83,19 +68,17 @@ class SavedFiles:
     def _with_saved_labels(self, path: Path) -> str | None:
         """Return the SHA-256 of config.json with the saved names of the labels.
 
-        None if a name has moved to another label, or the file holds no config.
+        None if a name has moved to another label, or would follow from `label2id` alone.
         """
-        try:
-            config, saved = json.loads(path.read_text(encoding="utf-8")), json.loads(self.labels)
-            named = {entry: config.pop(entry) for entry in _LABEL_FIELDS if entry in config}
-            places = {name: place for place, name in saved.get("id2label", {}).items()}
-            names = named.get("id2label", {}).items()
-            is_moved = any(places.get(name, place) != place for place, name in names)
-            if is_moved or saved.keys() - named.keys():  # which would follow from the other one
-                return None
-        except (AttributeError, RecursionError, TypeError, ValueError):
+        config, saved = json.loads(path.read_bytes()), json.loads(self.labels)
+        names, old_names = (fields.get("id2label", {}) for fields in (config, saved))
+        places = {name: place for place, name in old_names.items()}
+        if any(places.get(name, place) != place for place, name in names.items()):
             return None
-        text = json.dumps({**config, **saved}, indent=2, sort_keys=True) + "\n"  # as transformers
+        if old_names and not names:
+            return None
+        others = {name: config[name] for name in config.keys() - _LABEL_FIELDS}
+        text = json.dumps(others | saved, indent=2, sort_keys=True) + "\n"  # as transformers
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -105,17 +88,15 @@ def list_files(folder: str | os.PathLike[str], names: Iterable[str]) -> None:
     if not (folder / CHECKSUMS_NAME).is_file():
         return
     saved = SavedFiles.read(folder)
-    labels = saved.labels
+    digests, labels = dict(saved.digests), saved.labels
     for name in names:
-        saved.digests.pop(name, None)
-        if not (folder / name).is_file():
-            continue
-        saved.digests[name] = sha256_of(folder / name)
-        if name == CONFIG_NAME:
-            config = json.loads((folder / name).read_text(encoding="utf-8"))
-            fields = {entry: config[entry] for entry in _LABEL_FIELDS if entry in config}
-            labels = json.dumps(fields)
-    lines = [f"{digest}  {name}\n" for name, digest in sorted(saved.digests.items())]
+        digests.pop(name, None)
+        if (folder / name).is_file():
+            digests[name] = sha256_of(folder / name)
+            if name == CONFIG_NAME:
+                config = json.loads((folder / name).read_bytes())
+                labels = json.dumps({name: config[name] for name in _LABEL_FIELDS & config.keys()})
+    lines = [f"{digest}  {name}\n" for name, digest in sorted(digests.items())]
     lines.append(f"{_LABELS}{labels}\n")
     (folder / CHECKSUMS_NAME).write_text("".join(lines), encoding="utf-8")
 

@@ -38,8 +38,10 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 class CheckedPreTrainedModel(PreTrainedModel):
     """A model that loads exactly the saved weights, and only if all are finite.
 
-    The weights load only with the config and beside the tokenizer that they were saved with; what
-    is refused is a ValueError, and weights of other shapes a RuntimeError, as in transformers.
+    The weights load only with the config and beside the tokenizer that they were saved with. What
+    is refused is a ValueError: files that are not as they were saved, or weights that are missing,
+    not read by the model or not finite in the `dtype` to load them with. Weights of other shapes
+    are a RuntimeError, as in transformers.
     """
 
     summary = "A sentence encoder."  # of a base model, for its card
@@ -52,29 +54,8 @@ class CheckedPreTrainedModel(PreTrainedModel):
     accepts_loss_kwargs = True
     base_model_prefix = "encoder"
     config: CheckedConfig
-    _has_checked_weights = False
     # SHA-256 of the tokenizer.json that this base model was saved with; None: of any tokenizer.
     _tokenizer_digest: str | None = None
-
-    @classmethod
-    def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
-        """Load a checkpoint, or weights given as `state_dict`; the arguments are transformers' own.
-
-        Raises:
-            ValueError: If a file is refused, weights are missing, not read by the model or not
-                finite in the `dtype` to load them with, or config or tokenizer are of others.
-            RuntimeError: If a weight has another shape than in the config, as in transformers.
-        """
-        loaded = super().from_pretrained(*args, **kwargs)
-        model = loaded[0] if isinstance(loaded, tuple) else loaded
-        if not model._has_checked_weights:  # transformers loads some formats by another method
-            raise ValueError(
-                f"the weights in {model.name_or_path} were loaded and not checked: they are shards "
-                "of torch.distributed, or transformers is too new for this model. Save the model "
-                "with save_pretrained and without distributed_checkpoint, or install an older "
-                "transformers"
-            )
-        return loaded
 
     @classmethod
     def _load_pretrained_model(
@@ -101,8 +82,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
         # A quantizer has names of its own, and an empty dict asks for new weights.
         is_given = not is_adapter and (files or state_dict)
         if is_given and not load_config.is_quantized:
-            ignores_sizes = load_config.ignore_mismatched_sizes
-            _check_names_and_shapes(model, info, source, ignores_sizes, are_files=bool(files))
+            _check_names(model, info, source, are_files=bool(files))
         for name, weight in chain(model.named_parameters(), model.named_buffers()):
             if weight.is_meta:
                 continue
@@ -111,7 +91,6 @@ class CheckedPreTrainedModel(PreTrainedModel):
             # bit of a sum. A copy is aligned like the weights of a new model.
             if weight.device.type == "cpu":
                 weight.data = weight.data.clone()
-        model._has_checked_weights = True
         return info, offloaded
 
     def save_pretrained(
@@ -196,40 +175,47 @@ class CheckedPreTrainedModel(PreTrainedModel):
             bool(config.output_hidden_states if hidden_states is None else hidden_states),
         )
 
-    def embed(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
-        """Return the word vectors (B, T, embedding_size) of ids (B, T), or those given.
+    def embed(
+        self,
+        input_ids: Tensor | None,
+        inputs_embeds: Tensor | None,
+        attention_mask: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Return word vectors (B, T, embedding_size), and True on the real tokens, (B, T).
+
+        The vectors are those of ids (B, T), or those given. Without a mask every token is real, and
+        ids that look padded are logged as a warning, once.
 
         Raises:
-            ValueError: If not exactly one of the two is given, or it has not sentences and tokens.
+            ValueError: If not exactly one of the two is given, or it has not sentences and tokens,
+                or the mask has another shape.
         """
         if (input_ids is None) == (inputs_embeds is None):
             given = "neither" if input_ids is None else "both"
             raise ValueError(f"give either input_ids or inputs_embeds; got {given}")
         if input_ids is not None:
-            check_two_dimensions("input_ids", input_ids)
-            return self.get_input_embeddings()(input_ids.long())  # floats if T is 0
-        assert inputs_embeds is not None
-        if inputs_embeds.ndim != 3:
+            inputs_embeds = self.get_input_embeddings()(input_ids.long())  # floats if T is 0
+        embeds: Any = inputs_embeds
+        if embeds.ndim != 3:
             raise ValueError(
-                f"inputs_embeds has shape {tuple(inputs_embeds.shape)}; it must have three "
-                "dimensions: sentences, tokens and the word vector"
+                f"the word vectors have shape {tuple(embeds.shape)}; they must have three "
+                "dimensions: sentences, tokens and the word vector. For a single sentence use "
+                "input_ids[None]"
             )
-        return inputs_embeds
-
-    def given_mask(
-        self, embeds: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None
-    ) -> Tensor | None:
-        """Return True on the real tokens of a mask, (B, T); None without one: every token is real.
-
-        `embeds` are the word vectors (B, T, ...). Without a mask, ids that look padded are logged
-        as a warning, once. ValueError: the mask has another shape than (B, T).
-        """
-        if attention_mask is not None:
-            check_one_per_token("attention_mask", attention_mask, embeds)
-            return attention_mask != 0
-        if input_ids is not None and input_ids.numel() > 0:
+        if attention_mask is None and input_ids is not None and input_ids.numel() > 0:
             self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
-        return None
+        return embeds, real_tokens(embeds, attention_mask)
+
+
+def real_tokens(tokens: Tensor, attention_mask: Tensor | None) -> Tensor:
+    """Return True on the real ones of tokens (B, T, ...): all, or those of a mask (B, T).
+
+    ValueError: the mask has another shape.
+    """
+    if attention_mask is None:
+        return torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
+    check_one_per_token("attention_mask", attention_mask, tokens)
+    return attention_mask != 0
 
 
 def first_tokens(real: Tensor, limit: int) -> Tensor:
@@ -284,15 +270,6 @@ def first_places(sides: Sequence[int], limit: int) -> list[int]:
     return places
 
 
-def check_two_dimensions(name: str, ids: Tensor) -> None:
-    """Raise ValueError unless ids have the dimensions sentences and tokens."""
-    if ids.ndim != 2:
-        raise ValueError(
-            f"{name} has shape {tuple(ids.shape)}; it must have two dimensions, sentences and "
-            f"tokens. For a single sentence use {name}[None]"
-        )
-
-
 def check_one_per_token(name: str, tensor: Tensor, tokens: Tensor) -> None:
     """Raise ValueError unless a tensor has one entry for each token of (B, T, ...)."""
     if tensor.shape != tokens.shape[:2]:
@@ -308,39 +285,41 @@ def _reference(thing: object) -> str:
 
 
 def _check_files(files: list[str], load_config: Any) -> str | None:
-    """Raise ValueError unless files are safetensors of the checkpoint's folder, as saved.
+    """Raise ValueError unless files are safetensors as saved, and so config and tokenizer.
 
-    So must be its config and its tokenizer, which are fetched, if they are on the Hub. Returns the
-    SHA-256 of its tokenizer.json; None if `SHA256SUMS` does not list it.
+    These are fetched, if they are on the Hub. Returns the SHA-256 of tokenizer.json; None if
+    `SHA256SUMS` does not list it.
     """
     checkpoint = str(load_config.pretrained_model_name_or_path)
-    shards = (load_config.sharded_metadata or {}).get("weight_map", {})
-    for name in shards.values() or (Path(file).name for file in files):
-        if Path(name).name != name or not name.endswith(".safetensors"):
-            raise ValueError(
-                f"{checkpoint} has its weights in {name!r}, which is not a safetensors file of its "
-                "own folder; load other files with torch and hand the weights over: "
-                "from_pretrained(None, config=config, state_dict=weights)"
-            )
+    folder = Path(files[0]).parent
+    weights = [Path(file).name for file in files]
+    is_one_folder = {Path(file).parent for file in files} == {folder}
+    if not is_one_folder or not all(name.endswith(".safetensors") for name in weights):
+        raise ValueError(
+            f"{checkpoint} has its weights in {', '.join(weights):.200}, which are not safetensors "
+            "of one folder; load them with torch and hand them over: "
+            "from_pretrained(None, config=config, state_dict=weights)"
+        )
     if not os.path.exists(checkpoint):
         options: dict[str, Any] = dict(load_config.download_kwargs or {})
         options["_raise_exceptions_for_missing_entries"] = False
         for name in (CHECKSUMS_NAME, *PART_NAMES):
             cached_file(checkpoint, name, **options)
-    checksums = Path(files[0]).with_name(CHECKSUMS_NAME)
-    if not checksums.is_file():
+    saved = SavedFiles.read(folder)
+    if not saved.digests:
         logger.warning_once(
             f"{checkpoint} has no {CHECKSUMS_NAME}, so its weights cannot be compared with the "
             f"saved ones. Load the checkpoint and save it with save_pretrained to write "
             f"{CHECKSUMS_NAME}"
         )
         return None
-    saved = SavedFiles.read(checksums.parent)
-    parts = [checksums.with_name(name) for name in saved.compared]
-    has_tokenizer = checksums.with_name(TOKENIZER_NAME).is_file()  # one may be left out as a whole
-    for path in [*map(Path, files), *parts]:
-        if path.is_file() or (has_tokenizer and path.name in saved.digests):
-            saved.check(path.parent, path.name, checkpoint)
+    parts = saved.digests.keys() & PART_NAMES
+    if not (folder / TOKENIZER_NAME).is_file():  # it may be left out as a whole
+        parts -= {*TOKENIZER_NAMES}
+    elif TOKENIZER_NAME in parts:  # which files that are not listed could change
+        parts |= {name for name in TOKENIZER_NAMES if (folder / name).is_file()}
+    for name in (*weights, *sorted(parts)):
+        saved.check(folder, name, checkpoint)
     return saved.digests.get(TOKENIZER_NAME)
 
 
@@ -373,14 +352,8 @@ def _part_of(name: str) -> str:
     return name.partition(".")[0]
 
 
-def _check_names_and_shapes(
-    model: PreTrainedModel,
-    info: Any,
-    source: str,
-    ignore_mismatched_sizes: bool,
-    are_files: bool,
-) -> None:
-    """Raise unless a model got all its weights, in their shapes.
+def _check_names(model: PreTrainedModel, info: Any, source: str, *, are_files: bool) -> None:
+    """Raise ValueError unless a model got all its weights, and read all of its own.
 
     A head may start from the checkpoint of a base model or of another head; its own parts may then
     be new. A part that got any weight must have got all.
@@ -403,10 +376,3 @@ def _check_names_and_shapes(
                 f"{source} {fault} {', '.join(sorted(names)[:3])}. Restore the config that they "
                 "were saved with, or save the whole model with save_pretrained"
             )
-    if info.mismatched_keys and not ignore_mismatched_sizes:
-        name, found, expected = min(info.mismatched_keys)
-        raise RuntimeError(
-            f"{source} have other shapes than the config asks for: {name} "
-            f"{tuple(found)} instead of {tuple(expected)}. Correct the config, or begin these "
-            "weights anew with ignore_mismatched_sizes=True"
-        )

@@ -27,8 +27,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from .answers import answers_of
-from .checked_model import first_tokens
-from .rows_self_attentive import Rows, real_tokens, tokens_of_sides
+from .checked_model import first_tokens, real_tokens
+from .rows_self_attentive import Rows, tokens_of_sides
 from .words_self_attentive import added_by_words
 
 HALF_PRECISION = (torch.bfloat16, torch.float16)
@@ -77,13 +77,17 @@ def explain(
 
     Raises:
         ValueError: If the model is no classifier, has no attention, or is in training mode, or if
-            ids of labels have another shape or type, or are not among the model's.
+            ids of labels have another shape.
+        RuntimeError: If labels are no integers, or not ids of the model's.
     """
     check_explainable(model)
     if model.training:
         raise ValueError("the model is in training mode, where dropout is at work; call eval()")
-    if labels is not None:
-        check_label_ids(labels, model, len(input_ids))
+    if labels is not None and labels.shape != (len(input_ids),):
+        raise ValueError(
+            f"labels has shape {tuple(labels.shape)}; it must have one id for each text, "
+            f"({len(input_ids)},)"
+        )
     if model.dtype in HALF_PRECISION:
         model = deepcopy(model).float()
     device = input_ids.device
@@ -96,13 +100,16 @@ def explain(
         matrices = read.sentence_embedding.unflatten(-1, (model.config.num_rows, -1))
         if labels is None:
             labels = model.classify(matrices, *inputs).argmax(-1)
-        labels = labels.to(device).long()
+        labels = labels.to(device)
+        weigh_labels = _weigh_labels(model, labels, read.penalty.dtype)
         gradient = mean_gradient(model, matrices, labels)  # (..., r, H)
         attention = read.attentions[0]  # (..., r, T)
         contributions = attention * (gradient @ read.last_hidden_state.mT)
         slopes = attention.mT @ gradient  # of the states, (..., T, H)
         words = _words(model, inputs, read.hidden_states, slopes)
-        linear = _linear_part(model, inputs, labels, attention.dtype)
+        linear = torch.zeros_like(input_ids, dtype=attention.dtype)
+        if model.linear_part is not None:
+            linear = model.linear_part.added(*inputs, weigh_labels).to(linear)
     words = _bounded(words, contributions)
     rest = contributions.sum((-2, -1)) - words.sum(-1)
     if model.reads_pairs:
@@ -154,15 +161,12 @@ def _bounded(words: Tensor, contributions: Tensor) -> Tensor:
     return torch.where(is_bounded.unsqueeze(-1), words, contributions.sum(-2))
 
 
-def _linear_part(model: Any, inputs: Inputs, labels: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return what each word added by itself to the logits of labels (B,), shape (B, T)."""
-    if model.linear_part is None:
-        return torch.zeros(inputs[0].shape, dtype=dtype, device=labels.device)
+def _weigh_labels(model: Any, labels: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the weight of each logit in what is explained for labels (B,): (B, L)."""
     weigh_labels = F.one_hot(labels, model.config.num_labels).to(dtype)
     if answers_of(model.config).has_one_label:
         weigh_labels = weigh_labels - 1 / model.config.num_labels
-    added: Tensor = model.linear_part.added(*inputs, weigh_labels)
-    return added.to(dtype)
+    return weigh_labels
 
 
 def check_explainable(model: PreTrainedModel) -> None:
@@ -181,18 +185,6 @@ def check_explainable(model: PreTrainedModel) -> None:
                 f"{name} is a {type(module).__name__}, whose weights contributions cannot read; "
                 "merge an adapter (merge_and_unload), or explain the model that was quantized"
             )
-
-
-def check_label_ids(labels: Tensor, model: Any, num_texts: int) -> None:
-    """Raise ValueError unless labels are ids of the labels of a model, one for each text, (B,)."""
-    num_labels = model.config.num_labels
-    is_integer = isinstance(labels, Tensor) and "int" in str(labels.dtype)
-    is_one_each = is_integer and labels.shape == (num_texts,)
-    if not is_one_each or {*labels.tolist()} - {*range(num_labels)}:
-        raise ValueError(
-            f"labels is {labels!r:.200}; it must be a tensor of one label per text, shape "
-            f"({num_texts},), of integers from 0 to {num_labels - 1}"
-        )
 
 
 def mean_gradient(model: Any, matrices: Tensor, labels: Tensor) -> Tensor:

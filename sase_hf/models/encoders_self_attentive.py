@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import AutoModel
 from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.utils.import_utils import is_tracing
 
 from .configuration_self_attentive import SelfAttentiveConfig
 from .relation_network_self_attentive import RelationNetworkEncoder
@@ -231,31 +230,20 @@ class AutoModelEncoder(nn.Module):
         if getattr(self.model, "pooler", None) is not None:
             self.model.pooler = None
         self.width = config.hidden_size
-        self.longest: int | None = getattr(inner, "max_position_embeddings", None)
+        longest = getattr(inner, "max_position_embeddings", config.max_tokens)
         # RoBERTa and its relatives count positions from the one after that of padding.
         for name, module in self.model.named_modules():
             padding = getattr(module, "padding_idx", None)
-            if name.endswith("position_embeddings") and padding is not None and self.longest:
-                self.longest -= padding + 1
-        if self.longest is not None:
-            config.max_tokens = min(config.max_tokens, self.longest)
+            if name.endswith("position_embeddings") and padding is not None:
+                longest -= padding + 1
+        config.max_tokens = min(config.max_tokens, longest)
 
     def forward(self, x: Tensor, rows: Rows) -> list[Tensor]:
-        """Return the last states (B, S, H) from word vectors (B, S, d).
-
-        Raises:
-            ValueError: If a text has more tokens than the model has positions.
-        """
-        steps = x.shape[1]
-        if self.longest and not is_tracing(x) and steps > self.longest:
-            raise ValueError(
-                f"rows have {steps} tokens, but this encoder reads {self.longest}; "
-                f"set config.max_tokens to {self.longest}"
-            )
+        """Return the last states (B, S, H) from word vectors (B, S, d)."""
         if x.shape[0] == 0:  # which not every model can reshape
             return [x.new_zeros(*x.shape[:2], self.width)]
         # A text without tokens reads one position of padding: no row of weights is empty.
-        mask = rows.real | (torch.arange(steps, device=x.device) == 0)
+        mask = rows.real | (torch.arange(x.shape[1], device=x.device) == 0)
         outputs = self.model(inputs_embeds=x, attention_mask=mask.long(), return_dict=True)
         return [outputs.last_hidden_state]
 

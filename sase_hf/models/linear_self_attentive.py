@@ -20,9 +20,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .checked_model import first_tokens
+from .checked_model import first_tokens, real_tokens
 from .configuration_self_attentive import SelfAttentiveConfig
-from .rows_self_attentive import Rows, real_tokens, tokens_of_sides
+from .rows_self_attentive import Rows, tokens_of_sides
 
 NUM_PAIRS = 2**16
 # The product with an id stays below 2^53, so that the script of a page computes the same.
@@ -75,12 +75,6 @@ class LinearPart(nn.Module):
 
         Ids, mask and token types (B, T) are those of the model; without a mask every token is real.
         """
-        return self.of_sides(input_ids, attention_mask, token_type_ids).sum(1)
-
-    def of_sides(
-        self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
-    ) -> Tensor:
-        """Return what the words of each text of a pair add: (B, 2, L), or (B, 1, L) of a text."""
         real = self._tokens_read(input_ids, attention_mask, token_type_ids)
         parts = self._parts(input_ids, real, token_type_ids)  # (B, n, T)
         texts = self._aligned(input_ids, parts)
@@ -89,10 +83,8 @@ class LinearPart(nn.Module):
             total = total + _sum_of(self.pair_weight, texts.of_pairs, texts.is_pair)
         of_parts = total.unflatten(0, (-1, self.num_parts))  # (B, n, L)
         of_parts = of_parts * _scale(real).unsqueeze(1)
-        if not self.reads_pairs:
-            return of_parts
-        only_second, shared, only_first = of_parts.unbind(1)
-        return torch.stack([only_first, only_second + shared], 1)
+        first, *others = of_parts.unbind(1)
+        return sum(others, first)
 
     def added(
         self,

@@ -34,8 +34,8 @@ from transformers.utils.generic import ModelOutput, can_return_tuple
 from .checked_model import (
     CheckedPreTrainedModel,
     check_one_per_token,
-    check_two_dimensions,
     first_tokens,
+    real_tokens,
 )
 from .configuration_rnnsearch import RNNSearchConfig
 
@@ -241,7 +241,7 @@ class Decoder(nn.Module):
         self,
         input_ids: Tensor,
         source: Any,
-        source_mask: Tensor | None,
+        source_mask: Tensor,
         mask: Tensor | None,
         state: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -264,8 +264,7 @@ class Decoder(nn.Module):
             state = torch.tanh(self.first_state(last[:, -self.first_state.in_features :]))
         # Added to the scores of the alignment, in float32 or wider.
         shut = torch.zeros(h.shape[:2], dtype=wide(h.dtype), device=h.device)
-        if source_mask is not None:
-            shut = shut.masked_fill(~source_mask, torch.finfo(shut.dtype).min)
+        shut = shut.masked_fill(~source_mask, torch.finfo(shut.dtype).min)
         states = [state]
         alphas = []
         for x in inputs.unbind(1):
@@ -279,9 +278,8 @@ class Decoder(nn.Module):
         alignment = None
         contexts = last.unsqueeze(1).expand(-1, inputs.shape[1], -1)
         if alphas:
-            alignment = torch.stack(alphas, 1)
-            if source_mask is not None:  # a row without any token would be read evenly
-                alignment = alignment * source_mask.unsqueeze(1)
+            # A row without any token would be read evenly.
+            alignment = torch.stack(alphas, 1) * source_mask.unsqueeze(1)
             contexts = torch.bmm(alignment.to(h.dtype), h)
         states_before = torch.stack(states[:-1], 1)
         readout = self.readout(torch.cat([states_before, words, contexts], -1))
@@ -412,11 +410,11 @@ class RNNSearchModel(RNNSearchPreTrainedModel):
             ValueError: If not exactly one of ids and word vectors is given, or if they or the mask
                 have another shape.
         """
-        words = self.dropout(self.embed(input_ids, inputs_embeds))
+        words, real = self.embed(input_ids, inputs_embeds, attention_mask)
+        words = self.dropout(words)
         x = words
         num_tokens = words.shape[1]
-        given = self.given_mask(words, input_ids, attention_mask)
-        mask = _tokens_read(given, words, self.config)
+        mask = first_tokens(real, self.config.max_tokens)
         if num_tokens == 0:  # read one token of padding, so that there is a last state
             x = F.pad(x, (0, 0, 0, 1))
             mask = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
@@ -431,23 +429,13 @@ class RNNSearchModel(RNNSearchPreTrainedModel):
             states.append(state)
         forwards, *backwards = torch.stack(states, 2)
         annotations = torch.cat([forwards, *(h.flip(1) for h in backwards)], -1)
-        if mask is not None:
-            annotations = annotations.masked_fill(~mask.unsqueeze(-1), 0)
-        annotations = annotations[:, :num_tokens]
+        annotations = annotations.masked_fill(~mask.unsqueeze(-1), 0)[:, :num_tokens]
         _, shows_states = self.asked_outputs(None, output_hidden_states)
         return RNNSearchModelOutput(
             last_hidden_state=annotations,
             sentence_embedding=state.transpose(0, 1).flatten(1),
             hidden_states=(words, annotations) if shows_states else None,
         )
-
-
-def _tokens_read(mask: Tensor | None, tokens: Tensor, config: RNNSearchConfig) -> Tensor | None:
-    """Return True on the tokens (B, T, ...) that are read, (B, T); None where all are."""
-    if mask is None and tokens.shape[1] <= config.max_tokens:
-        return None
-    real = torch.ones_like(tokens[..., 0]) if mask is None else mask
-    return first_tokens(real != 0, config.max_tokens)
 
 
 class SourceReader(nn.Module):
@@ -564,7 +552,6 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
                 )
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
         words = decoder_input_ids
-        check_two_dimensions("decoder_input_ids", words)
         decoded = decoder_cache({"cache": cache, "past_key_values": past_key_values, **kwargs})
         mask = decoder_attention_mask
         if labels is not None:
@@ -576,7 +563,8 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
                 mask = mask[:, -words.shape[1] :]
             check_one_per_token("decoder_attention_mask", mask, words)
             mask = mask != 0
-        source_mask = _tokens_read(attention_mask, source.last_hidden_state, self.config)
+        real = real_tokens(source.last_hidden_state, attention_mask)
+        source_mask = first_tokens(real, self.config.max_tokens)
         hidden, state, alignment = self.decoder(words, source, source_mask, mask, decoded.state)
         logits = self.lm_head(hidden)
         loss = nll = None

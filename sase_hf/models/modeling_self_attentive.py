@@ -51,14 +51,26 @@ SENTENCE_TRANSFORMER_FILES: dict[str, object] = {
 
 
 @dataclass
-class SelfAttentiveModelOutput(ModelOutput):
-    """The output of the base model; the attentions are float32 and zero on padding."""
+class SelfAttentiveOutput(ModelOutput):
+    """The output of the base model and of the heads; the attentions are float32, 0 on padding.
 
+    For pairs of texts, hidden states and attentions are (B, 2, ...). A head returns no states and
+    no sentence matrix, but a ranker those of queries and documents, without a cost or an attention
+    of pairs of tokens.
+    """
+
+    # Of a head: see `penalised_loss`, or `SelfAttentiveForRetrieval.ranking_loss`. A loss of your
+    # own adds `config.penalty_coef * output.penalty.mean()` itself, and nothing says so if it does
+    # not.
+    loss: Tensor | None = None
+    logits: Tensor | None = None  # (B, num_labels); of a ranker the scores, -1 to 1, (B, 1)
+    query_embedding: Tensor | None = None  # the sentence matrices, row by row, (B, r * H)
+    document_embedding: Tensor | None = None  # (B, r * H)
     last_hidden_state: Tensor | None = None  # the states H, zero on padding, (B, T, H)
     sentence_embedding: Tensor | None = None  # the sentence matrix M, row by row, (B, r * H)
-    # Of each sentence, without `penalty_coef`, float32, (B,). By default the mean cosine between
-    # hops; for `frobenius` ||A A^T - I||_F^2 (equation 8), which is r for a sentence without
-    # tokens. Zero for poolings without attention.
+    # Of each sentence, or of both of a pair together, without `penalty_coef`, float32, (B,). By
+    # default the mean cosine between hops; for `frobenius` ||A A^T - I||_F^2 (equation 8), which is
+    # r for a sentence without tokens. Zero for poolings without attention.
     penalty: Tensor | None = None
     # With `rationale`, -log of the mean attention on the marked tokens, without `rationale_coef`,
     # zero without marks, float32, (B,).
@@ -68,27 +80,6 @@ class SelfAttentiveModelOutput(ModelOutput):
     attentions: tuple[Tensor, ...] | None = None
     # With `attentions`, the weights that a relation network gives each pair of tokens, t down and
     # t' across, (B, T, T); None for other encoders and for `relation_weights="none"`.
-    pair_attentions: Tensor | None = None
-
-
-@dataclass
-class SelfAttentiveHeadOutput(ModelOutput):
-    """The output of the heads; fields not described are as in `SelfAttentiveModelOutput`.
-
-    For pairs of texts, hidden states and attentions are (B, 2, ...). A ranker alone returns the
-    embeddings of queries and documents, and no cost or attention of pairs of tokens.
-    """
-
-    # See `penalised_loss`, or `SelfAttentiveForRetrieval.ranking_loss`. A loss of your own adds
-    # `config.penalty_coef * output.penalty.mean()` itself, and nothing says so if it does not.
-    loss: Tensor | None = None
-    logits: Tensor | None = None  # (B, num_labels); of a ranker the scores, -1 to 1, (B, 1)
-    query_embedding: Tensor | None = None  # the sentence matrices, row by row, (B, r * H)
-    document_embedding: Tensor | None = None  # (B, r * H)
-    penalty: Tensor | None = None  # of both sentences of a pair together, float32, (B,)
-    rationale_cost: Tensor | None = None  # of both sentences of a pair together
-    hidden_states: tuple[Tensor, ...] | None = None
-    attentions: tuple[Tensor, ...] | None = None
     pair_attentions: Tensor | None = None
 
 
@@ -301,7 +292,7 @@ def _task_losses(
     is_single = config.problem_type in (None, "single_label_classification")
     if is_single and labels.is_floating_point() and labels.shape == logits.shape:
         return _losses_of_probabilities(logits, labels.to(logits.dtype), config)
-    _check_shape_of_labels(logits, labels, config)
+    _check_shape_of_labels(logits, labels, 1 if is_single else logits.shape[1])
     if is_single:
         classes = labels.view(-1, 1).long()
         losses = _cross_entropy(logits, classes.squeeze(1), config)
@@ -343,18 +334,12 @@ def _cross_entropy(logits: Tensor, labels: Tensor, config: SelfAttentiveConfig) 
     )
 
 
-def _check_shape_of_labels(logits: Tensor, labels: Tensor, config: SelfAttentiveConfig) -> None:
-    """Raise ValueError unless labels have a shape that fits logits (B, num_labels)."""
-    problem_type = config.problem_type or "single_label_classification"
-    num_rows, num_outputs = logits.shape
-    allowed: list[tuple[int, ...]] = [(num_rows, num_outputs)]
-    if problem_type == "single_label_classification" or num_outputs == 1:
-        allowed = [(num_rows,), (num_rows, 1)]
-    if tuple(labels.shape) not in allowed:
+def _check_shape_of_labels(logits: Tensor, labels: Tensor, per_row: int) -> None:
+    """Raise ValueError unless labels are some for each row of logits (B, num_labels)."""
+    if len(labels) != len(logits) or labels.numel() != len(logits) * per_row:
         raise ValueError(
-            f"labels have shape {tuple(labels.shape)}; {problem_type} with logits of shape "
-            f"{tuple(logits.shape)} needs {' or '.join(map(str, allowed))}. If these are other "
-            "labels, set config.problem_type"
+            f"labels have shape {tuple(labels.shape)}; logits of shape {tuple(logits.shape)} need "
+            f"{per_row} for each row. If these are other labels, set config.problem_type"
         )
 
 
@@ -448,7 +433,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         rationale: Tensor | None = None,
         output_last_hidden_state: bool = True,
         **kwargs: object,
-    ) -> SelfAttentiveModelOutput:
+    ) -> SelfAttentiveOutput:
         """Encode sentences, each up to `config.max_tokens` real tokens; the rest counts as padding.
 
         Args:
@@ -468,8 +453,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             ValueError: If not exactly one of ids and word vectors is given, if they, the mask or
                 the marks have another shape, or if there are marks but no attention.
         """
-        word_vectors = self.embed(input_ids, inputs_embeds)
-        real = self.real_tokens(word_vectors, input_ids, attention_mask)
+        word_vectors, real = self.embed(input_ids, inputs_embeds, attention_mask)
         mask = first_tokens(real, self.config.max_tokens)
         if rationale is not None:
             check_one_per_token("rationale", rationale, word_vectors)
@@ -481,7 +465,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         attends, shows_states = self.asked_outputs(output_attentions, output_hidden_states)
         asked = _Asked(attends, shows_states, output_last_hidden_state)
         vectors = self.dropout(word_vectors)
-        parts = parts_of_like_length(mask)
+        parts = parts_of_like_length(mask, vectors.dtype)
         if len(parts) == 1:
             outputs = self._encode(vectors, mask, rationale, asked)
         else:
@@ -512,7 +496,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         last = hidden_states[-1] if hidden_states else None
         if asked.last_hidden_state and last is None:
             last = rows.back(layers[-1])
-        return SelfAttentiveModelOutput(
+        return SelfAttentiveOutput(
             last_hidden_state=last,
             sentence_embedding=matrix.flatten(1),
             penalty=penalty,
@@ -540,16 +524,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         places = order.argsort()
         names = outputs[0].keys()
         joined = {name: _joined([part[name] for part in outputs], places) for name in names}
-        return SelfAttentiveModelOutput(**joined)
-
-    def real_tokens(
-        self, embeds: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None
-    ) -> Tensor:
-        """Return True on real tokens, shape (B, T); without a mask every token is real."""
-        mask = self.given_mask(embeds, input_ids, attention_mask)
-        if mask is None:
-            return torch.ones(embeds.shape[:2], dtype=torch.bool, device=embeds.device)
-        return mask
+        return SelfAttentiveOutput(**joined)
 
 
 class _Classifier(SelfAttentivePreTrainedModel):
@@ -602,14 +577,6 @@ class _Classifier(SelfAttentivePreTrainedModel):
                 "inputs_embeds do not say which words they are of, and the linear part of this "
                 "model has a weight for each word; give input_ids"
             )
-        # The weight has its shape also where an adapter, such as LoRA, has wrapped the layer.
-        num_words = self.get_input_embeddings().get_parameter("weight").shape[0]
-        if self.linear_part.num_words != num_words:
-            raise ValueError(
-                f"the linear part has {self.linear_part.num_words} words, but there are "
-                f"{num_words} word vectors; call resize_token_embeddings of the "
-                f"{type(self).__name__} and not of its encoder"
-            )
         return logits + self.linear_part(input_ids, attention_mask, token_type_ids)
 
     def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> nn.Embedding:
@@ -632,7 +599,7 @@ class _Classifier(SelfAttentivePreTrainedModel):
         rationale: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
         **kwargs: object,
-    ) -> SelfAttentiveHeadOutput:
+    ) -> SelfAttentiveOutput:
         """Classify texts or pairs; other arguments are those of `SelfAttentiveModel.forward`.
 
         For pairs `token_type_ids` (B, T) is 0 on the premise and 1 on the hypothesis. The labels,
@@ -661,15 +628,8 @@ class _Classifier(SelfAttentivePreTrainedModel):
             loss = penalised_loss(
                 logits, labels, outputs.penalty, self.config, num_items_in_batch, cost
             )
-        return SelfAttentiveHeadOutput(
-            loss=loss,
-            logits=logits,
-            penalty=outputs.penalty,
-            rationale_cost=outputs.rationale_cost,
-            hidden_states=outputs.hidden_states,
-            attentions=outputs.attentions,
-            pair_attentions=outputs.pair_attentions,
-        )
+        own = {"loss": loss, "logits": logits, "sentence_embedding": None}
+        return SelfAttentiveOutput(**{**outputs, **own})
 
 
 class SelfAttentiveForSequenceClassification(_Classifier):
@@ -734,7 +694,7 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         **kwargs: object,
-    ) -> SelfAttentiveHeadOutput:
+    ) -> SelfAttentiveOutput:
         """Score pairs; arguments and errors not named here are those of `SelfAttentiveForNLI`.
 
         Args:
@@ -770,7 +730,7 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
         loss = None
         if return_loss:
             loss = self.ranking_loss(queries, documents, outputs.penalty)
-        return SelfAttentiveHeadOutput(
+        return SelfAttentiveOutput(
             loss=loss,
             logits=cosines.amax(2).mean(1, keepdim=True),
             query_embedding=query_embedding,
@@ -825,8 +785,7 @@ def encode_pairs(
     cost of marks (B,) are of both texts together. ValueError: token types are missing or have
     another shape.
     """
-    embeds = encoder.embed(input_ids, inputs_embeds)
-    real = encoder.real_tokens(embeds, input_ids, attention_mask)
+    embeds, real = encoder.embed(input_ids, inputs_embeds, attention_mask)
     if token_type_ids is None:
         raise ValueError(
             "token_type_ids are missing: 0 on the first text, 1 on the second. Tokenize both "
@@ -842,7 +801,7 @@ def encode_pairs(
         **options,
     )
     of_both = {name: _unfold(value) for name, value in outputs.items()}
-    pairs: Any = SelfAttentiveModelOutput(**of_both)
+    pairs: Any = SelfAttentiveOutput(**of_both)
     pairs.penalty = pairs.penalty.sum(1)
     if rationale is not None:
         pairs.rationale_cost = pairs.rationale_cost.sum(1)

@@ -74,7 +74,13 @@ def test_config_survives_saving_and_loading(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "field",
-    [{"pooling": "generalized"}, {"num_attention_heads": "7"}, {"num_hops": 2.5}, {"encoder": {}}],
+    [
+        {"pooling": "generalized"},
+        {"num_attention_heads": "7"},
+        {"num_hops": 2.5},
+        {"encoder": {}},
+        {"architectures": 3},
+    ],
     ids=str,
 )
 def test_config_of_a_file_refuses_unknown_choices_and_types(
@@ -82,7 +88,7 @@ def test_config_of_a_file_refuses_unknown_choices_and_types(
 ) -> None:
     written = SelfAttentiveConfig().to_dict() | field
     (tmp_path / "config.json").write_text(json.dumps(written), encoding="utf-8")
-    with pytest.raises(StrictDataclassFieldValidationError, match=r"pooling|num_hops|encoder"):
+    with pytest.raises(StrictDataclassFieldValidationError, match=r"pooling|num_hops|enc|archi"):
         AutoConfig.from_pretrained(tmp_path)
 
 
@@ -92,7 +98,6 @@ def test_config_of_a_file_refuses_unknown_choices_and_types(
         ({"num_hops": 0}, "num_hops is 0; it must be from 1 to"),
         ({"num_attention_heads": 0}, "num_hops is 0; it must be from 1 to"),  # by its alias
         ({"cnn_kernel_sizes": [3, 1025]}, r"cnn_kernel_sizes is \(3, 1025\); .* from 1 to 1024"),
-        ({"cnn_kernel_sizes": [3] * 101}, r"cnn_kernel_sizes has 101 widths"),
         ({"encoder": "cnn", "cnn_kernel_sizes": []}, "hidden_size is 0"),
         ({"lstm_hidden_size": 2**20}, "hidden_size is 2097152"),
         ({"classifier_dropout": 1.5}, "classifier_dropout is 1.5; .* from 0 to 0.99"),
@@ -128,22 +133,11 @@ def test_config_refuses_what_no_model_can_have(field: dict[str, Any], message: s
         SelfAttentiveConfig(**field)
 
 
-@pytest.mark.parametrize(
-    ("field", "message"),
-    [
-        ({"model_type": "self_attentive"}, "model_type 'self_attentive'; .* can be one of albert"),
-        ({"num_hidden_layers": 10**6}, "num_hidden_layers=1000000; it must be at most 1000"),
-        ({"intermediate_size": 10**9}, "intermediate_size=1000000000; it must be at most"),
-        ({"layer_norm_eps": math.nan}, "layer_norm_eps=nan; it must be at most"),
-        ({"model_type": "deberta-v2", "position_buckets": 10**9}, "position_buckets=1000000000; "),
-    ],
-    ids=str,
-)
-def test_config_refuses_an_encoder_that_no_model_can_have(
-    field: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        SelfAttentiveConfig(encoder="auto_model", encoder_config=tiny.BERT | field)
+def test_config_refuses_an_encoder_of_another_kind() -> None:
+    with pytest.raises(ValueError, match=r"model_type 'self_attentive'; .* can be one of albert"):
+        SelfAttentiveConfig(
+            encoder="auto_model", encoder_config=tiny.BERT | {"model_type": "self_attentive"}
+        )
 
 
 def test_config_of_an_encoder_keeps_only_fields_of_its_class(tmp_path: Path) -> None:
@@ -176,6 +170,15 @@ def test_config_refuses_a_number_of_labels_before_it_names_each(
     with pytest.raises(ValueError, match=message):
         config_class().num_labels = count
     assert type(config_class(num_labels=np.int64(3)).num_labels) is int
+
+
+@pytest.mark.parametrize("config_class", [SelfAttentiveConfig, RNNSearchConfig])
+def test_config_refuses_a_hundred_thousand_names_at_once(
+    config_class: type[PreTrainedConfig],
+) -> None:
+    names = {number: str(number) for number in range(100_000)}
+    with pytest.raises(ValueError, match="id2label has 100000 names; it may have 65536"):
+        config_class(id2label=names)
 
 
 def test_config_refuses_a_misspelt_field_with_the_right_name() -> None:
@@ -310,7 +313,10 @@ def contradicting_overrides(folder: Path) -> SelfAttentiveConfig:
 def test_config_refuses_label_maps_that_contradict_one_another(
     make: Callable[[Path], SelfAttentiveConfig], tmp_path: Path
 ) -> None:
-    with pytest.raises(ValueError, match=r"label2id is .*'a': 1.* but id2label is .*; leave one"):
+    with pytest.raises(
+        StrictDataclassClassValidationError,
+        match=r"label2id is .*'a': 1.* but id2label is .*; set id2l",
+    ):
         make(tmp_path)
 
 

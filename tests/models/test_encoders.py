@@ -25,10 +25,10 @@ def test_relation_network_blocks_change_no_state_and_no_gradient(
     model = tiny.tiny_model(SelfAttentiveModel, encoder="relation_network", **fields)
     embeds, probe = torch.randn(5, 5, 6, requires_grad=True), torch.randn(5, 5, 8)
     asked: list[int] = []
-    relate = PairFunction.relate
+    relate = PairFunction.forward
     monkeypatch.setattr(
         PairFunction,
-        "relate",
+        "forward",
         lambda self, mask, *inputs: asked.append(mask.shape[1]) or relate(self, mask, *inputs),
     )
     outcomes = []
