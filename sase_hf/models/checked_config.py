@@ -42,8 +42,6 @@ class CheckedConfig(PreTrainedConfig):
     bos_token_id = sep_token_id = None
     # Whether the package is installed, whose pipelines need no code of a checkpoint.
     is_registered = False
-    # Fields that change how a model learns, not what it answers.
-    fields_of_training = tuple[str, ...]()
 
     def __init_subclass__(cls, *args: Any, **kwargs: Any) -> None:
         """Describe the fields in the docstring."""

@@ -16,7 +16,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME
 
 CHECKSUMS_NAME = "SHA256SUMS"
@@ -110,20 +109,3 @@ def sha256_of(path: str | os.PathLike[str]) -> str:
     """Return the SHA-256 of a file as hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def check_tokenizer_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None) -> None:
-    """Raise ValueError for the tokenizer of a folder other than the model's, if it is another one.
-
-    A tokenizer without a folder is not compared, nor is that of a new model.
-    """
-    source = str(getattr(tokenizer, "name_or_path", ""))
-    expected = getattr(getattr(model, "base_model", None), "_tokenizer_digest", None)
-    path = Path(source, TOKENIZER_NAME)
-    if expected is None or source == model.name_or_path or not path.is_file():
-        return
-    if sha256_of(path) != expected:
-        raise ValueError(
-            f"the tokenizer of {source} is not the one that the weights of {model.name_or_path} "
-            "were saved with; leave it out, or give that of the model"
-        )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME, logging
 from transformers.utils.hub import cached_file
@@ -50,12 +50,9 @@ class CheckedPreTrainedModel(PreTrainedModel):
     pipelines: ClassVar[dict[str, str]]  # task -> `module.Class`
     json_files: ClassVar[dict[str, object]] = {}  # by name, written beside the weights
     reads_pairs = False
-    ranks = False  # whether its score of a pair is that of two texts that are embedded alone
     accepts_loss_kwargs = True
     base_model_prefix = "encoder"
     config: CheckedConfig
-    # SHA-256 of the tokenizer.json that this base model was saved with; None: of any tokenizer.
-    _tokenizer_digest: str | None = None
 
     @classmethod
     def _load_pretrained_model(
@@ -75,7 +72,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
         files = None if is_adapter else checkpoint_files
         source = f"the weights in {load_config.pretrained_model_name_or_path or 'state_dict'}"
         if files:
-            model.base_model._tokenizer_digest = _check_files(files, load_config)
+            _check_files(files, load_config)
         info, offloaded = super()._load_pretrained_model(
             model, state_dict, checkpoint_files, load_config, expected_keys
         )
@@ -155,11 +152,6 @@ class CheckedPreTrainedModel(PreTrainedModel):
         }
         return {"auto_map": auto_map, "custom_pipelines": pipelines}
 
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the word vectors, also to resize them: the ids may be of another tokenizer."""
-        self._tokenizer_digest = None
-        super().set_input_embeddings(value)
-
     @property
     def is_head(self) -> bool:
         """Whether this is a head around a base model."""
@@ -230,23 +222,23 @@ def encode_read(
 ) -> tuple[Encoded, list[int]]:
     """Return the tokens of a text or a pair that a model reads, and how many of each it does not.
 
-    The former are the columns of the tokenizer, with `options`; padding is left out. The first text
-    beyond the limit of the model is logged as a warning.
+    The former are the columns of the tokenizer, with `options`. The first text beyond the limit of
+    the model is logged as a warning.
     """
     options = {"return_token_type_ids": True, "verbose": False, **options}
     encoded: BatchEncoding = tokenizer(*map(readable, texts), **options)
-    types = encoded["token_type_ids"]
-    real = [place for place, is_real in enumerate(encoded["attention_mask"]) if is_real]
-    sides = [types[place] if model.reads_pairs else 0 for place in real]
-    read = [real[place] for place in first_places(sides, model.config.max_tokens)]
-    not_read = Counter(types[place] for place in {*real} - {*read})
-    if not_read:
+    sides, most = encoded["token_type_ids"], model.config.max_tokens
+    if not model.reads_pairs:
+        sides = [0] * len(sides)
+    read = first_places(sides, most)
+    counts = Counter(sides)
+    not_read = [max(counts[side] - most, 0) for side in range(len(texts))]
+    if any(not_read):
         logger.warning_once(
-            f"A text was truncated: the model reads {model.config.max_tokens} tokens (`max_tokens` "
-            "of its config), and not the others."
+            f"A text was truncated: the model reads {most} tokens (`max_tokens` of its config), "
+            "and not the others."
         )
-    kept = {name: [column[place] for place in read] for name, column in encoded.items()}
-    return kept, [not_read[side] for side in range(len(texts))]
+    return {name: [column[place] for place in read] for name, column in encoded.items()}, not_read
 
 
 def readable(text: str) -> str:
@@ -284,11 +276,10 @@ def _reference(thing: object) -> str:
     return f"{type(thing).__module__.rpartition('.')[2]}.{type(thing).__name__}"
 
 
-def _check_files(files: list[str], load_config: Any) -> str | None:
+def _check_files(files: list[str], load_config: Any) -> None:
     """Raise ValueError unless files are safetensors as saved, and so config and tokenizer.
 
-    These are fetched, if they are on the Hub. Returns the SHA-256 of tokenizer.json; None if
-    `SHA256SUMS` does not list it.
+    These are fetched, if they are on the Hub.
     """
     checkpoint = str(load_config.pretrained_model_name_or_path)
     folder = Path(files[0]).parent
@@ -312,15 +303,13 @@ def _check_files(files: list[str], load_config: Any) -> str | None:
             f"saved ones. Load the checkpoint and save it with save_pretrained to write "
             f"{CHECKSUMS_NAME}"
         )
-        return None
+        return
     parts = saved.digests.keys() & PART_NAMES
-    if not (folder / TOKENIZER_NAME).is_file():  # it may be left out as a whole
-        parts -= {*TOKENIZER_NAMES}
-    elif TOKENIZER_NAME in parts:  # which files that are not listed could change
-        parts |= {name for name in TOKENIZER_NAMES if (folder / name).is_file()}
-    for name in (*weights, *sorted(parts)):
+    if TOKENIZER_NAME in parts:  # which other files could change
+        parts |= {*TOKENIZER_NAMES}
+    present = [name for name in sorted(parts) if (folder / name).is_file()]
+    for name in (*weights, *present):
         saved.check(folder, name, checkpoint)
-    return saved.digests.get(TOKENIZER_NAME)
 
 
 def _check_values(name: str, weight: Tensor, source: str) -> None:

@@ -34,7 +34,6 @@ class RNNSearchConfig(CheckedConfig):
         "last_hidden_state",
         "sentence_embedding",
     ]
-    fields_of_training = ("dropout", "label_smoothing", "initializer_range", "use_cache")
     num_hidden_layers = 1  # read by transformers
     vocab_size: int = described(
         "K_x and K_y, the rows of each of the two embedding matrices: one tokenizer serves both "

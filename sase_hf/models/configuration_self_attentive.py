@@ -90,16 +90,10 @@ class SelfAttentiveConfig(CheckedConfig):
         "penalty",
         "rationale_cost",
         "attentions",
-        "pair_attentions",
         "hidden_states",
         "sentence_embedding",
         "last_hidden_state",
     ]
-    fields_of_training = (
-        *("penalty", "penalty_coef", "rationale_coef", "score_temperature", "class_weights"),
-        *("embedding_dropout", "classifier_dropout", "label_smoothing", "answer_error"),
-        *("freeze_embeddings", "initializer_range"),
-    )
     attribute_map = {"num_attention_heads": "num_hops"}
     sub_configs = {"encoder_config": AutoConfig}
     eos_token_id = None  # read by transformers when it warns of padding without a mask

@@ -50,19 +50,14 @@ CACHE_NAME = next(name for name in CACHE_NAMES if name in Seq2SeqLMOutput.__data
 
 @dataclass
 class RNNSearchModelOutput(ModelOutput):
-    """The output of the encoder."""
+    """The output of the encoder, and what every step of the decoder reads of it."""
 
     last_hidden_state: Tensor | None = None  # the annotations h, zero on padding, (B, T, D n)
     # The last state of each direction, [-> h_T ; <- h_1], (B, D n). Its last n numbers give s_0;
     # for RNNencdec they are the context c.
     sentence_embedding: Tensor | None = None
     hidden_states: tuple[Tensor, ...] | None = None  # if asked for: word vectors (B, T, m), and h
-
-
-@dataclass
-class RNNSearchSource(RNNSearchModelOutput):
-    """A source sentence as the decoder reads it: computed once, used in every step."""
-
+    # Of `get_encoder()` alone:
     alignment_keys: Tensor | None = None  # U_a h_j, (B, T, a); None for RNNencdec
     gate_values: Tensor | None = None  # C h_j for all gates, (B, T, 3n), or C c, (B, 1, 3n)
 
@@ -224,7 +219,7 @@ class Decoder(nn.Module):
         self.alignment = Alignment(config) if config.has_attention else None
         self.readout = nn.Linear(n + m + context, 2 * config.maxout_size)  # U_o, V_o and C_o
 
-    def read(self, encoded: RNNSearchModelOutput) -> RNNSearchSource:
+    def read(self, encoded: RNNSearchModelOutput) -> RNNSearchModelOutput:
         """Return the encoded source with the products that every step uses."""
         states = self.dropout(encoded.last_hidden_state)
         last = encoded.sentence_embedding
@@ -235,7 +230,7 @@ class Decoder(nn.Module):
         else:
             keys, _, _ = self.alignment(states)
             values = self.context(states)
-        return RNNSearchSource(states, last, encoded.hidden_states, keys, values)
+        return RNNSearchModelOutput(states, last, encoded.hidden_states, keys, values)
 
     def forward(
         self,
@@ -245,7 +240,7 @@ class Decoder(nn.Module):
         mask: Tensor | None,
         state: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Run the L steps that read `input_ids` (B, L), y_0 to y_{L-1}, for an `RNNSearchSource`.
+        """Run the L steps that read `input_ids` (B, L), y_0 to y_{L-1}, for what `read` returned.
 
         The masks are True on real tokens, (B, T) and (B, L). Without `state` (B, n) the steps begin
         with s_0 of the source. The result is the maxout layer t (B, L, l), the last state s_L
@@ -445,7 +440,7 @@ class SourceReader(nn.Module):
         super().__init__()
         self.encoder, self.decoder = encoder, decoder
 
-    def forward(self, *args: object, **kwargs: object) -> RNNSearchSource:
+    def forward(self, *args: object, **kwargs: object) -> RNNSearchModelOutput:
         """Read source sentences; arguments and errors as in `RNNSearchModel.forward`."""
         return self.decoder.read(self.encoder(*args, **{**kwargs, "return_dict": True}))
 
@@ -539,10 +534,10 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         if encoder_outputs is None:
             encode = self.get_encoder()
             source = encode(input_ids, attention_mask, inputs_embeds, output_hidden_states)
-        elif isinstance(encoder_outputs, RNNSearchSource):
-            source = encoder_outputs
-        else:
+        elif encoder_outputs.gate_values is None:
             source = self.decoder.read(encoder_outputs)
+        else:
+            source = encoder_outputs
         if decoder_input_ids is None:
             if labels is None:
                 raise ValueError(

@@ -29,19 +29,22 @@ from .linear_self_attentive import LinearPart
 from .pooling_self_attentive import POOLINGS, init_glorot_uniform
 from .rows_self_attentive import Rows, parts_of_like_length, tokens_of_sides
 
-if TYPE_CHECKING:  # transformers copies every file that an import names; only others run these
-    from .multi_vector_self_attentive import SentenceRows  # noqa: F401
+if TYPE_CHECKING:  # transformers copies every file that an import names; only `pipeline` runs it
     from .pipeline_self_attentive import SelfAttentionPipeline  # noqa: F401
 
 IGNORED_LABEL = -100
+# Fields that a ranker has no use for.
+OF_LABELS = (
+    *("label_smoothing", "class_weights", "target_mean", "target_deviation", "linear_part"),
+    *("answer_threshold", "answer_error"),
+)
 
 # With these two files SentenceTransformer runs the base model of every checkpoint and takes its
 # `sentence_embedding`.
 _RUN_THE_MODEL = "sentence_transformers.base.modules.transformer.Transformer"
 _TAKE_THE_EMBEDDING = {"method": "forward", "method_output_name": "sentence_embedding"}
-_FIRST_MODULE = {"idx": 0, "name": "0", "path": "", "type": _RUN_THE_MODEL}
 SENTENCE_TRANSFORMER_FILES: dict[str, object] = {
-    "modules.json": [_FIRST_MODULE],
+    "modules.json": [{"idx": 0, "name": "0", "path": "", "type": _RUN_THE_MODEL}],
     "sentence_bert_config.json": {
         "transformer_task": "feature-extraction",
         "modality_config": {"text": _TAKE_THE_EMBEDDING},
@@ -55,8 +58,7 @@ class SelfAttentiveOutput(ModelOutput):
     """The output of the base model and of the heads; the attentions are float32, 0 on padding.
 
     For pairs of texts, hidden states and attentions are (B, 2, ...). A head returns no states and
-    no sentence matrix, but a ranker those of queries and documents, without a cost or an attention
-    of pairs of tokens.
+    no sentence matrix, but a ranker those of queries and documents, without a cost.
     """
 
     # Of a head: see `penalised_loss`, or `SelfAttentiveForRetrieval.ranking_loss`. A loss of your
@@ -78,9 +80,6 @@ class SelfAttentiveOutput(ModelOutput):
     hidden_states: tuple[Tensor, ...] | None = None  # word vectors (B, T, d), states (B, T, H)
     # One tensor A (B, r, T); None for the poolings without attention.
     attentions: tuple[Tensor, ...] | None = None
-    # With `attentions`, the weights that a relation network gives each pair of tokens, t down and
-    # t' across, (B, T, T); None for other encoders and for `relation_weights="none"`.
-    pair_attentions: Tensor | None = None
 
 
 # ---- classifiers: sentence matrix -> logits ------------------------------------------------------
@@ -486,12 +485,9 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             None if rows.is_full else rows.real,
             None if rationale is None else rows.left(rationale),
         )
-        attentions = pairs = None
+        attentions = None
         if asked.attentions and attention is not None:
             attentions = (rows.back(attention.mT).mT,)
-        if asked.attentions and self.config.relation_weights != "none":
-            weights = self.token_encoder.attend(x, rows)  # type: ignore[operator]
-            pairs = rows.back(rows.back(weights).mT).mT
         hidden_states = tuple(map(rows.back, layers)) if asked.hidden_states else None
         last = hidden_states[-1] if hidden_states else None
         if asked.last_hidden_state and last is None:
@@ -503,7 +499,6 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             rationale_cost=cost,
             hidden_states=hidden_states,
             attentions=attentions,
-            pair_attentions=pairs,
         )
 
     def _encode_parts(
@@ -658,24 +653,12 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
 
     summary = "A ranker of documents for short queries."
     reads_pairs = True
-    ranks = True
-    json_files = SENTENCE_TRANSFORMER_FILES | {
-        "modules.json": [
-            _FIRST_MODULE,
-            {"idx": 1, "name": "1", "path": "", "type": "multi_vector_self_attentive.SentenceRows"},
-        ]
-    }
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         config = deepcopy(config)
+        for name in OF_LABELS:
+            setattr(config, name, getattr(type(config), name))
         config.problem_type = "regression"
-        config.label_smoothing = 0.0
-        config.class_weights = None
-        config.target_mean = None
-        config.target_deviation = None
-        config.answer_threshold = None
-        config.answer_error = 0.05
-        config.linear_part = "none"
         config.id2label = {0: "score"}
         config.validate()
         super().__init__(config)
@@ -761,13 +744,6 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
         scores = row_scores(queries, documents) / self.config.score_temperature
         own_document = torch.arange(len(queries), device=scores.device) + first
         return F.cross_entropy(scores, own_document) + self.config.penalty_coef * penalty.mean()
-
-    def score(self, queries: Tensor, documents: Tensor) -> Tensor:
-        """Return the scores (Q, D) of every query and document, -1 to 1.
-
-        The arguments are each `sentence_embedding` by the base model, (Q, r * H) and (D, r * H).
-        """
-        return row_scores(unit_rows(queries, self.config), unit_rows(documents, self.config))
 
 
 def encode_pairs(

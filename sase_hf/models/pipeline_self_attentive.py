@@ -10,7 +10,6 @@ from torch import Tensor
 from transformers import Pipeline
 
 from .answers import answers_of
-from .checked_files import check_tokenizer_of
 from .checked_model import encode_read
 from .contributions_self_attentive import check_explainable, explain
 
@@ -61,8 +60,8 @@ class SelfAttentionPipeline(Pipeline):
     `forward` describes it.
 
     Raises:
-        ValueError: If the model has no attention, the tokenizer is of other weights, a target is no
-            label, or an input is not what the model reads: a text, or a pair.
+        ValueError: If the model has no attention, a target is no label, or an input is not what the
+            model reads: a text, or a pair.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -73,7 +72,6 @@ class SelfAttentionPipeline(Pipeline):
                 f"the {TASK} pipeline shows attention, and a {type(self.model).__name__} with "
                 f"pooling={pooling!r} has none; use text-classification"
             )
-        check_tokenizer_of(self.model, self.tokenizer)
 
     def _sanitize_parameters(  # type: ignore[override]  # others are refused
         self, target: str | None = None, match_rows: bool = False

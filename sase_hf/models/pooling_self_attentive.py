@@ -144,8 +144,7 @@ class BaselinePooling(nn.Module):
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__()
-        pools = {"max": self._max, "mean": self._mean, "last": self._last}
-        self.pool = pools[config.pooling]
+        self.pooling = config.pooling
 
     def forward(
         self,
@@ -157,27 +156,21 @@ class BaselinePooling(nn.Module):
         if real is None:
             real = states.new_ones(states.shape[:2], dtype=torch.bool)
         penalty = torch.zeros(states.shape[0], device=states.device)
-        pooled = self.pool(states, real.unsqueeze(-1))
+        padding = ~real.unsqueeze(-1)
+        if self.pooling == "max":
+            pooled = states.masked_fill(padding, torch.finfo(states.dtype).min).amax(1)
+        elif self.pooling == "mean":
+            # The sum is in float32, because a thousand states can exceed the range of float16.
+            dtype = torch.promote_types(states.dtype, torch.float32)
+            total = states.masked_fill(padding, 0).sum(1, dtype=dtype)
+            pooled = (total / real.sum(1, keepdim=True).clamp(min=1)).to(states.dtype)
+        else:  # the final state of each direction: at the last token, and back at the first
+            forward_states, backward_states = states.chunk(2, dim=-1)
+            last = (real.sum(1) - 1).clamp(min=0).view(-1, 1, 1)
+            last = last.expand(-1, -1, forward_states.shape[-1])
+            pooled = torch.cat([forward_states.gather(1, last)[:, 0], backward_states[:, 0]], -1)
         matrix = pooled.masked_fill(~real.any(1, keepdim=True), 0).unsqueeze(1)
         return matrix, None, penalty, None
-
-    @staticmethod
-    def _max(states: Tensor, real: Tensor) -> Tensor:
-        return states.masked_fill(~real, torch.finfo(states.dtype).min).amax(1)
-
-    @staticmethod
-    def _mean(states: Tensor, real: Tensor) -> Tensor:
-        # The sum is in float32, because a thousand states can exceed the range of float16.
-        dtype = torch.promote_types(states.dtype, torch.float32)
-        total = states.masked_fill(~real, 0).sum(1, dtype=dtype)
-        return (total / real.sum(1).clamp(min=1)).to(states.dtype)
-
-    @staticmethod
-    def _last(states: Tensor, real: Tensor) -> Tensor:
-        """Take the final state of each direction: at the last token, and back at the first."""
-        forward_states, backward_states = states.chunk(2, dim=-1)
-        last = (real.sum(1, keepdim=True) - 1).clamp(min=0).expand(-1, -1, forward_states.shape[-1])
-        return torch.cat([forward_states.gather(1, last)[:, 0], backward_states[:, 0]], dim=-1)
 
 
 class _SparseWeights(torch.autograd.Function):

@@ -56,19 +56,11 @@ class PairFunction(nn.Module):
         `mask` is True where a partner is real and within reach, shape (B, q, s). The halves are
         (B, q, width) of the asking tokens and (B, s, width) of the partners, by turns.
         """
-        weights, pairs = self.weigh(mask, *halves)
-        relations = F.relu(self.output(pairs))  # (B, q, s, H)
-        return (weights.to(relations.dtype).unsqueeze(2) @ relations).squeeze(2)
-
-    def weigh(self, mask: Tensor, *halves: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the weights of the pairs, (B, q, s), and their hidden layer, (B, q, s, H).
-
-        The arguments are those of `forward`; for a softmax the weights are in at least float32.
-        """
         first, second, *gates = halves
-        pairs = F.relu(first.unsqueeze(2) + second.unsqueeze(1))
+        pairs = F.relu(first.unsqueeze(2) + second.unsqueeze(1))  # (B, q, s, H)
+        relations = F.relu(self.output(pairs))
         weights = mask.to(pairs.dtype)
-        if self.weights == "softmax":
+        if self.weights == "softmax":  # in at least float32
             scores = self.score(pairs).squeeze(-1)
             scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
             lowest = torch.finfo(scores.dtype).min
@@ -76,7 +68,7 @@ class PairFunction(nn.Module):
         elif self.weights == "sigmoid":
             first_gate, second_gate = gates
             weights = weights * (first_gate + second_gate.mT).sigmoid()
-        return weights, pairs
+        return (weights.to(relations.dtype).unsqueeze(2) @ relations).squeeze(2)
 
 
 class RelationNetworkEncoder(nn.Module):
@@ -108,45 +100,30 @@ class RelationNetworkEncoder(nn.Module):
         is_small = is_tracing(x) or x.shape[0] * x.shape[1] ** 2 * self.width <= BLOCK_SIZE
         is_kept = is_small and not (self.gradient_checkpointing and self.training)
         states = []
-        for _, block in self._blocks(x, rows.real):
+        for block in self._blocks(x, rows.real):
             if is_kept:
                 states.append(self.pair(*block))
             else:
                 states.append(checkpoint(self.pair, *block, use_reentrant=False))
         return [torch.cat(states, 1)]
 
-    def attend(self, x: Tensor, rows: Rows) -> Tensor:
-        """Return alpha from word vectors (B, S, d): t down, t' across, as rows (B, S, S).
-
-        The weights are 0 where t' is padding, and unspecified where t is padding.
-        """
-        of_blocks = []
-        for partners, block in self._blocks(x, rows.real):
-            weights, _ = self.pair.weigh(*block)
-            of_blocks.append(F.pad(weights, (partners.start, x.shape[1] - partners.stop)))
-        return torch.cat(of_blocks, 1)
-
-    def _blocks(self, x: Tensor, real: Tensor) -> Iterator[tuple[slice, list[Tensor]]]:
-        """Yield the partners and what `PairFunction` reads of each block of asking tokens.
+    def _blocks(self, x: Tensor, real: Tensor) -> Iterator[list[Tensor]]:
+        """Yield what `PairFunction` reads of each block of asking tokens.
 
         A block has at most `BLOCK_SIZE` pairs, or one asking token.
         """
         batch, steps, _ = x.shape
         halves = self.pair.halves(x)
         reach = steps if self.window is None else self.window
-        blocks = [(slice(0, steps), slice(0, steps))]
+        size = steps
         if not is_tracing(x):
             size = max(1, BLOCK_SIZE // max(1, batch * steps * self.width))  # 1 for no texts
             size = min(size, max(reach, SMALLEST_BLOCK))
-            ends = [(first, min(first + size, steps)) for first in range(0, steps, size)]
-            blocks = [
-                (slice(first, last), slice(max(first - reach, 0), min(last + reach, steps)))
-                for first, last in ends
-            ]
         places = torch.arange(steps, device=x.device)
-        for asking, partners in blocks:
+        for first in [0] if is_tracing(x) else range(0, steps, size):
+            asking = slice(first, first + size)
+            partners = slice(max(first - reach, 0), first + size + reach)
             distances = places[asking].unsqueeze(1) - places[partners]
             mask = real[:, partners].unsqueeze(1) & (distances.abs() <= reach)  # (B, q, s)
             # The halves are of asking tokens and of partners by turns.
-            cut = [half[:, partners if n % 2 else asking] for n, half in enumerate(halves)]
-            yield partners, [mask, *cut]
+            yield [mask, *(half[:, partners if n % 2 else asking] for n, half in enumerate(halves))]

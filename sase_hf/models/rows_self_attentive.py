@@ -137,14 +137,14 @@ class Rows:
         return torch.stack(neighbours, 2)
 
     def _columns(self) -> Tensor:
-        """Return where in its row the n-th real token of each text is, those of padding last."""
-        counts = self.mask.long()
-        columns = torch.arange(self.mask.shape[1], device=self.mask.device).expand_as(counts)
-        # Real tokens get the ranks 0, 1, ...; padding the ranks after them. (A stable argsort would
-        # give the same, but has no ONNX operator.)
-        padding_rank = self._lengths + (1 - counts).cumsum(1) - 1
-        rank = torch.where(self.mask, counts.cumsum(1) - 1, padding_rank)
-        return torch.zeros_like(rank).scatter(1, rank, columns)
+        """Return where in its row the n-th real token of each text is, 0 after the last."""
+        steps = self.mask.shape[1]
+        columns = torch.arange(steps, device=self.mask.device).expand_as(self.mask)
+        # Padding goes to a column that is cut off. (A stable argsort would do, but has no ONNX
+        # operator.)
+        ranks = torch.where(self.mask, self.mask.cumsum(1) - 1, steps)
+        places = torch.zeros_like(F.pad(ranks, (0, 1)))
+        return places.scatter(1, ranks, columns)[:, :steps]
 
 
 def _one_for_all(mask: Tensor, x: Tensor) -> Tensor:

@@ -285,8 +285,12 @@ def _scores(result: Result) -> dict[str, object]:
     names = list(scores)
     if len(names) > MAX_LABELS:
         names = sorted(names, key=lambda name: -scores[name])[:MAX_LABELS]
-    rows = [(name, answers.bar(scores[name]), answers.shown(scores[name])) for name in names]
-    return {"title": answers.scores_title, "rows": rows, "left_out": len(scores) - len(names)}
+    title = "Probabilities" if answers.has_one_label else "Scores"
+    rows = [
+        (name, scores[name] if answers.has_labels else None, answers.shown(scores[name]))
+        for name in names
+    ]
+    return {"title": title, "rows": rows, "left_out": len(scores) - len(names)}
 
 
 @dataclass(frozen=True, repr=False)

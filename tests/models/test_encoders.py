@@ -4,7 +4,6 @@ import random
 from typing import Any
 
 import pytest
-import reference
 import tiny
 import torch
 from torch import Tensor, nn
@@ -44,30 +43,6 @@ def test_relation_network_blocks_change_no_state_and_no_gradient(
         outcomes.append([states, embeds.grad, *gradients])
     for outcome in outcomes[1:]:
         torch.testing.assert_close(outcome, outcomes[0], **tiny.TOLERANCE)
-
-
-@pytest.mark.parametrize("smallest", [1, 16])
-@pytest.mark.parametrize("window", [None, 1])
-@pytest.mark.parametrize("relation_weights", ["sigmoid", "softmax"])
-def test_relation_network_returns_the_weights_of_its_pairs(
-    monkeypatch: pytest.MonkeyPatch, relation_weights: str, window: int | None, smallest: int
-) -> None:
-    """Where each token stood in its row; those of a softmax sum to 1 over the real tokens."""
-    monkeypatch.setattr(relation_network_self_attentive, "SMALLEST_BLOCK", smallest)
-    fields = {"relation_weights": relation_weights, "relation_window": window}
-    model = tiny.tiny_model(SelfAttentiveModel, encoder="relation_network", **fields)
-    embeds = torch.randn(5, 5, 6).masked_fill(~tiny.MASK.unsqueeze(-1), torch.nan)
-    inputs = {"inputs_embeds": embeds, "attention_mask": tiny.MASK}
-    weights = model(**inputs, output_attentions=True).pair_attentions
-    assert model(**inputs).pair_attentions is None
-    own = reference.part(tiny.reference_weights(model), "token_encoder.")
-    for row, real in enumerate(tiny.MASK):
-        expected = reference.pair_weights(embeds[row, real].double(), own, model.config)
-        tiny.assert_agree(weights[row, real][:, real], expected)
-    outside = ~(tiny.MASK.unsqueeze(1) & tiny.MASK.unsqueeze(2))
-    assert weights.masked_select(outside).abs().max() == 0
-    if relation_weights == "softmax":
-        torch.testing.assert_close(weights.sum(-1), tiny.MASK.float())
 
 
 def test_relation_network_training_keeps_less_than_a_tensor_of_all_pairs() -> None:

@@ -209,16 +209,6 @@ def test_pipeline_cuts_translations(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert len(translate(TEXTS[1])["tokens"]) == 4
 
 
-def test_pipeline_limits_each_text_of_a_batch_by_its_own_length(folder: Path) -> None:
-    """`generate` knows one limit for the batch, and a short text would go on to that of a long."""
-    translate: Any = pipeline("aligned-translation", model=str(folder / "search"))
-    vars(translate.model.generation_config).update({"suppress_tokens": [END]})
-    short, long = translate([TEXTS[0], TEXTS[0] * 3], batch_size=2)
-    for result in (short, long):
-        assert len(result["tokens"]) == 2 * len(result["source_tokens"]) + 20
-    assert len(long["tokens"]) > len(short["tokens"]), "the premise"
-
-
 def test_pipeline_cuts_a_source_at_the_limit_of_the_model(folder: Path, caplog: Any) -> None:
     """The first cut is logged; `generate` reads the same part of a longer text."""
     translator: Any = pipeline("aligned-translation", model=str(folder / "search"))

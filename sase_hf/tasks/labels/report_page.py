@@ -113,9 +113,8 @@ def _sections(
     """
     validation = setup.rows.splits["validation"]
     groups = {"Three texts, and why": _first_rows(report, validation)}
-    for verdict, rows in zip(
-        setup.rows.answers.verdicts, (report.wrong, report.right), strict=True
-    ):
+    verdicts = ("wrong", "right") if setup.rows.answers.has_labels else ("far off", "close")
+    for verdict, rows in zip(verdicts, (report.wrong, report.right), strict=True):
         if rows:
             groups[f"Predictions that are {verdict}"] = list(rows[:NUM_EXAMPLES])
     texts: list[Section] = []
