@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.dynamic_module_utils import get_relative_import_files
 from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME, logging
 from transformers.utils.hub import cached_file
 from transformers.utils.import_utils import is_tracing
@@ -46,7 +47,8 @@ class CheckedPreTrainedModel(PreTrainedModel):
 
     summary = "A sentence encoder."  # of a base model, for its card
     auto_class_of_heads: ClassVar[str]
-    usual_head: ClassVar[str]  # `module.Class`, named beside the weights of a base model
+    code_module: str  # the file that brings the classes; with it travels what it imports
+    usual_head: ClassVar[str]  # the class that is named beside the weights of a base model
     pipelines: ClassVar[dict[str, str]]  # task -> `module.Class`
     json_files: ClassVar[dict[str, object]] = {}  # by name, written beside the weights
     reads_pairs = False
@@ -122,13 +124,15 @@ class CheckedPreTrainedModel(PreTrainedModel):
         if not is_main_process:
             return
         folder = Path(save_directory)
+        code = self.code_files()
+        for path in code:
+            shutil.copyfile(path, folder / path.name)
         for name, content in self.json_files.items():
             text = json.dumps(content, indent=2) + "\n"
             (folder / name).write_text(text, encoding="utf-8")
         weights = list(folder.glob("*.safetensors"))
         for path in weights:  # which transformers writes for their owner alone
             shutil.copymode(folder / CONFIG_NAME, path)
-        code = Path(__file__).parent.glob("*.py")
         names = [path.name for path in (*weights, *folder.glob("*.index.json"), *code)]
         names += [CONFIG_NAME, GENERATION_CONFIG_NAME, *self.json_files]
         old = SavedFiles.read(folder).digests
@@ -136,13 +140,23 @@ class CheckedPreTrainedModel(PreTrainedModel):
         (folder / CHECKSUMS_NAME).write_text("".join(kept))
         list_files(folder, names)
 
+    @classmethod
+    def register_for_auto_class(cls, auto_class: Any = "AutoModel") -> None:
+        """Change nothing: `save_pretrained` writes the code, and names it, without."""
+
+    def code_files(self) -> list[Path]:
+        """Return the files of code that a checkpoint of this model needs."""
+        module = Path(__file__).with_name(f"{self.code_module}.py")
+        return sorted(map(Path, {str(module), *get_relative_import_files(module)}))
+
     def code_references(self) -> dict[str, object]:
         """Return the config entries that name the code files beside the weights."""
         heads = self.auto_class_of_heads
+        head = type(self).__name__ if self.is_head else self.usual_head
         auto_map = {
-            "AutoConfig": _reference(self.config),
-            "AutoModel": _reference(self.base_model),
-            heads: _reference(self) if self.is_head else self.usual_head,
+            "AutoConfig": f"configuration_{self.config.model_type}.{type(self.config).__name__}",
+            "AutoModel": f"{self.code_module}.{type(self.base_model).__name__}",
+            heads: f"{self.code_module}.{head}",
         }
         if not self.is_head:
             return {"auto_map": auto_map}
@@ -269,11 +283,6 @@ def check_one_per_token(name: str, tensor: Tensor, tokens: Tensor) -> None:
             f"{name} has shape {tuple(tensor.shape)}; it must have one entry per token, "
             f"{tuple(tokens.shape[:2])}"
         )
-
-
-def _reference(thing: object) -> str:
-    """Return `module.Class`, the form of `auto_map`, without the package of the module."""
-    return f"{type(thing).__module__.rpartition('.')[2]}.{type(thing).__name__}"
 
 
 def _check_files(files: list[str], load_config: Any) -> None:

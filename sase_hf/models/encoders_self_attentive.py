@@ -18,7 +18,6 @@ from transformers import AutoModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .configuration_self_attentive import SelfAttentiveConfig
-from .relation_network_self_attentive import RelationNetworkEncoder
 from .rows_self_attentive import Rows
 
 # Gradient checkpointing holds the inner states of this number of LSTM steps in memory at a time.
@@ -248,11 +247,11 @@ class AutoModelEncoder(nn.Module):
         return [outputs.last_hidden_state]
 
 
+# `relation_network_self_attentive.py` adds its own.
 ENCODERS: dict[str, type[nn.Module]] = {
     "bilstm": BiLSTMEncoder,
     "cnn": CNNEncoder,
     "dilated_cnn": DilatedCNNEncoder,
-    "relation_network": RelationNetworkEncoder,
     "none": WordVectors,
     "auto_model": AutoModelEncoder,
 }

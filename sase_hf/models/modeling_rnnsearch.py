@@ -325,7 +325,8 @@ class RNNSearchPreTrainedModel(CheckedPreTrainedModel):
 
     config_class = RNNSearchConfig
     auto_class_of_heads = "AutoModelForSeq2SeqLM"
-    usual_head = "modeling_rnnsearch.RNNSearchForConditionalGeneration"
+    code_module = "modeling_rnnsearch"
+    usual_head = "RNNSearchForConditionalGeneration"
     pipelines: ClassVar[dict[str, str]] = {
         "aligned-translation": "pipeline_rnnsearch.AlignedTranslationPipeline",
         # `transformers` has no translation pipeline of its own since version 5.

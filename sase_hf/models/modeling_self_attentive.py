@@ -350,7 +350,7 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
 
     config_class = SelfAttentiveConfig
     auto_class_of_heads = "AutoModelForSequenceClassification"
-    usual_head = "modeling_self_attentive.SelfAttentiveForSequenceClassification"
+    usual_head = "SelfAttentiveForSequenceClassification"
     pipelines: ClassVar[dict[str, str]] = {
         "self-attention": "pipeline_self_attentive.SelfAttentionPipeline"
     }
@@ -359,6 +359,12 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
     _input_embed_layer = "embeddings"
     _no_split_modules = ["BiLSTMLayer", "CNNEncoder", "DilatedCNNLayer", "RelationNetworkEncoder"]
     config: SelfAttentiveConfig
+
+    @property
+    def code_module(self) -> str:  # type: ignore[override]
+        """This file, or with a relation network the one that brings it, and names these classes."""
+        is_related = self.config.encoder == "relation_network"
+        return "relation_network_self_attentive" if is_related else "modeling_self_attentive"
 
     def post_init(self) -> None:
         """Finish the construction as transformers does."""

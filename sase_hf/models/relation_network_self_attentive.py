@@ -1,5 +1,8 @@
 """The relation network as an encoder: every state sums the relations of a token to all tokens.
 
+A checkpoint with this encoder brings this file, which its config names in place of the modeling
+file; no other does.
+
 Shapes: B texts, S tokens of the longest (see `Rows`), d width of the word vectors, H width of the
 states; within a block q asking tokens and s partners.
 """
@@ -13,6 +16,13 @@ from torch.utils.checkpoint import checkpoint
 from transformers.utils.import_utils import is_tracing
 
 from .configuration_self_attentive import SelfAttentiveConfig
+from .encoders_self_attentive import ENCODERS
+from .modeling_self_attentive import (  # noqa: F401 (a config names them here)
+    SelfAttentiveForNLI,
+    SelfAttentiveForRetrieval,
+    SelfAttentiveForSequenceClassification,
+    SelfAttentiveModel,
+)
 from .rows_self_attentive import Rows
 
 # Numbers in the largest tensor of a block, B * q * s * H; a block has four to eight such tensors.
@@ -127,3 +137,6 @@ class RelationNetworkEncoder(nn.Module):
             mask = real[:, partners].unsqueeze(1) & (distances.abs() <= reach)  # (B, q, s)
             # The halves are of asking tokens and of partners by turns.
             yield [mask, *(half[:, partners if n % 2 else asking] for n, half in enumerate(halves))]
+
+
+ENCODERS["relation_network"] = RelationNetworkEncoder

@@ -52,7 +52,7 @@ def load_and_answer(folder: Path, **flags: Any) -> dict[str, Any]:
     from transformers import AutoModel, AutoTokenizer, pipeline
     from transformers import AutoModelForSequenceClassification as AutoHead
 
-    heads = ("classifier", "nli", "retrieval", "cnn", "linear")
+    heads = ("classifier", "nli", "retrieval", "relation", "linear")
     load_head = AutoHead.from_pretrained
     models = {name: load_head(folder / name, **flags) for name in heads}
     for name in ("base", "classifier", "nli"):

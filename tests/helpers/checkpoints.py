@@ -38,9 +38,9 @@ KINDS: dict[str, tuple[type[Any], dict[str, Any]]] = {
     "classifier": (SelfAttentiveForSequenceClassification, RATINGS),
     "nli": (SelfAttentiveForNLI, RELATIONS),
     "retrieval": (SelfAttentiveForRetrieval, {}),
-    "cnn": (
+    "relation": (
         SelfAttentiveForSequenceClassification,
-        {**RATINGS, "encoder": "cnn", "cnn_kernel_sizes": [2, 3]},
+        {**RATINGS, "encoder": "relation_network"},
     ),
     "linear": (
         SelfAttentiveForSequenceClassification,
