@@ -4,8 +4,8 @@ Run in a process of its own by `test_published.py` and `test_loopback.py`:
 
     python -I answers.py FOLDER OUTPUT.json    # without sase_hf, by trust_remote_code
 
-FOLDER holds the checkpoints `base`, `classifier`, `nli`, `retrieval`, `cnn` and `linear`, or is the
-owner of repositories with these names on the Hub.
+FOLDER holds the checkpoints `base`, `classifier`, `nli`, `retrieval`, `relation` and `linear`, or is
+the owner of repositories with these names on the Hub.
 """
 
 import json
