@@ -131,8 +131,6 @@ class CheckedPreTrainedModel(PreTrainedModel):
             text = json.dumps(content, indent=2) + "\n"
             (folder / name).write_text(text, encoding="utf-8")
         weights = list(folder.glob("*.safetensors"))
-        for path in weights:  # which transformers writes for their owner alone
-            shutil.copymode(folder / CONFIG_NAME, path)
         names = [path.name for path in (*weights, *folder.glob("*.index.json"), *code)]
         names += [CONFIG_NAME, GENERATION_CONFIG_NAME, *self.json_files]
         old = SavedFiles.read(folder).digests
@@ -286,38 +284,32 @@ def check_one_per_token(name: str, tensor: Tensor, tokens: Tensor) -> None:
 
 
 def _check_files(files: list[str], load_config: Any) -> None:
-    """Raise ValueError unless files are safetensors as saved, and so config and tokenizer.
+    """Raise ValueError unless files of weights are as saved, and so config and tokenizer.
 
     These are fetched, if they are on the Hub.
     """
     checkpoint = str(load_config.pretrained_model_name_or_path)
-    folder = Path(files[0]).parent
-    weights = [Path(file).name for file in files]
-    is_one_folder = {Path(file).parent for file in files} == {folder}
-    if not is_one_folder or not all(name.endswith(".safetensors") for name in weights):
-        raise ValueError(
-            f"{checkpoint} has its weights in {', '.join(weights):.200}, which are not safetensors "
-            "of one folder; load them with torch and hand them over: "
-            "from_pretrained(None, config=config, state_dict=weights)"
-        )
     if not os.path.exists(checkpoint):
         options: dict[str, Any] = dict(load_config.download_kwargs or {})
         options["_raise_exceptions_for_missing_entries"] = False
         for name in (CHECKSUMS_NAME, *PART_NAMES):
             cached_file(checkpoint, name, **options)
-    saved = SavedFiles.read(folder)
-    if not saved.digests:
+    paths = [Path(file) for file in files]
+    listed = [path for path in paths if path.with_name(CHECKSUMS_NAME).is_file()]
+    if not listed:
         logger.warning_once(
             f"{checkpoint} has no {CHECKSUMS_NAME}, so its weights cannot be compared with the "
             f"saved ones. Load the checkpoint and save it with save_pretrained to write "
             f"{CHECKSUMS_NAME}"
         )
         return
+    folder = listed[0].parent
+    saved = SavedFiles.read(folder)
     parts = saved.digests.keys() & PART_NAMES
     if TOKENIZER_NAME in parts:  # which other files could change
         parts |= {*TOKENIZER_NAMES}
     present = [name for name in sorted(parts) if (folder / name).is_file()]
-    for name in (*weights, *present):
+    for name in (*(path.name for path in paths), *present):
         saved.check(folder, name, checkpoint)
 
 

@@ -81,11 +81,3 @@ class RNNSearchConfig(CheckedConfig):
     def projection_dim(self) -> int:
         """Width of the states and of the sentence embedding: 2n, or n for RNNencdec."""
         return (2 if self.has_attention else 1) * self.hidden_size
-
-    def validate_end(self) -> None:
-        """Refuse a sentence that could not end; `strict` calls this."""
-        if self.eos_token_id == self.pad_token_id:
-            raise ValueError(
-                f"eos_token_id and pad_token_id are both {self.eos_token_id}; a sentence could not "
-                "end. Give them different ids"
-            )

@@ -82,12 +82,11 @@ class RNNSearchOutput(Seq2SeqLMOutput):
 
 
 class RNNSearchCache(Cache):
-    """The decoder between two calls of the model: its state, and the words that led to it.
+    """The decoder between two calls of the model.
 
     Attributes:
         state: s_i, shape (B, n); None before the first word.
-        words: The target words that the state has read, shape (B, number of words); None before the
-            first word.
+        num_words: How many target words it has read.
     """
 
     is_compileable = False
@@ -95,31 +94,16 @@ class RNNSearchCache(Cache):
     def __init__(self) -> None:
         super().__init__(layers=[])
         self.state: Tensor | None = None
-        self.words: Tensor | None = None
+        self.num_words = 0
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Return the number of target words read."""
-        return 0 if self.words is None else self.words.shape[1]
-
-    def read(self, words: Tensor, state: Tensor) -> None:
-        """Take the state (B, n) that the decoder has after more words (B, L)."""
-        if self.words is not None:
-            words = torch.cat([self.words, words], 1)
-        self.words = words
-        self.state = state
-
-    def begins(self, words: Tensor) -> bool:
-        """Return whether target words (B, L) begin with those that the state has read."""
-        if self.words is None:
-            return True
-        return torch.equal(words[:, : self.words.shape[1]], self.words.to(words.device))
+        return self.num_words
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Take the states of the beams that go on."""
-        if self.state is None or self.words is None:
-            return
-        self.state = self.state.index_select(0, beam_idx.to(self.state.device))
-        self.words = self.words.index_select(0, beam_idx.to(self.words.device))
+        if self.state is not None:
+            self.state = self.state.index_select(0, beam_idx.to(self.state.device))
 
 
 def decoder_cache(inputs: Mapping[str, object]) -> RNNSearchCache:
@@ -476,15 +460,12 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
 
         `generate` calls this with all target words (B, L) before each step. The state is found by
         its class, because transformers renames the argument that holds it, and the words left to
-        read by the state. Without a state, or with one of other words, all are read again, which is
-        slow and right.
+        read by the state. Without a state all are read again, which is slow and right.
 
         Raises:
             ValueError: If the cache is of another model.
         """
         cache = decoder_cache(kwargs)
-        if not cache.begins(input_ids):  # the beams of `generate` were put in another order
-            cache = RNNSearchCache()
         others = {name: value for name, value in kwargs.items() if not isinstance(value, Cache)}
         unread = input_ids[:, cache.get_seq_length() :]
         stock: Any = super()
@@ -555,7 +536,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
             if mask is None:
                 mask = (labels != IGNORED_LABEL).long().cummax(1).values
         if mask is not None:
-            if decoded.words is not None:  # the mask may also be of those that it has read
+            if decoded.num_words > 0:  # the mask may also be of those that it has read
                 mask = mask[:, -words.shape[1] :]
             check_one_per_token("decoder_attention_mask", mask, words)
             mask = mask != 0
@@ -571,7 +552,8 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         if use_cache is None:
             use_cache = self.config.use_cache and labels is None
         if use_cache:
-            decoded.read(words, state)
+            decoded.state = state
+            decoded.num_words += words.shape[1]
         returned: dict[str, Any] = {CACHE_NAME: decoded if use_cache else None}
         attends, shows_states = self.asked_outputs(output_attentions, output_hidden_states)
         has_alignment = attends and alignment is not None

@@ -565,19 +565,13 @@ class _Classifier(SelfAttentivePreTrainedModel):
     ) -> Tensor:
         """Return logits (B, num_labels) from sentence matrices (B, r, H), (B, 2, r, H) of pairs.
 
-        Ids, mask and token types (B, T) are for the linear part. ValueError: it is there, but no
-        ids are.
+        Ids, mask and token types (B, T) are for the linear part, which cannot do without.
         """
         if self.reads_pairs:
             matrices = self.matching(*matrices.unbind(1))
         logits = self.classifier(matrices)
         if self.linear_part is None:
             return logits
-        if input_ids is None:
-            raise ValueError(
-                "inputs_embeds do not say which words they are of, and the linear part of this "
-                "model has a weight for each word; give input_ids"
-            )
         return logits + self.linear_part(input_ids, attention_mask, token_type_ids)
 
     def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> nn.Embedding:
@@ -607,8 +601,8 @@ class _Classifier(SelfAttentivePreTrainedModel):
         and `num_items_in_batch`, which `Trainer` gives, are those of `penalised_loss`.
 
         Raises:
-            ValueError: As for `SelfAttentiveModel.forward` and `encode_pairs`, or if a model with a
-            linear part gets word vectors in place of ids.
+            ValueError: As for `SelfAttentiveModel.forward` and `encode_pairs`.
+            AttributeError: If a model with a linear part, which weighs the words, gets no ids.
         """
         outputs = self.read(
             input_ids,

@@ -33,7 +33,7 @@ class AlignedTranslationPipeline(Pipeline):
     - `score`: log-probability of the translation, the sum over its tokens.
 
     Raises:
-        ValueError: If an input is not a text, or keywords ask for several translations.
+        ValueError: If keywords ask for several translations.
     """
 
     _pipeline_calls_generate = True
@@ -48,13 +48,8 @@ class AlignedTranslationPipeline(Pipeline):
             )
         return {}, generate_kwargs, {}
 
-    def preprocess(self, input_: object, **_: object) -> dict[str, Any]:
+    def preprocess(self, input_: str, **_: object) -> dict[str, Any]:
         """Tokenize one text."""
-        if not isinstance(input_, str):
-            raise ValueError(
-                f"the input of the {TASK} pipeline must be a text, or a list of texts; got "
-                f"{input_!r:.200}"
-            )
         assert self.tokenizer is not None
         encoded, [num_cut] = encode_read(self.model, self.tokenizer, [input_])
         names = ("input_ids", "attention_mask")

@@ -64,15 +64,6 @@ class SelfAttentionPipeline(Pipeline):
             model reads: a text, or a pair.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if not getattr(self.model.config, "has_attention", False):
-            pooling = getattr(self.model.config, "pooling", None)
-            raise ValueError(
-                f"the {TASK} pipeline shows attention, and a {type(self.model).__name__} with "
-                f"pooling={pooling!r} has none; use text-classification"
-            )
-
     def _sanitize_parameters(  # type: ignore[override]  # others are refused
         self, target: str | None = None, match_rows: bool = False
     ) -> tuple[dict[str, object], dict[str, object], dict[str, object]]:

@@ -4,7 +4,7 @@ Run in a process of its own by `test_published.py` and `test_loopback.py`:
 
     python -I answers.py FOLDER OUTPUT.json    # without sase_hf, by trust_remote_code
 
-FOLDER holds the checkpoints `base`, `classifier`, `nli`, `retrieval`, `relation` and `linear`, or is
+FOLDER holds the checkpoints `base`, `classifier`, `nli`, `retrieval`, `relation`, `linear`, or is
 the owner of repositories with these names on the Hub.
 """
 

@@ -40,7 +40,7 @@ KINDS: dict[str, tuple[type[Any], dict[str, Any]]] = {
     "retrieval": (SelfAttentiveForRetrieval, {}),
     "relation": (
         SelfAttentiveForSequenceClassification,
-        {**RATINGS, "encoder": "relation_network"},
+        {**RATINGS, "encoder": "relation_network", "relation_weights": "softmax"},
     ),
     "linear": (
         SelfAttentiveForSequenceClassification,
