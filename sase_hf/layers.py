@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .models.checked_model import check_one_per_token
+from .models.checkpoint import check_one_per_token
 from .models.configuration_self_attentive import SelfAttentiveConfig
 from .models.pooling_self_attentive import SelfAttentionPooling, init_glorot_uniform
 

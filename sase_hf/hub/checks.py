@@ -10,14 +10,14 @@ from huggingface_hub.constants import REPOCARD_NAME
 from transformers.utils import CONFIG_NAME
 from yaml import YAMLError
 
-from ..models.checked_files import (
+from ..models.checkpoint import (
     CHECKSUMS_NAME,
     PART_NAMES,
     TOKENIZER_NAME,
+    CheckedPreTrainedModel,
     SavedFiles,
     sha256_of,
 )
-from ..models.checked_model import CheckedPreTrainedModel
 from ..utils.errors import refusal
 from ..utils.loading import load_checkpoint
 from ..utils.privacy import TOKEN

@@ -27,7 +27,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from .answers import answers_of
-from .checked_model import first_tokens, real_tokens
+from .checkpoint import first_tokens, real_tokens
 from .rows_self_attentive import Rows, tokens_of_sides
 from .words_self_attentive import added_by_words
 

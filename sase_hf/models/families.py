@@ -13,7 +13,7 @@ from transformers import (
 
 from . import relation_network_self_attentive  # noqa: F401 (it adds an encoder)
 from .checked_config import CheckedConfig
-from .checked_model import CheckedPreTrainedModel
+from .checkpoint import CheckedPreTrainedModel
 from .configuration_rnnsearch import RNNSearchConfig
 from .configuration_self_attentive import SelfAttentiveConfig
 from .modeling_rnnsearch import RNNSearchForConditionalGeneration, RNNSearchModel

@@ -7,7 +7,7 @@ from typing import Any
 from tokenizers import AddedToken
 from transformers import TokenizersBackend
 
-from .checked_files import record_tokenizer
+from .checkpoint import record_tokenizer
 
 PAD_TOKEN = "[PAD]"
 UNK_TOKEN = "[UNK]"

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .checked_model import first_tokens, real_tokens
+from .checkpoint import first_tokens, real_tokens
 from .configuration_self_attentive import SelfAttentiveConfig
 from .rows_self_attentive import Rows, tokens_of_sides
 

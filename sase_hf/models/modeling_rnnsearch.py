@@ -31,7 +31,7 @@ from transformers import initialization as init
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
-from .checked_model import (
+from .checkpoint import (
     CheckedPreTrainedModel,
     check_one_per_token,
     first_tokens,

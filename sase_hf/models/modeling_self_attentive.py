@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from transformers import initialization as init
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
-from .checked_model import CheckedPreTrainedModel, check_one_per_token, first_tokens
+from .checkpoint import CheckedPreTrainedModel, check_one_per_token, first_tokens
 from .configuration_self_attentive import SelfAttentiveConfig
 from .encoders_self_attentive import ENCODERS
 from .linear_self_attentive import LinearPart

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from transformers import Pipeline
 
-from .checked_model import encode_read
+from .checkpoint import encode_read
 
 TASK = "aligned-translation"
 MAX_NEW_TOKENS = 2_000

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import Pipeline
 
 from .answers import answers_of
-from .checked_model import encode_read
+from .checkpoint import encode_read
 from .contributions_self_attentive import check_explainable, explain
 
 Result = dict[str, Any]  # of one input: its fields are listed at `SelfAttentionPipeline`

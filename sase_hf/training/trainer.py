@@ -24,7 +24,7 @@ from ..data.batching import LengthGroupedOrder, longest_first, token_counts
 from ..data.labels import IGNORED_LABEL
 from ..evaluation.metrics import SCORE, score
 from ..models import FAMILIES
-from ..models.checked_files import record_tokenizer
+from ..models.checkpoint import record_tokenizer
 from .checkpoints import ResumableTrainer
 
 

@@ -19,7 +19,7 @@ from sase_hf import (
     build_tokenizer,
 )
 from sase_hf.hub import write_model_card
-from sase_hf.models.checked_files import list_files
+from sase_hf.models.checkpoint import list_files
 
 TEXTS = [
     "The soup was cold, and nobody came.",

@@ -20,7 +20,7 @@ from sase_hf import (
     build_tokenizer,
 )
 from sase_hf.hub import push, write_model_card
-from sase_hf.models.checked_files import SavedFiles, sha256_of
+from sase_hf.models.checkpoint import SavedFiles, sha256_of
 from sase_hf.utils.loading import load_checkpoint
 
 NAME = f"{OWNER}/rooms"

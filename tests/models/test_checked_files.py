@@ -32,7 +32,7 @@ from sase_hf import (
     build_tokenizer,
 )
 from sase_hf.hub import push
-from sase_hf.models.checked_files import list_files
+from sase_hf.models.checkpoint import list_files
 from sase_hf.serving.html_export import live_page
 from sase_hf.utils.loading import load_checkpoint, load_encoder, load_pipeline
 

@@ -23,7 +23,7 @@ from transformers import (
 )
 
 from sase_hf import SelfAttentiveModel
-from sase_hf.models.checked_files import list_files
+from sase_hf.models.checkpoint import list_files
 
 
 @pytest.fixture(scope="module")

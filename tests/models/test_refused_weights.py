@@ -24,7 +24,7 @@ from sase_hf import (
     build_tokenizer,
 )
 from sase_hf.models import FAMILIES
-from sase_hf.models.checked_files import list_files
+from sase_hf.models.checkpoint import list_files
 from sase_hf.utils.loading import load_checkpoint, load_encoder
 
 # A weight of the encoder and one of the head.

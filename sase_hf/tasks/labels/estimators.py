@@ -31,8 +31,7 @@ from ...data.table import TEXT_COLUMNS
 from ...evaluation.records import results_of
 from ...hub import Push, push, write_model_card
 from ...models.answers import REGRESSION, Answers, answers_of
-from ...models.checked_files import record_tokenizer
-from ...models.checked_model import CheckedPreTrainedModel
+from ...models.checkpoint import CheckedPreTrainedModel, record_tokenizer
 from ...training.arguments import RunArguments
 from ...training.command_line import make_task
 from ...training.progress import EpochLines, only_training_bar

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import TokenizersBackend
 
 from ...models.answers import Answers, answers_of
-from ...models.checked_model import CheckedPreTrainedModel, Encoded, encode_read
+from ...models.checkpoint import CheckedPreTrainedModel, Encoded, encode_read
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 SECONDS_WITHOUT_BAR = 2
