@@ -11,7 +11,7 @@ from transformers import Pipeline
 
 from .answers import answers_of
 from .checkpoint import encode_read
-from .contributions_self_attentive import check_explainable, explain
+from .explanation_self_attentive import check_explainable, explain
 
 Result = dict[str, Any]  # of one input: its fields are listed at `SelfAttentionPipeline`
 

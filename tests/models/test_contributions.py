@@ -11,7 +11,7 @@ import torch
 from tiny import ON_BERT, name_of, pair_batch, reference_weights, text_batch, tiny_model
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
-from sase_hf.models.contributions_self_attentive import explain
+from sase_hf.models.explanation_self_attentive import explain
 
 TEXTS = [[4, 9, 2, 17, 5], [3], [], [11, 5, 20, 6, 2, 7, 8]]
 PAIRS = [([4, 9, 2], [5, 8]), ([3], []), ([], [7]), ([6, 1, 2, 2], [11, 5, 20])]
