@@ -25,7 +25,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ..data.batching import numbers_of_lists, token_counts
 from ..models.answers import answers_of
-from ..models.linear_self_attentive import NUM_PAIRS, LinearPart, pair_ids
+from ..models.layers_self_attentive import NUM_PAIRS, LinearPart, pair_ids
 from ..models.modeling_self_attentive import penalised_loss
 from ..utils.errors import refusal
 

@@ -46,8 +46,7 @@ from transformers import PreTrainedModel
 
 from .answers import answers_of
 from .checkpoint import first_tokens, real_tokens
-from .encoders_self_attentive import BiLSTMLayer
-from .rows_self_attentive import Rows, tokens_of_sides
+from .layers_self_attentive import BiLSTMLayer, Rows, tokens_of_sides
 
 # ---- hops ----------------------------------------------------------------------------------------
 

@@ -24,10 +24,15 @@ from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from .checkpoint import CheckedPreTrainedModel, check_one_per_token, first_tokens
 from .configuration_self_attentive import SelfAttentiveConfig
-from .encoders_self_attentive import ENCODERS
-from .linear_self_attentive import LinearPart
-from .pooling_self_attentive import POOLINGS, init_glorot_uniform
-from .rows_self_attentive import Rows, parts_of_like_length, tokens_of_sides
+from .layers_self_attentive import (
+    ENCODERS,
+    POOLINGS,
+    LinearPart,
+    Rows,
+    init_glorot_uniform,
+    parts_of_like_length,
+    tokens_of_sides,
+)
 
 if TYPE_CHECKING:  # transformers copies every file that an import names; only `pipeline` runs it
     from .pipeline_self_attentive import SelfAttentionPipeline  # noqa: F401

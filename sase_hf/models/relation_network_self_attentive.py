@@ -16,14 +16,13 @@ from torch.utils.checkpoint import checkpoint
 from transformers.utils.import_utils import is_tracing
 
 from .configuration_self_attentive import SelfAttentiveConfig
-from .encoders_self_attentive import ENCODERS
+from .layers_self_attentive import ENCODERS, Rows
 from .modeling_self_attentive import (  # noqa: F401 (a config names them here)
     SelfAttentiveForNLI,
     SelfAttentiveForRetrieval,
     SelfAttentiveForSequenceClassification,
     SelfAttentiveModel,
 )
-from .rows_self_attentive import Rows
 
 # Numbers in the largest tensor of a block, B * q * s * H; a block has four to eight such tensors.
 BLOCK_SIZE = 2**22

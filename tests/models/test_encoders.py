@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, SelfAttentiveModel
-from sase_hf.models import encoders_self_attentive, relation_network_self_attentive
+from sase_hf.models import layers_self_attentive, relation_network_self_attentive
 from sase_hf.models.relation_network_self_attentive import PairFunction
 
 
@@ -92,7 +92,7 @@ def test_gradient_checkpointing_runs_layers_twice_for_the_same_gradients(
 ) -> None:
     """An LSTM runs a few steps at a time. Blocks of pairs are recomputed with or without it."""
     monkeypatch.setattr(relation_network_self_attentive, "BLOCK_SIZE", block_size)
-    monkeypatch.setattr(encoders_self_attentive, "CHECKPOINTED_STEPS", 3)
+    monkeypatch.setattr(layers_self_attentive, "CHECKPOINTED_STEPS", 3)
     model = tiny.tiny_model(model_class, freeze_embeddings=freeze_embeddings, **encoder).train()
     steps: list[int] = []
     read = nn.LSTM.forward

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from sase_hf import SelfAttentiveModel
-from sase_hf.models import rows_self_attentive
-from sase_hf.models.rows_self_attentive import Rows, parts_of_like_length
+from sase_hf.models import layers_self_attentive
+from sase_hf.models.layers_self_attentive import Rows, parts_of_like_length
 
 MASKS = {
     "full": torch.ones(2, 4).bool(),
@@ -85,7 +85,7 @@ def test_parts_change_no_output(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     asked = {"output_attentions": True, "output_hidden_states": True}
     in_parts = model(**batch, **asked)
-    monkeypatch.setattr(rows_self_attentive, "TOKENS_FOR_PART", 10**9)
+    monkeypatch.setattr(layers_self_attentive, "TOKENS_FOR_PART", 10**9)
     at_once = model(**batch, **asked)
     assert in_parts.keys() == at_once.keys()
     torch.testing.assert_close(in_parts.to_tuple(), at_once.to_tuple(), **tiny.TOLERANCE)
