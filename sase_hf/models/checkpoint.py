@@ -1,4 +1,4 @@
-"""The list of the files of a checkpoint, and the files compared with it.
+"""What is refused: files that are not as they were saved, weights and inputs that no model can have.
 
 `SHA256SUMS` has a line for each file of weights, config, tokenizer, code and card, as `sha256sum`
 writes it and `sha256sum -c` reads it:
@@ -7,8 +7,6 @@ writes it and `sha256sum -c` reads it:
 
 A comment holds the names of the labels in config.json: these may be changed, as the editor of the
 Hub invites to, if no name moves to another label.
-
-The base of all models: checked weights and inputs, and the code beside the weights.
 """
 
 import hashlib

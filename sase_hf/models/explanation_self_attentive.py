@@ -10,16 +10,9 @@ A linear part adds to the logit what its words and pairs of words weigh: the wor
 beside the hops. Half of a pair is of each of its words.
 
 A state h_j also knows the words around j. `words` follows sum_ij C_ij, with A and G held fixed,
-from the states back to the words (`explanation_self_attentive.py`). They answer which words matter, and
-with `rest` they sum to the same; C answers what each hop added where it looked.
-
-Shapes: B texts or pairs, T tokens, r hops, H width of the states, W width of a row that the
-classifier reads, b units of the classifier, L labels; a pair has sides, (B, 2, ...).
-
-What each word added through the encoder, so that the words add up to what the hops added.
-
-The hops of a text add sum_j <s_j, h_j> to a logit: h_j are the states, and the slopes s_j are fixed
-numbers (`explanation_self_attentive.py`). Here this sum goes back from the states to the words.
+from the states back to the words. They answer which words matter, and with `rest` they sum to the
+same; C answers what each hop added where it looked. The hops of a text add sum_j <s_j, h_j>, where
+the slopes s_j are fixed numbers; this sum goes back through the encoder.
 
 An LSTM is linear in its word vectors and its biases once some of its numbers are held fixed: the
 three gates, and for each tanh the quotient q = tanh(z) / z, so that tanh(z) = q z. The candidate
@@ -31,8 +24,10 @@ so a convolution needs no more than its gradient and the same rule for its biase
 A pretrained encoder and a relation network multiply what words say by what words say. There the
 gradient alone is taken, and the words leave a rest; so does an LSTM that an adapter has wrapped.
 
-Shapes: B texts, S tokens of the longest (`Rows`), d width of the word vectors, w width of what a
-layer reads, u LSTM units, H width of the states. Slopes are zero on padding.
+Shapes: B texts or pairs, T tokens, S tokens of the longest (`Rows`), r hops, d width of the word
+vectors, w width of what a layer reads, u LSTM units, H width of the states, W width of a row that
+the classifier reads, b units of the classifier, L labels; a pair has sides, (B, 2, ...). Slopes are
+zero on padding.
 """
 
 from collections.abc import Sequence

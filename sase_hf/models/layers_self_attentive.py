@@ -1,40 +1,30 @@
-"""Rows: the real tokens of each text at the left end of its row, and the way there and back.
+"""The layers of a sentence encoder and of a linear part, to be read from top to bottom.
 
-Shapes: B texts, T tokens as they came, S tokens of the longest text, at least 1.
+Shapes: B texts or pairs, T tokens as they came, S tokens of the longest text, at least 1, d width of
+the word vectors, u LSTM units per direction, H width of the states, a attention size, r hops (rows
+of M), V words, L labels, n parts of the words: 1 of a text, 3 of a pair.
 
-Encoders: from word vectors to the states H that the pooling reads.
+Rows have the real tokens of each text at the left end.
 
-Shapes: B texts, S tokens of the longest (see `Rows`), d width of the word vectors, u LSTM units per
-direction, H width of the states. Every encoder takes word vectors (B, S, d), zero on padding, and
-the rows, and returns the states (B, S, H) of each of its layers, lowest first; they are unspecified
-on padding.
+Encoders lead from word vectors (B, S, d), zero on padding, and the rows to the states (B, S, H) of
+each layer, lowest first, unspecified on padding. Padding never enters a state that is used. A
+bidirectional LSTM is two one-way LSTMs, the second of which reads every text from its own last
+token. That is exact like `pack_padded_sequence`, several times faster in training, and, unlike it,
+passes through `torch.export` and ONNX. A convolution is a product with the windows of all tokens,
+which end at the ends of their text.
 
-Padding never enters a state that is used. A bidirectional LSTM is two one-way LSTMs, the second of
-which reads every text from its own last token. That is exact like `pack_padded_sequence`, several
-times faster in training, and, unlike it, passes through `torch.export` and ONNX. A convolution is a
-product with the windows of all tokens, which end at the ends of their text.
+Poolings lead from the states (B, S, H), finite on padding, and where tokens are real (B, S), None
+if all are, to the sentence matrix M (B, r, H), the attention A (B, r, S) or None, and the penalty
+(B,); with the marks of people, `rationale` (B, S), also to the `rationale_cost` (B,), else None.
 
-Poolings: from the states H to the sentence matrix M.
-
-Shapes: B texts, S tokens, H width of the states, a attention size, r hops (rows of M). Every
-pooling takes the states (B, S, H), finite on padding, and where tokens are real (B, S), None if all
-are; where marks are learnt also the `rationale` (B, S). It returns M (B, r, H), the attention A
-(B, r, S) or None, the penalty (B,), and the `rationale_cost` (B,) or None.
-
-The linear part of a classifier: what the words themselves add to its logits.
-
-Each word has a weight for each label, and so has each pair of neighbouring words; pairs share
-`NUM_PAIRS` rows of weights by a hash. The sum over a text, divided by the square root of its number
-of tokens, is added to the logits of the hops.
-
-What two texts say about one another is in the words that they share. The words of a pair of texts
-are therefore in three parts, each with weights of its own: what only the second text has, what both
-have (where it stands in the second), and what only the first has. Neighbours are words that follow
-one another in a part.
-
-The weights of a new model are zero: `sase_hf.fit_linear_part` finds them after training.
-
-Shapes: B texts or pairs, T tokens, V words, L labels, n parts: 1 of a text, 3 of a pair.
+The linear part is what the words themselves add to the logits. Each word has a weight for each
+label, and so has each pair of neighbouring words; pairs share `NUM_PAIRS` rows of weights by a
+hash. The sum over a text, divided by the square root of its number of tokens, is added to the
+logits of the hops. What two texts say about one another is in the words that they share: those of a
+pair of texts are in three parts, each with weights of its own: what only the second text has, what
+both have (where it stands in the second), and what only the first has. Neighbours are words that
+follow one another in a part. The weights of a new model are zero: `sase_hf.fit_linear_part` finds
+them after training.
 """
 
 import math
