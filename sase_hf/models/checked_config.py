@@ -65,9 +65,6 @@ class CheckedConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in self.attribute_map:  # `strict` checks the type under the name of the field
-            setattr(self, self.attribute_map[name], value)
-            return
         # Before transformers makes a name for each.
         if name == "num_labels" and value not in range(1, MAX_NUM_LABELS + 1):
             raise ValueError(
@@ -86,7 +83,7 @@ class CheckedConfig(PreTrainedConfig):
                 continue
             if rules.get("is_id"):
                 rules = {"between": (0, getattr(self, "vocab_size", MAX_VOCAB_SIZE) - 1)}
-            numbers = value if isinstance(value, tuple) else [value]
+            numbers = value if isinstance(value, list | tuple) else [value]
             if rules.get("per_label") and len(numbers) != self.num_labels:
                 raise ValueError(
                     f"{entry.name} is {value!r:.200}; it must be None or have one number for each "

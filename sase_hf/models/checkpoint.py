@@ -1,4 +1,4 @@
-"""What is refused: files that are not as they were saved, weights and inputs that no model can have.
+"""What is refused: files that are not as saved, weights and inputs that no model can have.
 
 `SHA256SUMS` has a line for each file of weights, config, tokenizer, code and card, as `sha256sum`
 writes it and `sha256sum -c` reads it:

@@ -57,9 +57,7 @@ OF_BILSTM = {"encoder": ("bilstm",)}
 OF_RELATION_NETWORK = {"encoder": ("relation_network",)}
 OF_SINGLE_LABEL = {"problem_type": (None, "single_label_classification")}
 OF_REGRESSION = {"problem_type": ("regression",)}
-DERIVED = {"hidden_size", "projection_dim", "num_hidden_layers"}
 LABEL_MAPS = {"id2label", "label2id"}  # each is the inverse of the other
-SEVERAL_NUMBERS = {"cnn_kernel_sizes", "class_weights", "target_mean", "target_deviation"}
 # A caller may choose these, a file may not: transformers fetches some of them from the Hub.
 IMPLEMENTATIONS = ("attn_implementation", "experts_implementation")
 ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
@@ -82,7 +80,7 @@ class SelfAttentiveConfig(CheckedConfig):
         StrictDataclassClassValidationError: If a number is out of range, or a field has no meaning
             together with the others.
         TypeError: If an unknown keyword looks like a misspelt field.
-        ValueError: If a derived number is given that its parts contradict.
+        AttributeError: If a number is given that is derived from others, such as `hidden_size`.
     """
 
     model_type = "self_attentive"
@@ -94,7 +92,6 @@ class SelfAttentiveConfig(CheckedConfig):
         "sentence_embedding",
         "last_hidden_state",
     ]
-    attribute_map = {"num_attention_heads": "num_hops"}
     sub_configs = {"encoder_config": AutoConfig}
     eos_token_id = None  # read by transformers when it warns of padding without a mask
     # Fields of transformers; declared again since `strict` skips types that are stored as text.
@@ -292,9 +289,9 @@ class SelfAttentiveConfig(CheckedConfig):
         The names of labels replace `num_labels`, and either replaces the names in the file; the
         `num_labels` of the file keeps them.
         """
-        names = (cls.__annotations__.keys() | cls.attribute_map.keys()) - {"encoder_config"}
+        names = cls.__annotations__.keys() - {"encoder_config"}
         overrides = {name: kwargs.pop(name) for name in names & kwargs.keys()}
-        replaced = {*IMPLEMENTATIONS, *DERIVED}
+        replaced = {*IMPLEMENTATIONS}
         if LABEL_MAPS & overrides.keys():
             kwargs.pop("num_labels", None)
             replaced |= LABEL_MAPS
@@ -304,16 +301,6 @@ class SelfAttentiveConfig(CheckedConfig):
         return super().from_dict(kept | overrides, **kwargs)
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name in DERIVED:  # accepted only if it is right
-            derived = getattr(self, name)
-            if value not in (None, derived):
-                raise ValueError(
-                    f"{name} is {value}, but it is derived from the sizes of the encoder: "
-                    f"{derived}. Leave {name} out"
-                )
-            return
-        if name in SEVERAL_NUMBERS and isinstance(value, list):
-            value = tuple(value)  # JSON has only lists
         if name == "id2label" and isinstance(value, dict):
             value = _names_by_id(value)
             if value != self.id2label:
@@ -362,12 +349,6 @@ class SelfAttentiveConfig(CheckedConfig):
     def projection_dim(self) -> int:
         """Width of the flattened sentence matrix, r * H."""
         return self.num_rows * self.hidden_size
-
-    def to_dict(self) -> dict[str, object]:
-        """Return every field, with the derived widths for readers that know only those."""
-        written: dict[str, object] = super().to_dict()
-        widths = {"hidden_size": self.hidden_size, "projection_dim": self.projection_dim}
-        return written | widths
 
     def validate_width(self) -> None:
         """Refuse an encoder that has no width, or too large a one; `strict` calls this."""

@@ -274,7 +274,7 @@ PIECEWISE_LINEAR = ("cnn", "dilated_cnn", "none")
 
 
 def added_by_words(
-    encoder: nn.Module,
+    encoder: Any,
     kind: str,
     x: Tensor,
     layers: Sequence[Tensor],
@@ -291,18 +291,10 @@ def added_by_words(
         rows: The rows of all of them.
         slopes: Those of the states, (B, S, H).
     """
-    if kind == "bilstm" and _has_plain_lstms(encoder):
+    if kind == "bilstm" and all(layer.has_plain_lstms for layer in encoder.layers):
         return _through_lstms(encoder, [x, *layers], rows, slopes)
     are_piecewise_linear = kind in PIECEWISE_LINEAR
     return _through_gradients(encoder, x, rows, slopes, are_piecewise_linear)
-
-
-def _has_plain_lstms(encoder: Any) -> bool:
-    """Return whether the weights of LSTMs can be read: an adapter would hide what it adds."""
-    lstms: list[object] = []
-    for layer in encoder.layers:
-        lstms += [layer.forward_lstm, layer.backward_lstm]
-    return all(isinstance(lstm, nn.LSTM) for lstm in lstms)
 
 
 # ---- LSTMs ---------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """The layers of a sentence encoder and of a linear part, to be read from top to bottom.
 
-Shapes: B texts or pairs, T tokens as they came, S tokens of the longest text, at least 1, d width of
-the word vectors, u LSTM units per direction, H width of the states, a attention size, r hops (rows
-of M), V words, L labels, n parts of the words: 1 of a text, 3 of a pair.
+Shapes: B texts or pairs, T tokens as they came, S tokens of the longest text, at least 1, d width
+of the word vectors, u LSTM units per direction, H width of the states, a attention size, r hops
+(rows of M), V words, L labels, n parts of the words: 1 of a text, 3 of a pair.
 
 Rows have the real tokens of each text at the left end.
 
@@ -226,11 +226,19 @@ class BiLSTMLayer(nn.Module):
         self.forward_lstm = StepsLSTM(input_size, units)
         self.backward_lstm = StepsLSTM(input_size, units)
 
+    @property
+    def has_plain_lstms(self) -> bool:
+        """Whether the weights can be read without a call of the LSTMs.
+
+        An adapter hides what it adds, and weights on a disk are fetched by the call.
+        """
+        lstms = (self.forward_lstm, self.backward_lstm)
+        return all(type(lstm) is StepsLSTM and "forward" not in vars(lstm) for lstm in lstms)
+
     def forward(self, x: Tensor, rows: Rows) -> Tensor:
         """Return the states of both directions, (B, S, H), from inputs (B, S, width)."""
         is_checkpointed = self.gradient_checkpointing and self.training
-        lstms = (self.forward_lstm, self.backward_lstm)
-        if rows.is_full and not is_checkpointed and all(map(_is_plain, lstms)):
+        if rows.is_full and not is_checkpointed and self.has_plain_lstms:
             return self._read_both(x)
         steps = CHECKPOINTED_STEPS if is_checkpointed else None
         left_to_right = self._read(self.forward_lstm, x, steps)
@@ -269,14 +277,6 @@ class BiLSTMLayer(nn.Module):
             batch_first=True,
         )
         return output
-
-
-def _is_plain(lstm: nn.Module) -> bool:
-    """Return whether the weights of an LSTM can be read without a call of it.
-
-    An adapter hides what it adds, and weights on a disk are fetched by the call.
-    """
-    return type(lstm) is StepsLSTM and "forward" not in vars(lstm)
 
 
 class BiLSTMEncoder(nn.Module):

@@ -32,16 +32,11 @@ from sase_hf import RNNSearchConfig, SelfAttentiveConfig, SelfAttentiveModel
         (tiny.ON_BERT, 8),
     ],
 )
-def test_config_derives_widths_and_writes_them(
-    fields: dict[str, Any], width: int, tmp_path: Path
-) -> None:
-    """SentenceTransformer and others read `hidden_size` and `projection_dim` from config.json."""
+def test_config_derives_widths(fields: dict[str, Any], width: int) -> None:
     for pooling, rows in (("self_attention", 3), ("mean", 1)):
         config = tiny.tiny_config(**fields, pooling=pooling)
         assert config.has_attention is (rows == 3)
-        config.save_pretrained(tmp_path)
-        written = json.loads((tmp_path / "config.json").read_text())
-        assert (written["hidden_size"], written["projection_dim"]) == (width, rows * width)
+        assert (config.hidden_size, config.projection_dim) == (width, rows * width)
     outputs = SelfAttentiveModel(config)(torch.tensor([[1, 2]]))
     assert outputs.last_hidden_state.shape == (1, 2, width)
 
@@ -67,8 +62,6 @@ def test_config_survives_saving_and_loading(tmp_path: Path) -> None:
     config.save_pretrained(tmp_path)
     loaded = SelfAttentiveConfig.from_pretrained(tmp_path)
     assert loaded.to_dict() == config.to_dict()
-    assert loaded.cnn_kernel_sizes == (2, 7), "a list in JSON, a tuple in every config"
-    del fields["cnn_kernel_sizes"]
     assert {name: getattr(loaded, name) for name in fields} == fields
 
 
@@ -76,7 +69,6 @@ def test_config_survives_saving_and_loading(tmp_path: Path) -> None:
     "field",
     [
         {"pooling": "generalized"},
-        {"num_attention_heads": "7"},
         {"num_hops": 2.5},
         {"encoder": {}},
         {"architectures": 3},
@@ -96,8 +88,7 @@ def test_config_of_a_file_refuses_unknown_choices_and_types(
     ("field", "message"),
     [
         ({"num_hops": 0}, "num_hops is 0; it must be from 1 to"),
-        ({"num_attention_heads": 0}, "num_hops is 0; it must be from 1 to"),  # by its alias
-        ({"cnn_kernel_sizes": [3, 1025]}, r"cnn_kernel_sizes is \(3, 1025\); .* from 1 to 1024"),
+        ({"cnn_kernel_sizes": [3, 1025]}, r"cnn_kernel_sizes is .3, 1025.; .* from 1 to 1024"),
         ({"encoder": "cnn", "cnn_kernel_sizes": []}, "hidden_size is 0"),
         ({"lstm_hidden_size": 2**20}, "hidden_size is 2097152"),
         ({"classifier_dropout": 1.5}, "classifier_dropout is 1.5; .* from 0 to 0.99"),
@@ -190,21 +181,18 @@ def test_config_refuses_a_misspelt_field_with_the_right_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["hidden_size", "projection_dim", "num_hidden_layers"])
-def test_config_accepts_right_derived_numbers_only(name: str, tmp_path: Path) -> None:
-    """A saved config repeats them; to change one, set the sizes it depends on."""
-    config = tiny.tiny_config(num_lstm_layers=3)
-    written = config.to_dict() | {name: getattr(config, name)}
-    (tmp_path / "config.json").write_text(json.dumps(written))
-    assert SelfAttentiveConfig.from_pretrained(tmp_path).to_dict() == config.to_dict()
+def test_config_refuses_derived_numbers(name: str, tmp_path: Path) -> None:
+    """To change one, set the sizes it depends on."""
+    tiny.tiny_config().save_pretrained(tmp_path)
     for make in (tiny.tiny_config, partial(SelfAttentiveConfig.from_pretrained, tmp_path)):
-        with pytest.raises(ValueError, match=f"{name} is 5, but it is derived"):
+        with pytest.raises(AttributeError, match=name):
             make(**{name: 5})
 
 
 def test_config_checks_the_overrides_of_a_checkpoint_together(tmp_path: Path) -> None:
     """Not one by one against fields that the others replace. Saving checks again."""
     tiny.tiny_config(problem_type="single_label_classification").save_pretrained(tmp_path)
-    changes = {"hidden_size": 18, "id2label": {0: "score"}, "problem_type": "regression"}
+    changes = {"id2label": {0: "score"}, "problem_type": "regression"}
     config = SelfAttentiveConfig.from_pretrained(tmp_path, **changes, lstm_hidden_size=9)
     assert (config.num_labels, config.problem_type, config.hidden_size) == (1, "regression", 18)
     with pytest.raises(StrictDataclassClassValidationError, match=r"penalty_coef is -1\.0; it"):
