@@ -115,11 +115,6 @@ def list_files(folder: str | os.PathLike[str], names: Iterable[str]) -> None:
     (folder / CHECKSUMS_NAME).write_text("".join(lines), encoding="utf-8")
 
 
-def record_tokenizer(folder: str | os.PathLike[str]) -> None:
-    """Enter the tokenizer in the `SHA256SUMS` of a folder, as `list_files` does."""
-    list_files(folder, TOKENIZER_NAMES)
-
-
 def sha256_of(path: str | os.PathLike[str]) -> str:
     """Return the SHA-256 of a file as hexadecimal digits."""
     with open(path, "rb") as file:
@@ -323,6 +318,11 @@ def real_tokens(tokens: Tensor, attention_mask: Tensor | None) -> Tensor:
     return attention_mask != 0
 
 
+def wide(x: Tensor) -> Tensor:
+    """Return a tensor in float32, or in its own precision if that is wider."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
 def first_tokens(real: Tensor, limit: int) -> Tensor:
     """Return which of the real tokens are read: the first `limit` of each row, shape (..., T)."""
     if real.shape[-1] <= limit and not is_tracing(real):
@@ -341,8 +341,6 @@ def encode_read(
     options = {"return_token_type_ids": True, "verbose": False, **options}
     encoded: BatchEncoding = tokenizer(*map(readable, texts), **options)
     sides, most = encoded["token_type_ids"], model.config.max_tokens
-    if not model.reads_pairs:
-        sides = [0] * len(sides)
     read = first_places(sides, most)
     counts = Counter(sides)
     not_read = [max(counts[side] - most, 0) for side in range(len(texts))]

@@ -40,13 +40,12 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from .answers import answers_of
-from .checkpoint import first_tokens, real_tokens
+from .checkpoint import first_tokens, real_tokens, wide
 from .layers_self_attentive import BiLSTMLayer, Rows, tokens_of_sides
 
 # ---- hops ----------------------------------------------------------------------------------------
 
 
-HALF_PRECISION = (torch.bfloat16, torch.float16)
 Inputs = tuple[Tensor, Tensor | None, Tensor | None]  # ids, mask and token types
 
 # The sum of the sizes of what words added, over that of the hops. Trained models stay below 10; at
@@ -103,7 +102,7 @@ def explain(
             f"labels has shape {tuple(labels.shape)}; it must have one id for each text, "
             f"({len(input_ids)},)"
         )
-    if model.dtype in HALF_PRECISION:
+    if model.dtype.itemsize < 4:  # half precision
         model = deepcopy(model).float()
     device = input_ids.device
     inputs = (input_ids, attention_mask, token_type_ids)
@@ -144,7 +143,13 @@ def _words(model: Any, inputs: Inputs, levels: Sequence[Tensor], slopes: Tensor)
     The levels are the word vectors and the states of each layer, (B, T, width) or (B, 2, T, width),
     and the slopes (B, T, H) or (B, 2, T, H) those of the last states.
     """
-    rows = Rows(_read_tokens(model, inputs), limit=model.config.max_tokens)
+    input_ids, attention_mask, token_type_ids = inputs
+    real = real_tokens(input_ids, attention_mask)
+    if model.reads_pairs:
+        assert token_type_ids is not None  # checked where pairs are encoded
+        real = tokens_of_sides(real, token_type_ids).flatten(0, 1)
+    limit = model.config.max_tokens
+    rows = Rows(first_tokens(real, limit), limit=limit)
     vectors, *layers = [rows.left(level.flatten(0, -3)) for level in levels]
     # An adapter wraps the model, and another class than ours has its own `base_model`.
     plain = model.get_base_model() if hasattr(model, "get_base_model") else model
@@ -152,16 +157,6 @@ def _words(model: Any, inputs: Inputs, levels: Sequence[Tensor], slopes: Tensor)
     of_rows = rows.left(slopes.flatten(0, -3))
     added = added_by_words(encoder, model.config.encoder, vectors, layers, rows, of_rows)
     return rows.back(added).view(slopes.shape[:-1])
-
-
-def _read_tokens(model: Any, inputs: Inputs) -> Tensor:
-    """Return True on the real tokens of each text that the encoder reads, (B, T) or (2 B, T)."""
-    input_ids, attention_mask, token_type_ids = inputs
-    real = real_tokens(input_ids, attention_mask)
-    if model.reads_pairs:
-        assert token_type_ids is not None  # checked where pairs are encoded
-        real = tokens_of_sides(real, token_type_ids).flatten(0, 1)
-    return first_tokens(real, model.config.max_tokens)
 
 
 def _bounded(words: Tensor, contributions: Tensor) -> Tensor:
@@ -208,15 +203,14 @@ def mean_gradient(model: Any, matrices: Tensor, labels: Tensor) -> Tensor:
     The path is that of the head, straight from the empty matrix to the matrices M (B, r, H), or
     (B, 2, r, H) of pairs, and so is the shape of G.
     """
-    wide = torch.promote_types(matrices.dtype, torch.float32)
-    matrices = matrices.detach().to(wide).requires_grad_()
+    matrices = wide(matrices).detach().requires_grad_()
     with torch.enable_grad():
         linear, quadratic = _units(model, matrices)  # (B, b) each
-        bias = model.classifier.bias().detach().to(wide)
+        bias = model.classifier.bias().detach().to(matrices)
         first, second = active_shares(linear.detach(), quadratic.detach(), bias)
         # The gradient of a square grows along the path: on average it is half of that at the end.
         grown = first * linear + second / 2 * quadratic
-        logits = (grown * _output_weights(model, labels, wide)).sum()
+        logits = (grown * _output_weights(model, labels, matrices.dtype)).sum()
         (gradient,) = torch.autograd.grad(logits, matrices)
     return gradient
 

@@ -39,7 +39,7 @@ from transformers import initialization as init
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils.import_utils import is_tracing
 
-from .checkpoint import first_tokens, real_tokens
+from .checkpoint import first_tokens, real_tokens, wide
 from .configuration_self_attentive import SelfAttentiveConfig
 
 # ---- rows ----------------------------------------------------------------------------------------
@@ -256,8 +256,8 @@ class BiLSTMLayer(nn.Module):
         joined = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
         # In a graph torch takes the number of steps for a constant; the view makes it that of x.
         joined = joined.flatten(0, 1).unflatten(0, tuple(by_step.shape[:2]))
-        wide = torch.promote_types(joined.dtype, x.dtype)  # autocast may narrow it
-        return joined.transpose(0, 1).to(wide)
+        dtype = torch.promote_types(joined.dtype, x.dtype)  # autocast may narrow it
+        return joined.transpose(0, 1).to(dtype)
 
     def _read_both(self, x: Tensor) -> Tensor:
         """Run both LSTMs over texts without padding as one of torch's, which is faster."""
@@ -321,15 +321,12 @@ class CNNEncoder(GradientCheckpointingLayer):
 
     def forward(self, x: Tensor, rows: Rows) -> tuple[Tensor, ...]:
         """Return the states of every layer, (B, S, H), in order of the widths, from (B, S, d)."""
-        reach = max(self.sizes)
-        before = (reach - 1) // 2
         states = [x]
         for first in range(0, len(self.convolutions), len(self.sizes)):
-            windows = rows.windows(states[-1], range(-before, reach // 2 + 1))
             states_of_widths = []
             for number, size in enumerate(self.sizes, start=first):
-                start = before - (size - 1) // 2
-                window = windows[:, :, start : start + size].flatten(2)
+                offsets = range(-((size - 1) // 2), size // 2 + 1)
+                window = rows.windows(states[-1], offsets).flatten(2)
                 states_of_widths.append(F.relu(self.convolutions[number](window)))
             states.append(torch.cat(states_of_widths, dim=-1))
         return tuple(states[1:])  # reentrant checkpointing ignores tensors in lists
@@ -536,8 +533,7 @@ class SelfAttentionPooling(nn.Module):
         read = states
         if self.config.normalize_states:
             read = F.layer_norm(states, states.shape[-1:])
-        scores = self.hops(torch.tanh(self.projection(read)))  # (B, S, r)
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        scores = wide(self.hops(torch.tanh(self.projection(read))))  # (B, S, r)
         if real is not None:
             real = real.unsqueeze(-1)  # (B, S, 1)
             scores = scores.masked_fill(~real, torch.finfo(scores.dtype).min)
@@ -816,13 +812,9 @@ def _scale(real: Tensor) -> Tensor:
     return lengths.clamp(min=1).float().rsqrt()
 
 
-def _wide(weights: Tensor) -> Tensor:
-    return weights.to(torch.promote_types(weights.dtype, torch.float32))
-
-
 def _sum_of(tables: Tensor, rows: Tensor, are_real: Tensor | None) -> Tensor:
     """Return the sum of the real rows (N, K) of tables (n, ..., L), one below the other: (N, L)."""
-    weights = _wide(F.embedding(rows, tables.flatten(0, 1)))
+    weights = wide(F.embedding(rows, tables.flatten(0, 1)))
     if are_real is not None:
         weights = weights.masked_fill(~are_real.unsqueeze(-1), 0)
     # Padding changes the order of the sum. In float64 no order moves a digit of float32.
@@ -835,6 +827,6 @@ def _weighted(
     tables: Tensor, rows: Tensor, are_real: Tensor | None, weigh_labels: Tensor
 ) -> Tensor:
     """Return the weighted sum over the labels of the real rows (N, K) of tables: (N, K)."""
-    weights = _wide(F.embedding(rows, tables.flatten(0, 1)))
+    weights = wide(F.embedding(rows, tables.flatten(0, 1)))
     weighted = torch.einsum("bnl,bl->bn", weights, weigh_labels.to(weights.dtype))
     return weighted if are_real is None else weighted.masked_fill(~are_real, 0)

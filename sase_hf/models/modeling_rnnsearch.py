@@ -36,6 +36,7 @@ from .checkpoint import (
     check_one_per_token,
     first_tokens,
     real_tokens,
+    wide,
 )
 from .configuration_rnnsearch import RNNSearchConfig
 
@@ -124,11 +125,6 @@ def decoder_cache(inputs: Mapping[str, object]) -> RNNSearchCache:
                 f"model returned as {CACHE_NAME}"
             )
     return RNNSearchCache()
-
-
-def wide(dtype: torch.dtype) -> torch.dtype:
-    """Return float32, or the type itself if it is wider."""
-    return torch.promote_types(dtype, torch.float32)
 
 
 # ---- recurrence ----------------------------------------------------------------------------------
@@ -242,7 +238,7 @@ class Decoder(nn.Module):
         if state is None:
             state = torch.tanh(self.first_state(last[:, -self.first_state.in_features :]))
         # Added to the scores of the alignment, in float32 or wider.
-        shut = torch.zeros(h.shape[:2], dtype=wide(h.dtype), device=h.device)
+        shut = wide(h.new_zeros(h.shape[:2]))
         shut = shut.masked_fill(~source_mask, torch.finfo(shut.dtype).min)
         states = [state]
         alphas = []
@@ -288,7 +284,7 @@ def translation_loss(
         label_smoothing: Share of the target probability spread over the vocabulary.
         num_items_in_batch: Labels in the whole batch; by default those counted here.
     """
-    log_probs = logits.to(wide(logits.dtype)).log_softmax(-1)
+    log_probs = wide(logits).log_softmax(-1)
     counted = labels != IGNORED_LABEL
     losses = F.nll_loss(
         log_probs.flatten(0, 1), labels.flatten(), ignore_index=IGNORED_LABEL, reduction="none"
@@ -500,7 +496,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         """Score target words, given the source and the target words before each.
 
         The source is `input_ids` (B, T), T >= 0, or `inputs_embeds` (B, T, m), with its mask, or
-        the output of `get_encoder()` or of the encoder. If `decoder_input_ids` (B, L) are missing,
+        the output of `get_encoder()`. If `decoder_input_ids` (B, L) are missing,
         the model derives y_0 to y_{L-1} from the labels y_1 to y_L (-100: not counted). If
         `decoder_attention_mask` also covers the words that the cache has read, the model reads its
         last L entries; by default the labels give the mask. Only padding on the left changes a
@@ -513,13 +509,10 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         Raises:
             ValueError: If inputs are missing or have other shapes, or a cache is of another model.
         """
-        if encoder_outputs is None:
+        source: Any = encoder_outputs
+        if source is None:
             encode = self.get_encoder()
             source = encode(input_ids, attention_mask, inputs_embeds, output_hidden_states)
-        elif encoder_outputs.gate_values is None:
-            source = self.decoder.read(encoder_outputs)
-        else:
-            source = encoder_outputs
         if decoder_input_ids is None:
             if labels is None:
                 raise ValueError(

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from transformers import initialization as init
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
-from .checkpoint import CheckedPreTrainedModel, check_one_per_token, first_tokens
+from .checkpoint import CheckedPreTrainedModel, check_one_per_token, first_tokens, wide
 from .configuration_self_attentive import SelfAttentiveConfig
 from .layers_self_attentive import (
     ENCODERS,
@@ -104,9 +104,9 @@ class OutputLayer(nn.Linear):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Return logits (B, num_labels), or as many targets, from hidden units (B, width)."""
-        dtype = torch.promote_types(hidden.dtype, torch.float32)
+        hidden = wide(hidden)
         with torch.autocast(hidden.device.type, enabled=False):
-            outputs = F.linear(hidden.to(dtype), self.weight.to(dtype), self.bias.to(dtype))
+            outputs = F.linear(hidden, self.weight.to(hidden.dtype), self.bias.to(hidden.dtype))
         if self.deviation is not None:
             outputs = outputs * outputs.new_tensor(self.deviation)
         return outputs if self.mean is None else outputs + outputs.new_tensor(self.mean)
@@ -224,8 +224,7 @@ def unit_rows(embeddings: Tensor, config: SelfAttentiveConfig) -> Tensor:
     (B, 1, r * H) if `score_mode` is flat.
     """
     rows = config.num_rows if config.score_mode == "rows" else 1
-    wide = embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
-    return F.normalize(wide.unflatten(1, (rows, -1)), dim=-1)
+    return F.normalize(wide(embeddings).unflatten(1, (rows, -1)), dim=-1)
 
 
 def row_scores(queries: Tensor, documents: Tensor) -> Tensor:
@@ -272,7 +271,7 @@ def penalised_loss(
         ValueError: If the labels have another shape, or if they are floats and the config names
             no problem type.
     """
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    logits = wide(logits)
     losses, counted = _task_losses(logits, labels, config)
     total = losses.masked_fill(~counted, 0).sum()
     total = total + config.penalty_coef * (penalty * counted.sum(1)).sum()
@@ -296,7 +295,12 @@ def _task_losses(
     is_single = config.problem_type in (None, "single_label_classification")
     if is_single and labels.is_floating_point() and labels.shape == logits.shape:
         return _losses_of_probabilities(logits, labels.to(logits.dtype), config)
-    _check_shape_of_labels(logits, labels, 1 if is_single else logits.shape[1])
+    per_row = 1 if is_single else logits.shape[1]
+    if len(labels) != len(logits) or labels.numel() != len(logits) * per_row:
+        raise ValueError(
+            f"labels have shape {tuple(labels.shape)}; logits of shape {tuple(logits.shape)} need "
+            f"{per_row} for each row. If these are other labels, set config.problem_type"
+        )
     if is_single:
         classes = labels.view(-1, 1).long()
         losses = _cross_entropy(logits, classes.squeeze(1), config)
@@ -338,15 +342,6 @@ def _cross_entropy(logits: Tensor, labels: Tensor, config: SelfAttentiveConfig) 
     )
 
 
-def _check_shape_of_labels(logits: Tensor, labels: Tensor, per_row: int) -> None:
-    """Raise ValueError unless labels are some for each row of logits (B, num_labels)."""
-    if len(labels) != len(logits) or labels.numel() != len(logits) * per_row:
-        raise ValueError(
-            f"labels have shape {tuple(labels.shape)}; logits of shape {tuple(logits.shape)} need "
-            f"{per_row} for each row. If these are other labels, set config.problem_type"
-        )
-
-
 # ---- models --------------------------------------------------------------------------------------
 
 
@@ -370,13 +365,6 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
         """This file, or with a relation network the one that brings it, and names these classes."""
         is_related = self.config.encoder == "relation_network"
         return "relation_network_self_attentive" if is_related else "modeling_self_attentive"
-
-    def post_init(self) -> None:
-        """Finish the construction as transformers does."""
-        super().post_init()
-        # Transformers has copied the base model's list into the head.
-        if self.is_head and hasattr(self, "classifier"):
-            self._keys_to_ignore_on_load_unexpected = set()
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:

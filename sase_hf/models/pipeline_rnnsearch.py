@@ -76,9 +76,8 @@ class AlignedTranslationPipeline(Pipeline):
             )
         log_probs = outputs.logits.float().log_softmax(-1)
         made: dict[str, object] = {
+            **input_tensors,
             "shown": shown,
-            "source": input_tensors["input_ids"],
-            "source_mask": input_tensors["attention_mask"],
             "words": words[:, 1:],
             "scores": log_probs.gather(-1, words[:, 1:, None]).squeeze(-1),
         }
@@ -96,8 +95,8 @@ class AlignedTranslationPipeline(Pipeline):
         if end in words:
             words = words[: words.index(end) + 1]
         length = len(words)
-        real = model_outputs["source_mask"][0].bool()
-        source = model_outputs["source"][0][real].tolist()
+        real = model_outputs["attention_mask"][0].bool()
+        source = model_outputs["input_ids"][0][real].tolist()
         alignment = model_outputs.get("alignment")
         if alignment is not None:
             alignment = alignment[0, :length][:, real].float().tolist()

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers.utils.import_utils import is_tracing
 
+from .checkpoint import wide
 from .configuration_self_attentive import SelfAttentiveConfig
 from .layers_self_attentive import ENCODERS, Rows
 from .modeling_self_attentive import (  # noqa: F401 (a config names them here)
@@ -70,8 +71,7 @@ class PairFunction(nn.Module):
         relations = F.relu(self.output(pairs))
         weights = mask.to(pairs.dtype)
         if self.weights == "softmax":  # in at least float32
-            scores = self.score(pairs).squeeze(-1)
-            scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+            scores = wide(self.score(pairs).squeeze(-1))
             lowest = torch.finfo(scores.dtype).min
             weights = scores.masked_fill(~mask, lowest).softmax(-1) * mask
         elif self.weights == "sigmoid":

@@ -24,7 +24,7 @@ from ..data.batching import LengthGroupedOrder, longest_first, token_counts
 from ..data.labels import IGNORED_LABEL
 from ..evaluation.metrics import SCORE, score
 from ..models import FAMILIES
-from ..models.checkpoint import record_tokenizer
+from ..models.checkpoint import TOKENIZER_NAMES, list_files
 from .checkpoints import ResumableTrainer
 
 
@@ -248,7 +248,7 @@ class SelfAttentiveTrainer(ResumableTrainer):
         super().save_model(output_dir, _internal_call)
         if self.args.should_save:
             (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
-            record_tokenizer(folder)
+            list_files(folder, TOKENIZER_NAMES)
 
     def divergence(self, fault: str) -> FloatingPointError:
         """Return the error that ends training; it names the way out."""

@@ -131,14 +131,14 @@ def test_translation_loss_is_that_of_torch_and_adds_up_over_parts(smoothing: flo
 
 
 def test_labels_padded_on_either_side_have_the_same_loss() -> None:
-    """Also where y_0 is not the padding; and the encoder's own output can stand for the source."""
+    """Also where y_0 is not the padding; and what was read can stand for the source."""
     model = tiny_translator(decoder_start_token_id=2)
     source, labels = tiny.text_batch(SOURCES[:1]), torch.tensor([[5, 6, 2]])
     expected = model(**source, labels=labels).loss
     for padding in ((2, 0), (0, 1)):
         padded = nn.functional.pad(labels, padding, value=-100)
         torch.testing.assert_close(model(**source, labels=padded).loss, expected)
-    given = {"encoder_outputs": model.encoder(**source), "labels": labels}
+    given = {"encoder_outputs": model.get_encoder()(**source), "labels": labels}
     found = model(**given, attention_mask=source["attention_mask"]).loss
     torch.testing.assert_close(found, expected)
 

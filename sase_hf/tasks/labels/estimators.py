@@ -31,7 +31,7 @@ from ...data.table import TEXT_COLUMNS
 from ...evaluation.records import results_of
 from ...hub import Push, push, write_model_card
 from ...models.answers import REGRESSION, Answers, answers_of
-from ...models.checkpoint import CheckedPreTrainedModel, record_tokenizer
+from ...models.checkpoint import TOKENIZER_NAMES, CheckedPreTrainedModel, list_files
 from ...training.arguments import RunArguments
 from ...training.command_line import make_task
 from ...training.progress import EpochLines, only_training_bar
@@ -233,7 +233,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         with only_training_bar():
             self.model_.save_pretrained(folder)
             self.tokenizer_.save_pretrained(folder)
-            record_tokenizer(folder)
+            list_files(folder, TOKENIZER_NAMES)
             write_model_card(Path(folder), self.record_, loaded=(self.model_, self.tokenizer_))
 
     @classmethod
