@@ -291,8 +291,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
                 or the mask has another shape.
         """
         if (input_ids is None) == (inputs_embeds is None):
-            given = "neither" if input_ids is None else "both"
-            raise ValueError(f"give either input_ids or inputs_embeds; got {given}")
+            raise ValueError("give either input_ids or inputs_embeds, and not both")
         if input_ids is not None:
             inputs_embeds = self.get_input_embeddings()(input_ids.long())  # floats if T is 0
         embeds: Any = inputs_embeds
@@ -383,11 +382,16 @@ def check_one_per_token(name: str, tensor: Tensor, tokens: Tensor) -> None:
 
 
 def _check_files(files: list[str], load_config: Any) -> None:
-    """Raise ValueError unless files of weights are as saved, and so config and tokenizer.
+    """Raise ValueError unless files are safetensors as saved, and so config and tokenizer.
 
     These are fetched, if they are on the Hub.
     """
     checkpoint = str(load_config.pretrained_model_name_or_path)
+    if not all(file.endswith(".safetensors") for file in files):
+        raise ValueError(
+            f"{checkpoint} has weights that are not safetensors; load them with torch and hand "
+            "them over: from_pretrained(None, config=config, state_dict=weights)"
+        )
     if not os.path.exists(checkpoint):
         options: dict[str, Any] = dict(load_config.download_kwargs or {})
         options["_raise_exceptions_for_missing_entries"] = False

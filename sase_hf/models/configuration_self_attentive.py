@@ -8,7 +8,6 @@ from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
 from .checked_config import (
     DROPOUT,
-    MAX_LAYER_SIZE,
     MAX_VOCAB_SIZE,
     RATE,
     SIZE,
@@ -351,12 +350,12 @@ class SelfAttentiveConfig(CheckedConfig):
         return self.num_rows * self.hidden_size
 
     def validate_width(self) -> None:
-        """Refuse an encoder that has no width, or too large a one; `strict` calls this."""
-        if self.hidden_size not in range(1, MAX_LAYER_SIZE + 1):
+        """Refuse an encoder that has no width; `strict` calls this."""
+        if self.hidden_size < 1:
             raise ValueError(
-                f"hidden_size is {self.hidden_size}, from encoder={self.encoder!r}; it must be "
-                f"from 1 to {MAX_LAYER_SIZE}. encoder='auto_model' needs encoder_config; let "
-                "sase_hf.build_on_encoder or train.py --encoder_name_or_path make both"
+                f"hidden_size is {self.hidden_size}; encoder='auto_model' needs encoder_config, "
+                "which sase_hf.build_on_encoder or train.py --encoder_name_or_path make, and "
+                "encoder='cnn' needs cnn_kernel_sizes"
             )
 
     def validate_labels(self) -> None:

@@ -90,7 +90,6 @@ def test_config_of_a_file_refuses_unknown_choices_and_types(
         ({"num_hops": 0}, "num_hops is 0; it must be from 1 to"),
         ({"cnn_kernel_sizes": [3, 1025]}, r"cnn_kernel_sizes is .3, 1025.; .* from 1 to 1024"),
         ({"encoder": "cnn", "cnn_kernel_sizes": []}, "hidden_size is 0"),
-        ({"lstm_hidden_size": 2**20}, "hidden_size is 2097152"),
         ({"classifier_dropout": 1.5}, "classifier_dropout is 1.5; .* from 0 to 0.99"),
         ({"label_smoothing": math.nan}, "label_smoothing is nan"),
         ({"penalty_coef": -1}, "penalty_coef is -1; .* from 0 to 1000"),

@@ -112,8 +112,8 @@ IDS, VECTORS = torch.ones(2, 3, dtype=torch.long), torch.ones(2, 3, 6)
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ({}, "either input_ids or inputs_embeds; got neither"),
-        ({"input_ids": IDS, "inputs_embeds": VECTORS}, "inputs_embeds; got both"),
+        ({}, "either input_ids or inputs_embeds"),
+        ({"input_ids": IDS, "inputs_embeds": VECTORS}, "inputs_embeds, and not both"),
         ({"input_ids": IDS[0]}, r"shape \(3, 6\); .*input_ids\[None\]"),
         ({"inputs_embeds": VECTORS[0]}, r"word vectors have shape \(3, 6\); .* three"),
         *(  # never broadcast
