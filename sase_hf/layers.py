@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .models.checked_model import check_one_per_token
+from .models.checkpoint import check_one_per_token
 from .models.configuration_self_attentive import SelfAttentiveConfig
-from .models.pooling_self_attentive import SelfAttentionPooling, init_glorot_uniform
+from .models.layers_self_attentive import SelfAttentionPooling, init_glorot_uniform
 
 
 class SelfAttention(nn.Module):

@@ -15,9 +15,6 @@ def register(family: Family) -> None:
     config = family.config
     heads = tuple(family.heads.values())
     config.register_for_auto_class()
-    family.base_model.register_for_auto_class("AutoModel")
-    for head in heads:
-        head.register_for_auto_class(family.auto_class.__name__)
     AutoConfig.register(config.model_type, config, exist_ok=True)
     AutoModel.register(config, family.base_model, exist_ok=True)
     # If a family has several heads, `architectures` in the config selects the head.

@@ -19,7 +19,7 @@ from transformers import TokenizersBackend
 from ..data.batching import rows_for_model
 from ..data.table import ENDINGS, TEXT_COLUMNS, present
 from ..models.answers import answers_of
-from ..models.checked_model import CheckedPreTrainedModel
+from ..models.checkpoint import CheckedPreTrainedModel
 from ..tasks.labels.predictions import logits_of, predicted_labels
 from ..training.predictions import write_rows
 from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser

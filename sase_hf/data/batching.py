@@ -22,7 +22,7 @@ from transformers import (
 from transformers.trainer_pt_utils import LengthGroupedSampler, get_length_grouped_indices
 
 from ..models.answers import answers_of
-from ..models.checked_model import readable
+from ..models.checkpoint import readable
 from ..utils.errors import refusal
 from .arguments import DataArguments, PredictionArguments
 from .columns import SPAN_COLUMNS

@@ -22,7 +22,7 @@ from tokenizers import (
 from transformers import PreTrainedTokenizerBase, TokenizersBackend
 from transformers.utils.logging import tqdm
 
-from ..models.checked_model import readable
+from ..models.checkpoint import readable
 from ..models.lenient_tokenizer import (
     EOS_TOKEN,
     PAD_TOKEN,

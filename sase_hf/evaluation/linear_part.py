@@ -27,7 +27,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ..data.batching import token_counts
 from ..models.answers import answers_of
-from ..models.linear_self_attentive import LinearPart
+from ..models.layers_self_attentive import LinearPart
 from ..models.modeling_self_attentive import penalised_loss
 from ..utils.errors import refusal
 

@@ -19,8 +19,7 @@ from transformers import PreTrainedConfig, TokenizersBackend
 from yaml import YAMLError
 
 from ..models import FAMILIES, Family
-from ..models.checked_files import SavedFiles, list_files
-from ..models.checked_model import CheckedPreTrainedModel
+from ..models.checkpoint import CheckedPreTrainedModel, SavedFiles, list_files
 from ..utils.errors import refusal
 from ..utils.files import write_text
 from ..utils.loading import attention_pipeline, load_checkpoint, load_config, may_be_on_the_hub

@@ -10,15 +10,14 @@ from huggingface_hub.constants import REPOCARD_NAME
 from transformers.utils import CONFIG_NAME
 from yaml import YAMLError
 
-from ..models import FAMILIES
-from ..models.checked_files import (
+from ..models.checkpoint import (
     CHECKSUMS_NAME,
     PART_NAMES,
     TOKENIZER_NAME,
+    CheckedPreTrainedModel,
     SavedFiles,
     sha256_of,
 )
-from ..models.checked_model import CheckedPreTrainedModel
 from ..utils.errors import refusal
 from ..utils.loading import load_checkpoint
 from ..utils.privacy import HOME, TOKEN
@@ -89,7 +88,7 @@ def _other_code(
     folder: Path, digests: Mapping[str, str], model: CheckedPreTrainedModel
 ) -> Iterator[str]:
     """Yield what would run other code than this package's, of which alone the model was loaded."""
-    files = FAMILIES[model.config.model_type].files
+    files = {path.name: path for path in model.code_files()}
     for name in sorted(files.keys() | {name for name in digests if name.endswith(".py")}):
         if name not in files or digests.get(name) != sha256_of(files[name]):
             yield name

@@ -13,7 +13,7 @@ from huggingface_hub.constants import REPOCARD_NAME
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from transformers.utils import CONFIG_NAME
 
-from ..models.checked_files import CHECKSUMS_NAME, SavedFiles, list_files, sha256_of
+from ..models.checkpoint import CHECKSUMS_NAME, SavedFiles, list_files, sha256_of
 from ..utils.errors import refusal
 from ..utils.files import FilePath
 from ..utils.privacy import TOKEN

@@ -2,7 +2,7 @@
 
 import transformers as _transformers  # noqa: F401 (before a file here: its import registers them)
 
-from .checked_files import CHECKSUMS_NAME
+from .checkpoint import CHECKSUMS_NAME
 from .families import FAMILIES, RETRIEVAL, Family
 from .modeling_self_attentive import row_scores, unit_rows
 from .pipeline_rnnsearch import TASK as TRANSLATION_TASK

@@ -28,9 +28,6 @@ class Answers:
     kind: ClassVar[str] = REGRESSION  # as `config.problem_type`
     has_labels: ClassVar[bool] = False  # whether `names` are labels, which are right or wrong
     has_one_label: ClassVar[bool] = False  # whether exactly one of them is right
-    scores_title: ClassVar[str] = "Scores"
-    score_format: ClassVar[str] = ".3f"
-    verdicts: ClassVar[tuple[str, str]] = ("far off", "close")  # of a bad prediction, a good one
 
     def __init__(self, names: Sequence[str] = (), threshold: float | None = None) -> None:
         self.names = tuple(names)
@@ -110,13 +107,9 @@ class Answers:
             return None
         return _label_set(true_label) == _label_set(result.get("labels", result["label"]))
 
-    def bar(self, score: float) -> float | None:
-        """Return the length of a score as a bar, from 0 to 1; None if it has none."""
-        return score if self.has_labels else None
-
     def shown(self, score: float) -> str:
         """Return a score as a person reads it."""
-        return format(score, self.score_format)
+        return format(score, ".1%" if self.has_one_label else ".3f")
 
 
 class SingleLabel(Answers):
@@ -124,9 +117,6 @@ class SingleLabel(Answers):
 
     kind = SINGLE_LABEL
     has_labels = has_one_label = True
-    scores_title = "Probabilities"
-    score_format = ".1%"
-    verdicts = ("wrong", "right")
 
     def scores(self, logits: Tensor) -> Tensor:
         """Return the probability of each label, (..., C)."""
@@ -174,7 +164,6 @@ class MultiLabel(Answers):
 
     kind = MULTI_LABEL
     has_labels = True
-    verdicts = ("wrong", "right")
 
     def scores(self, logits: Tensor) -> Tensor:
         """Return the probability of each label, (..., C)."""

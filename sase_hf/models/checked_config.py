@@ -8,7 +8,7 @@ from transformers import PreTrainedConfig
 
 MAX_LAYER_SIZE = 2**20
 MAX_VOCAB_SIZE = 2**27
-MAX_NUM_LABELS = 2**16  # without names
+MAX_NUM_LABELS = 2**16
 SIZE = (1, MAX_LAYER_SIZE)
 RATE = (0, 1)
 DROPOUT = (0, 0.99)  # a model that reads nothing learns nothing
@@ -42,8 +42,6 @@ class CheckedConfig(PreTrainedConfig):
     bos_token_id = sep_token_id = None
     # Whether the package is installed, whose pipelines need no code of a checkpoint.
     is_registered = False
-    # Fields that change how a model learns, not what it answers.
-    fields_of_training = tuple[str, ...]()
 
     def __init_subclass__(cls, *args: Any, **kwargs: Any) -> None:
         """Describe the fields in the docstring."""
@@ -67,14 +65,13 @@ class CheckedConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in self.attribute_map:  # `strict` checks the type under the name of the field
-            setattr(self, self.attribute_map[name], value)
-            return
         # Before transformers makes a name for each.
         if name == "num_labels" and value not in range(1, MAX_NUM_LABELS + 1):
             raise ValueError(
                 f"num_labels is {value!r}; give an integer from 1 to {MAX_NUM_LABELS}, or id2label"
             )
+        if name == "id2label" and value and len(value) > MAX_NUM_LABELS:
+            raise ValueError(f"id2label has {len(value)} names; it may have {MAX_NUM_LABELS}")
         super().__setattr__(name, value)
 
     def validate_fields(self) -> None:
@@ -86,7 +83,7 @@ class CheckedConfig(PreTrainedConfig):
                 continue
             if rules.get("is_id"):
                 rules = {"between": (0, getattr(self, "vocab_size", MAX_VOCAB_SIZE) - 1)}
-            numbers = value if isinstance(value, tuple) else [value]
+            numbers = value if isinstance(value, list | tuple) else [value]
             if rules.get("per_label") and len(numbers) != self.num_labels:
                 raise ValueError(
                     f"{entry.name} is {value!r:.200}; it must be None or have one number for each "

@@ -34,7 +34,6 @@ class RNNSearchConfig(CheckedConfig):
         "last_hidden_state",
         "sentence_embedding",
     ]
-    fields_of_training = ("dropout", "label_smoothing", "initializer_range", "use_cache")
     num_hidden_layers = 1  # read by transformers
     vocab_size: int = described(
         "K_x and K_y, the rows of each of the two embedding matrices: one tokenizer serves both "
@@ -82,11 +81,3 @@ class RNNSearchConfig(CheckedConfig):
     def projection_dim(self) -> int:
         """Width of the states and of the sentence embedding: 2n, or n for RNNencdec."""
         return (2 if self.has_attention else 1) * self.hidden_size
-
-    def validate_end(self) -> None:
-        """Refuse a sentence that could not end; `strict` calls this."""
-        if self.eos_token_id == self.pad_token_id:
-            raise ValueError(
-                f"eos_token_id and pad_token_id are both {self.eos_token_id}; a sentence could not "
-                "end. Give them different ids"
-            )

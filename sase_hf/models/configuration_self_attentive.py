@@ -1,6 +1,5 @@
 """Configuration of the structured self-attentive sentence encoder and its heads."""
 
-import os
 from dataclasses import fields
 from typing import Any, Literal
 
@@ -9,7 +8,6 @@ from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
 from .checked_config import (
     DROPOUT,
-    MAX_LAYER_SIZE,
     MAX_VOCAB_SIZE,
     RATE,
     SIZE,
@@ -21,7 +19,6 @@ from .checked_config import (
 )
 
 MAX_LAYERS = 100
-MAX_INNER_LAYERS = 1000
 KERNEL_SIZE = (1, 1024)
 # These encoders of transformers accept word vectors, and padding does not change their outputs.
 INNER_TYPES = (
@@ -59,9 +56,7 @@ OF_BILSTM = {"encoder": ("bilstm",)}
 OF_RELATION_NETWORK = {"encoder": ("relation_network",)}
 OF_SINGLE_LABEL = {"problem_type": (None, "single_label_classification")}
 OF_REGRESSION = {"problem_type": ("regression",)}
-DERIVED = {"hidden_size", "projection_dim", "num_hidden_layers"}
 LABEL_MAPS = {"id2label", "label2id"}  # each is the inverse of the other
-SEVERAL_NUMBERS = {"cnn_kernel_sizes", "class_weights", "target_mean", "target_deviation"}
 # A caller may choose these, a file may not: transformers fetches some of them from the Hub.
 IMPLEMENTATIONS = ("attn_implementation", "experts_implementation")
 ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
@@ -84,8 +79,7 @@ class SelfAttentiveConfig(CheckedConfig):
         StrictDataclassClassValidationError: If a number is out of range, or a field has no meaning
             together with the others.
         TypeError: If an unknown keyword looks like a misspelt field.
-        ValueError: If a derived number is given that its parts contradict, or `id2label` and
-            `label2id` contradict one another.
+        AttributeError: If a number is given that is derived from others, such as `hidden_size`.
     """
 
     model_type = "self_attentive"
@@ -93,20 +87,14 @@ class SelfAttentiveConfig(CheckedConfig):
         "penalty",
         "rationale_cost",
         "attentions",
-        "pair_attentions",
         "hidden_states",
         "sentence_embedding",
         "last_hidden_state",
     ]
-    fields_of_training = (
-        *("penalty", "penalty_coef", "rationale_coef", "score_temperature", "class_weights"),
-        *("embedding_dropout", "classifier_dropout", "label_smoothing", "answer_error"),
-        *("freeze_embeddings", "initializer_range"),
-    )
-    attribute_map = {"num_attention_heads": "num_hops"}
     sub_configs = {"encoder_config": AutoConfig}
     eos_token_id = None  # read by transformers when it warns of padding without a mask
     # Fields of transformers; declared again since `strict` skips types that are stored as text.
+    architectures: list[str] | None = None
     problem_type: ProblemType | None = None
     id2label: dict[int, str] | dict[str, str] | None = None
     label2id: dict[str, int] | dict[str, str] | None = None
@@ -283,12 +271,8 @@ class SelfAttentiveConfig(CheckedConfig):
     def __post_init__(self, **kwargs: Any) -> None:
         if self.encoder_config is not None:
             self.encoder_config = _checked_encoder_config(self.encoder_config)
-        label2id = self.label2id
-        self.id2label = self.id2label or _inverse(label2id or {}) or None
-        if label2id and self.id2label != _names_by_id(_inverse(label2id)):
-            raise ValueError(
-                f"label2id is {label2id}, but id2label is {self.id2label}; leave one out"
-            )
+        if self.label2id and not self.id2label:
+            self.id2label = _inverse(self.label2id)
         super().__post_init__(**kwargs)
         if self.architectures is None:
             # Auto classes choose between the three heads by this name and do not accept None.
@@ -304,9 +288,9 @@ class SelfAttentiveConfig(CheckedConfig):
         The names of labels replace `num_labels`, and either replaces the names in the file; the
         `num_labels` of the file keeps them.
         """
-        names = (cls.__annotations__.keys() | cls.attribute_map.keys()) - {"encoder_config"}
+        names = cls.__annotations__.keys() - {"encoder_config"}
         overrides = {name: kwargs.pop(name) for name in names & kwargs.keys()}
-        replaced = {*IMPLEMENTATIONS, *(DERIVED if overrides else ())}
+        replaced = {*IMPLEMENTATIONS}
         if LABEL_MAPS & overrides.keys():
             kwargs.pop("num_labels", None)
             replaced |= LABEL_MAPS
@@ -315,25 +299,13 @@ class SelfAttentiveConfig(CheckedConfig):
         kept = {name: value for name, value in config_dict.items() if name not in replaced}
         return super().from_dict(kept | overrides, **kwargs)
 
-    @classmethod
-    def from_json_file(cls, json_file: str | os.PathLike[str]) -> "SelfAttentiveConfig":
-        """Make a config of a file, as `from_pretrained` does."""
-        return cls.from_dict(cls._dict_from_json_file(json_file))
-
     def __setattr__(self, name: str, value: object) -> None:
-        if name in DERIVED:  # accepted only if it is right
-            derived = getattr(self, name)
-            if value not in (None, derived):
-                raise ValueError(
-                    f"{name} is {value}, but it is derived from the sizes of the encoder: "
-                    f"{derived}. Leave {name} out"
-                )
-            return
-        if name in SEVERAL_NUMBERS and isinstance(value, list):
-            value = tuple(value)  # JSON has only lists
         if name == "id2label" and isinstance(value, dict):
             value = _names_by_id(value)
-            super().__setattr__("label2id", _inverse(value))
+            if value != self.id2label:
+                super().__setattr__("label2id", _inverse(value))
+        if name == "label2id":
+            value = _inverse(_names_by_id(_inverse(value or {})) or self.id2label or {})
         super().__setattr__(name, value)
 
     @property
@@ -377,21 +349,13 @@ class SelfAttentiveConfig(CheckedConfig):
         """Width of the flattened sentence matrix, r * H."""
         return self.num_rows * self.hidden_size
 
-    def to_dict(self) -> dict[str, object]:
-        """Return every field, with the derived widths for readers that know only those."""
-        written: dict[str, object] = super().to_dict()
-        widths = {"hidden_size": self.hidden_size, "projection_dim": self.projection_dim}
-        return written | widths
-
     def validate_width(self) -> None:
-        """Refuse an encoder that has no width, or too large a one; `strict` calls this."""
-        count = len(self.cnn_kernel_sizes)
-        if self.hidden_size not in range(1, MAX_LAYER_SIZE + 1) or count > MAX_LAYERS:
+        """Refuse an encoder that has no width; `strict` calls this."""
+        if self.hidden_size < 1:
             raise ValueError(
-                f"hidden_size is {self.hidden_size}, from encoder={self.encoder!r}; it must be "
-                f"from 1 to {MAX_LAYER_SIZE}. cnn_kernel_sizes has {count} widths; it may have "
-                f"{MAX_LAYERS}. encoder='auto_model' needs encoder_config; let "
-                "sase_hf.build_on_encoder or train.py --encoder_name_or_path make both"
+                f"hidden_size is {self.hidden_size}; encoder='auto_model' needs encoder_config, "
+                "which sase_hf.build_on_encoder or train.py --encoder_name_or_path make, and "
+                "encoder='cnn' needs cnn_kernel_sizes"
             )
 
     def validate_labels(self) -> None:
@@ -399,12 +363,13 @@ class SelfAttentiveConfig(CheckedConfig):
         names: dict[Any, str] = dict(self.id2label or {})
         if not names or [*names] != [*range(len(names))] or len({*names.values()}) != len(names):
             raise ValueError(
-                f"id2label is {names}; each id from 0 to {len(names) - 1} must have its own name"
+                f"id2label is {names!s:.200}; each id from 0 to {len(names) - 1} must have its own "
+                "name"
             )
         if self.label2id != _inverse(names):
             raise ValueError(
-                f"label2id is {self.label2id}, but id2label is {names}; set id2label whole, and "
-                "label2id follows"
+                f"label2id is {self.label2id!s:.200}, but id2label is {names!s:.200}; set id2label "
+                "whole, and label2id follows"
             )
 
 
@@ -412,7 +377,7 @@ def _checked_encoder_config(config: PreTrainedConfig | dict[str, Any]) -> PreTra
     """Return the config of a text encoder with only the fields that its model reads.
 
     Other fields could name files or code, such as `auto_map` and `attn_implementation`. ValueError:
-    it is no such encoder, a number is too large for any machine, or a field has the wrong type.
+    it is no such encoder.
     """
     written = config.to_dict() if isinstance(config, PreTrainedConfig) else config
     model_type = written.get("model_type")
@@ -422,15 +387,9 @@ def _checked_encoder_config(config: PreTrainedConfig | dict[str, Any]) -> PreTra
             f"{', '.join(INNER_TYPES)}"
         )
     config_class: type[PreTrainedConfig] = CONFIG_MAPPING[model_type]
-    declared = {field.name for field in fields(config_class)} - {"dtype", "transformers_version"}
-    read_by_model = declared | UNDECLARED_FIELDS.get(model_type, set())
-    checked = config_class(**{name: written[name] for name in read_by_model & written.keys()})
-    numbers = {"num_hidden_layers": checked.num_hidden_layers, **vars(checked)}
-    for name, value in numbers.items():
-        most = MAX_INNER_LAYERS if name == "num_hidden_layers" else MAX_VOCAB_SIZE
-        if isinstance(value, int | float) and not value <= most:
-            raise ValueError(f"encoder_config has {name}={value}; it must be at most {most}")
-    return checked
+    read = {field.name for field in fields(config_class)} | UNDECLARED_FIELDS.get(model_type, set())
+    read -= {"dtype", "transformers_version"}
+    return config_class(**{name: written[name] for name in read & written.keys()})
 
 
 def _names_by_id(id2label: dict[Any, str]) -> dict[int, str]:

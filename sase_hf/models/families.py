@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Literal
 
 from torch import Tensor
@@ -11,10 +10,10 @@ from transformers import (
     AutoModelForSequenceClassification,
     Pipeline,
 )
-from transformers.dynamic_module_utils import get_relative_import_files
 
+from . import relation_network_self_attentive  # noqa: F401 (it adds an encoder)
 from .checked_config import CheckedConfig
-from .checked_model import CheckedPreTrainedModel
+from .checkpoint import CheckedPreTrainedModel
 from .configuration_rnnsearch import RNNSearchConfig
 from .configuration_self_attentive import SelfAttentiveConfig
 from .modeling_rnnsearch import RNNSearchForConditionalGeneration, RNNSearchModel
@@ -69,13 +68,6 @@ class Family:
             for entry in fields(self.config)
             if "is_flag" in entry.metadata
         }
-
-    @property
-    def files(self) -> dict[str, Path]:
-        """The code that travels with a checkpoint, by file name."""
-        modeling = Path(__file__).with_name(f"modeling_{self.config.model_type}.py")
-        paths = sorted(map(Path, {str(modeling), *get_relative_import_files(modeling)}))
-        return {path.name: path for path in paths}
 
 
 FAMILIES = {

@@ -7,7 +7,7 @@ from typing import Any
 from tokenizers import AddedToken
 from transformers import TokenizersBackend
 
-from .checked_files import record_tokenizer
+from .checkpoint import TOKENIZER_NAMES, list_files
 
 PAD_TOKEN = "[PAD]"
 UNK_TOKEN = "[UNK]"
@@ -45,5 +45,5 @@ class LenientTokenizer(TokenizersBackend):
         self.backend_tokenizer.no_truncation()
         self.backend_tokenizer.no_padding()
         saved: tuple[str, ...] = super().save_pretrained(save_directory, *args, **kwargs)
-        record_tokenizer(save_directory)
+        list_files(save_directory, TOKENIZER_NAMES)
         return saved

@@ -26,18 +26,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import Cache, GenerationConfig, GenerationMixin
-from transformers import __version__ as transformers_version
+from transformers import Cache, GenerationMixin
 from transformers import initialization as init
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
-from .checked_config import MAX_VOCAB_SIZE
-from .checked_model import (
+from .checkpoint import (
     CheckedPreTrainedModel,
     check_one_per_token,
-    check_two_dimensions,
     first_tokens,
+    real_tokens,
+    wide,
 )
 from .configuration_rnnsearch import RNNSearchConfig
 
@@ -45,43 +44,21 @@ if TYPE_CHECKING:  # transformers copies every file that an import names; only `
     from .pipeline_rnnsearch import AlignedTranslationPipeline  # noqa: F401
 
 IGNORED_LABEL = -100
-# Bounds of a generation_config.json: more would take hours or all memory.
-GENERATION_BOUNDS: dict[str, tuple[float, float]] = {
-    "num_beams": (1, 64),
-    "num_return_sequences": (1, 64),
-    "max_length": (1, 10_000),
-    "max_new_tokens": (1, 10_000),
-    "min_length": (0, 10_000),
-    "min_new_tokens": (0, 10_000),
-    "no_repeat_ngram_size": (0, 10_000),
-    "encoder_no_repeat_ngram_size": (0, 10_000),
-    "top_k": (0, MAX_VOCAB_SIZE),
-    "length_penalty": (-10.0, 10.0),
-    "max_time": (0.0, 1e6),  # seconds
-}
-# A generation_config.json must not set these: `generate` accepts them only from its caller.
-CALLER_ONLY = ("is_assistant", "watermarking_config", "exponential_decay_length_penalty")
 # The names of a cache among the outputs of transformers: the second one up to version 5.23.
 CACHE_NAMES = ("cache", "past_key_values")
 CACHE_NAME = next(name for name in CACHE_NAMES if name in Seq2SeqLMOutput.__dataclass_fields__)
-WITH_THE_STATE = f"give {CACHE_NAME} as the model returned it, or all words from the start"
 
 
 @dataclass
 class RNNSearchModelOutput(ModelOutput):
-    """The output of the encoder."""
+    """The output of the encoder, and what every step of the decoder reads of it."""
 
     last_hidden_state: Tensor | None = None  # the annotations h, zero on padding, (B, T, D n)
     # The last state of each direction, [-> h_T ; <- h_1], (B, D n). Its last n numbers give s_0;
     # for RNNencdec they are the context c.
     sentence_embedding: Tensor | None = None
     hidden_states: tuple[Tensor, ...] | None = None  # if asked for: word vectors (B, T, m), and h
-
-
-@dataclass
-class RNNSearchSource(RNNSearchModelOutput):
-    """A source sentence as the decoder reads it: computed once, used in every step."""
-
+    # Of `get_encoder()` alone:
     alignment_keys: Tensor | None = None  # U_a h_j, (B, T, a); None for RNNencdec
     gate_values: Tensor | None = None  # C h_j for all gates, (B, T, 3n), or C c, (B, 1, 3n)
 
@@ -106,12 +83,11 @@ class RNNSearchOutput(Seq2SeqLMOutput):
 
 
 class RNNSearchCache(Cache):
-    """The decoder between two calls of the model: its state, and the words that led to it.
+    """The decoder between two calls of the model.
 
     Attributes:
         state: s_i, shape (B, n); None before the first word.
-        words: The target words that the state has read, shape (B, number of words); None before the
-            first word.
+        num_words: How many target words it has read.
     """
 
     is_compileable = False
@@ -119,117 +95,36 @@ class RNNSearchCache(Cache):
     def __init__(self) -> None:
         super().__init__(layers=[])
         self.state: Tensor | None = None
-        self.words: Tensor | None = None
+        self.num_words = 0
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Return the number of target words read."""
-        return 0 if self.words is None else self.words.shape[1]
-
-    def read(self, words: Tensor, state: Tensor) -> None:
-        """Take the state (B, n) that the decoder has after more words (B, L)."""
-        if self.words is not None:
-            words = torch.cat([self.words, words], 1)
-        self.words = words
-        self.state = state
-
-    def check_prefix(self, words: Tensor) -> None:
-        """Raise RuntimeError unless the state has read the beginning of target words (B, L).
-
-        It has not if `generate` takes other beams, or goes back, without telling the cache.
-        """
-        if self.words is None:
-            return
-        beginning = words[:, : self.words.shape[1]]
-        if not torch.equal(beginning, self.words.to(words.device)):
-            raise RuntimeError(
-                f"{CACHE_NAME} has read other words than the target begins with, so the "
-                f"translation would be wrong; transformers {transformers_version} handles caches "
-                "in a way that this model does not know. Call generate with use_cache=False"
-            )
-
-    def check_batch(self, words: Tensor) -> None:
-        """Raise ValueError unless the state, if there is one, has as many rows as words (B, L)."""
-        if self.state is not None and len(self.state) != len(words):
-            raise ValueError(
-                f"{CACHE_NAME} is of a batch of {len(self.state)}, the target words are of a batch "
-                f"of {len(words)}; give the cache that the model returned for these sources"
-            )
+        return self.num_words
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Take the states of the beams that go on."""
-        if self.state is None or self.words is None:
-            return
-        self.state = self.state.index_select(0, beam_idx.to(self.state.device))
-        self.words = self.words.index_select(0, beam_idx.to(self.words.device))
+        if self.state is not None:
+            self.state = self.state.index_select(0, beam_idx.to(self.state.device))
 
 
-def decoder_cache(caches: Mapping[str, object]) -> RNNSearchCache | None:
-    """Return the cache of the decoder among arguments by name, or None if there is none.
+def decoder_cache(inputs: Mapping[str, object]) -> RNNSearchCache:
+    """Return the cache of the decoder among inputs, whatever its name; a new one without one.
 
     `generate` begins with an empty cache of another kind, which counts as none.
 
     Raises:
-        ValueError: If a cache has another kind and is not empty, or has a fixed size, or if there
-            are two.
+        ValueError: If a cache is of another model.
     """
-    decoder_caches: dict[str, RNNSearchCache] = {}
-    for name, cache in caches.items():
+    for name, cache in inputs.items():
         if isinstance(cache, RNNSearchCache):
-            decoder_caches[name] = cache
-        elif cache is not None:
-            _check_stock_cache(name, cache)
-    if len(decoder_caches) > 1:
-        raise ValueError(f"{' and '.join(decoder_caches)} are two caches; give one")
-    return next(iter(decoder_caches.values()), None)
-
-
-def _check_stock_cache(name: str, cache: object) -> None:
-    """Raise ValueError unless a cache of transformers is empty and may grow."""
-    if getattr(cache, "is_compileable", False):
-        raise ValueError(
-            f"{name} is a cache of fixed size; this model keeps a cache of its own, so leave "
-            "cache_implementation out"
-        )
-    if not isinstance(cache, Cache) or cache.get_seq_length() > 0:
-        raise ValueError(
-            f"{name} is a {type(cache).__name__}; it must be the RNNSearchCache that this "
-            f"model returned as {CACHE_NAME}"
-        )
-
-
-def check_generation_config(config: GenerationConfig, vocab_size: int) -> None:
-    """Raise ValueError for a number out of range, or a setting that only a caller may give."""
-    bounds = dict(GENERATION_BOUNDS)
-    for name in vars(config):
-        if name.endswith(("_token_id", "suppress_tokens")):
-            bounds[name] = (0, vocab_size - 1)
-    for name, (least, most) in bounds.items():
-        value = getattr(config, name, None)
-        takes_list = name.startswith(("eos_", "forced_eos_")) or name.endswith("_tokens")
-        numbers = value if takes_list and isinstance(value, list) else [value]
-        if not all(_is_unset_or_within(number, least, most) for number in numbers):
+            return cache
+        is_empty = isinstance(cache, Cache) and cache.get_seq_length() == 0
+        if name in CACHE_NAMES and cache is not None and not is_empty:
             raise ValueError(
-                f"{name} in generation_config is {value!r:.80}; it must be from {least} to {most}"
+                f"{name} is a {type(cache).__name__}; it must be the RNNSearchCache that this "
+                f"model returned as {CACHE_NAME}"
             )
-    for name in CALLER_ONLY:
-        value = getattr(config, name, None)
-        if value:
-            raise ValueError(
-                f"{name} in generation_config is {value!r:.80}; leave it out and pass it to "
-                "generate"
-            )
-
-
-def _is_unset_or_within(number: object, least: float, most: float) -> bool:
-    """Return whether a number is None, or from `least` to `most` and whole if these are."""
-    if number is None:
-        return True
-    return isinstance(number, int | type(least)) and least <= number <= most
-
-
-def wide(dtype: torch.dtype) -> torch.dtype:
-    """Return float32, or the type itself if it is wider."""
-    return torch.promote_types(dtype, torch.float32)
+    return RNNSearchCache()
 
 
 # ---- recurrence ----------------------------------------------------------------------------------
@@ -304,7 +199,7 @@ class Decoder(nn.Module):
         self.alignment = Alignment(config) if config.has_attention else None
         self.readout = nn.Linear(n + m + context, 2 * config.maxout_size)  # U_o, V_o and C_o
 
-    def read(self, encoded: RNNSearchModelOutput) -> RNNSearchSource:
+    def read(self, encoded: RNNSearchModelOutput) -> RNNSearchModelOutput:
         """Return the encoded source with the products that every step uses."""
         states = self.dropout(encoded.last_hidden_state)
         last = encoded.sentence_embedding
@@ -315,17 +210,17 @@ class Decoder(nn.Module):
         else:
             keys, _, _ = self.alignment(states)
             values = self.context(states)
-        return RNNSearchSource(states, last, encoded.hidden_states, keys, values)
+        return RNNSearchModelOutput(states, last, encoded.hidden_states, keys, values)
 
     def forward(
         self,
         input_ids: Tensor,
         source: Any,
-        source_mask: Tensor | None,
+        source_mask: Tensor,
         mask: Tensor | None,
         state: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Run the L steps that read `input_ids` (B, L), y_0 to y_{L-1}, for an `RNNSearchSource`.
+        """Run the L steps that read `input_ids` (B, L), y_0 to y_{L-1}, for what `read` returned.
 
         The masks are True on real tokens, (B, T) and (B, L). Without `state` (B, n) the steps begin
         with s_0 of the source. The result is the maxout layer t (B, L, l), the last state s_L
@@ -343,9 +238,8 @@ class Decoder(nn.Module):
         if state is None:
             state = torch.tanh(self.first_state(last[:, -self.first_state.in_features :]))
         # Added to the scores of the alignment, in float32 or wider.
-        shut = torch.zeros(h.shape[:2], dtype=wide(h.dtype), device=h.device)
-        if source_mask is not None:
-            shut = shut.masked_fill(~source_mask, torch.finfo(shut.dtype).min)
+        shut = wide(h.new_zeros(h.shape[:2]))
+        shut = shut.masked_fill(~source_mask, torch.finfo(shut.dtype).min)
         states = [state]
         alphas = []
         for x in inputs.unbind(1):
@@ -359,9 +253,8 @@ class Decoder(nn.Module):
         alignment = None
         contexts = last.unsqueeze(1).expand(-1, inputs.shape[1], -1)
         if alphas:
-            alignment = torch.stack(alphas, 1)
-            if source_mask is not None:  # a row without any token would be read evenly
-                alignment = alignment * source_mask.unsqueeze(1)
+            # A row without any token would be read evenly.
+            alignment = torch.stack(alphas, 1) * source_mask.unsqueeze(1)
             contexts = torch.bmm(alignment.to(h.dtype), h)
         states_before = torch.stack(states[:-1], 1)
         readout = self.readout(torch.cat([states_before, words, contexts], -1))
@@ -391,7 +284,7 @@ def translation_loss(
         label_smoothing: Share of the target probability spread over the vocabulary.
         num_items_in_batch: Labels in the whole batch; by default those counted here.
     """
-    log_probs = logits.to(wide(logits.dtype)).log_softmax(-1)
+    log_probs = wide(logits).log_softmax(-1)
     counted = labels != IGNORED_LABEL
     losses = F.nll_loss(
         log_probs.flatten(0, 1), labels.flatten(), ignore_index=IGNORED_LABEL, reduction="none"
@@ -412,7 +305,8 @@ class RNNSearchPreTrainedModel(CheckedPreTrainedModel):
 
     config_class = RNNSearchConfig
     auto_class_of_heads = "AutoModelForSeq2SeqLM"
-    usual_head = "modeling_rnnsearch.RNNSearchForConditionalGeneration"
+    code_module = "modeling_rnnsearch"
+    usual_head = "RNNSearchForConditionalGeneration"
     pipelines: ClassVar[dict[str, str]] = {
         "aligned-translation": "pipeline_rnnsearch.AlignedTranslationPipeline",
         # `transformers` has no translation pipeline of its own since version 5.
@@ -492,11 +386,11 @@ class RNNSearchModel(RNNSearchPreTrainedModel):
             ValueError: If not exactly one of ids and word vectors is given, or if they or the mask
                 have another shape.
         """
-        words = self.dropout(self.embed(input_ids, inputs_embeds))
+        words, real = self.embed(input_ids, inputs_embeds, attention_mask)
+        words = self.dropout(words)
         x = words
         num_tokens = words.shape[1]
-        given = self.given_mask(words, input_ids, attention_mask)
-        mask = _tokens_read(given, words, self.config)
+        mask = first_tokens(real, self.config.max_tokens)
         if num_tokens == 0:  # read one token of padding, so that there is a last state
             x = F.pad(x, (0, 0, 0, 1))
             mask = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
@@ -511,23 +405,13 @@ class RNNSearchModel(RNNSearchPreTrainedModel):
             states.append(state)
         forwards, *backwards = torch.stack(states, 2)
         annotations = torch.cat([forwards, *(h.flip(1) for h in backwards)], -1)
-        if mask is not None:
-            annotations = annotations.masked_fill(~mask.unsqueeze(-1), 0)
-        annotations = annotations[:, :num_tokens]
+        annotations = annotations.masked_fill(~mask.unsqueeze(-1), 0)[:, :num_tokens]
         _, shows_states = self.asked_outputs(None, output_hidden_states)
         return RNNSearchModelOutput(
             last_hidden_state=annotations,
             sentence_embedding=state.transpose(0, 1).flatten(1),
             hidden_states=(words, annotations) if shows_states else None,
         )
-
-
-def _tokens_read(mask: Tensor | None, tokens: Tensor, config: RNNSearchConfig) -> Tensor | None:
-    """Return True on the tokens (B, T, ...) that are read, (B, T); None where all are."""
-    if mask is None and tokens.shape[1] <= config.max_tokens:
-        return None
-    real = torch.ones_like(tokens[..., 0]) if mask is None else mask
-    return first_tokens(real != 0, config.max_tokens)
 
 
 class SourceReader(nn.Module):
@@ -537,7 +421,7 @@ class SourceReader(nn.Module):
         super().__init__()
         self.encoder, self.decoder = encoder, decoder
 
-    def forward(self, *args: object, **kwargs: object) -> RNNSearchSource:
+    def forward(self, *args: object, **kwargs: object) -> RNNSearchModelOutput:
         """Read source sentences; arguments and errors as in `RNNSearchModel.forward`."""
         return self.decoder.read(self.encoder(*args, **{**kwargs, "return_dict": True}))
 
@@ -553,17 +437,6 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         self.decoder = Decoder(config)
         self.lm_head = nn.Linear(config.maxout_size, config.vocab_size)  # W_o
         self.post_init()
-
-    @property
-    def generation_config(self) -> GenerationConfig:
-        """The defaults of `generate`; setting one out of range raises ValueError."""
-        return self._generation_config
-
-    @generation_config.setter
-    def generation_config(self, config: GenerationConfig) -> None:
-        if config is not None:  # generate() takes None, too
-            check_generation_config(config, self.config.vocab_size)
-        self._generation_config = config
 
     def get_encoder(self, modality: str | None = None) -> SourceReader:
         """Return the module that `generate` calls once per source sentence."""
@@ -586,15 +459,10 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         read by the state. Without a state all are read again, which is slow and right.
 
         Raises:
-            RuntimeError: If the state has read other words than the target words begin with.
-            ValueError: If the cache is of another model or of a fixed size.
+            ValueError: If the cache is of another model.
         """
-        caches = {name: value for name, value in kwargs.items() if isinstance(value, Cache)}
-        cache = decoder_cache(caches)
-        if cache is None:
-            cache = RNNSearchCache()
-        cache.check_prefix(input_ids)
-        others = {name: value for name, value in kwargs.items() if name not in caches}
+        cache = decoder_cache(kwargs)
+        others = {name: value for name, value in kwargs.items() if not isinstance(value, Cache)}
         unread = input_ids[:, cache.get_seq_length() :]
         stock: Any = super()
         inputs: dict[str, object] = stock.prepare_inputs_for_generation(unread, **others)
@@ -628,41 +496,45 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         """Score target words, given the source and the target words before each.
 
         The source is `input_ids` (B, T), T >= 0, or `inputs_embeds` (B, T, m), with its mask, or
-        the output of `get_encoder()` or of the encoder. If `decoder_input_ids` (B, L) are missing,
+        the output of `get_encoder()`. If `decoder_input_ids` (B, L) are missing,
         the model derives y_0 to y_{L-1} from the labels y_1 to y_L (-100: not counted). If
         `decoder_attention_mask` also covers the words that the cache has read, the model reads its
         last L entries; by default the labels give the mask. Only padding on the left changes a
-        result. `cache` holds the state after the words before these, as the model returned it; its
-        other name, of transformers before 5.24, is `past_key_values`. `use_cache` is by default
-        that of the config, and False with labels. `Trainer` gives `num_items_in_batch`: see
-        `translation_loss`. Other keywords are ignored, as in transformers, but no caches.
+        result. `cache` holds the state after the words before these, as the model returned it; it
+        is read by any name, such as `past_key_values` of transformers before 5.24, and without it
+        the words are the first. `use_cache` is by default that of the config, and False with
+        labels. `Trainer` gives `num_items_in_batch`: see `translation_loss`. Other keywords are
+        ignored, as in transformers.
 
         Raises:
-            ValueError: If inputs are missing or have other shapes, a cache is not an
-                `RNNSearchCache` or has an unknown name, a word that is not the first comes without
-                its state, or `Trainer` did not pass on the labels that it counted
-                (`label_smoothing_factor`).
+            ValueError: If inputs are missing or have other shapes, or a cache is of another model.
         """
-        if labels is None and num_items_in_batch is not None:
-            raise ValueError(
-                "Trainer did not pass the labels to the model, which computes its own loss. Set "
-                "config.label_smoothing instead of label_smoothing_factor, and no compute_loss_func"
-            )
-        if encoder_outputs is None:
+        source: Any = encoder_outputs
+        if source is None:
             encode = self.get_encoder()
             source = encode(input_ids, attention_mask, inputs_embeds, output_hidden_states)
-        elif isinstance(encoder_outputs, RNNSearchSource):
-            source = encoder_outputs
-        else:
-            source = self.decoder.read(encoder_outputs)
-        words = self._target_words(decoder_input_ids, labels, len(source.last_hidden_state))
-        decoded = self._decoded(cache, past_key_values, kwargs)
-        mask = self._target_mask(words, decoder_attention_mask, labels)
-        if decoded is None:
-            self._check_start(words, mask, decoder_attention_mask)
-            decoded = RNNSearchCache()
-        decoded.check_batch(words)
-        source_mask = _tokens_read(attention_mask, source.last_hidden_state, self.config)
+        if decoder_input_ids is None:
+            if labels is None:
+                raise ValueError(
+                    "give decoder_input_ids or labels; got neither. Trainer keeps labels for "
+                    "itself with label_smoothing_factor, in place of which config.label_smoothing "
+                    "is there, and with compute_loss_func"
+                )
+            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        words = decoder_input_ids
+        decoded = decoder_cache({"cache": cache, "past_key_values": past_key_values, **kwargs})
+        mask = decoder_attention_mask
+        if labels is not None:
+            check_one_per_token("labels", labels, words)
+            if mask is None:
+                mask = (labels != IGNORED_LABEL).long().cummax(1).values
+        if mask is not None:
+            if decoded.num_words > 0:  # the mask may also be of those that it has read
+                mask = mask[:, -words.shape[1] :]
+            check_one_per_token("decoder_attention_mask", mask, words)
+            mask = mask != 0
+        real = real_tokens(source.last_hidden_state, attention_mask)
+        source_mask = first_tokens(real, self.config.max_tokens)
         hidden, state, alignment = self.decoder(words, source, source_mask, mask, decoded.state)
         logits = self.lm_head(hidden)
         loss = nll = None
@@ -673,7 +545,8 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         if use_cache is None:
             use_cache = self.config.use_cache and labels is None
         if use_cache:
-            decoded.read(words, state)
+            decoded.state = state
+            decoded.num_words += words.shape[1]
         returned: dict[str, Any] = {CACHE_NAME: decoded if use_cache else None}
         attends, shows_states = self.asked_outputs(output_attentions, output_hidden_states)
         has_alignment = attends and alignment is not None
@@ -686,82 +559,4 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
             decoder_hidden_states=(hidden,) if shows_states else None,
             nll=nll,
             **returned,
-        )
-
-    @staticmethod
-    def _target_mask(words: Tensor, mask: Tensor | None, labels: Tensor | None) -> Tensor | None:
-        """Return True on the real ones of target words, (B, L); None if all are.
-
-        `mask` is what the caller gave; without it the labels tell.
-        """
-        if mask is None:
-            if labels is None:
-                return None
-            mask = (labels != IGNORED_LABEL).long().cummax(1).values
-        check_two_dimensions("decoder_attention_mask", mask)
-        is_real = mask[:, -words.shape[1] :] != 0
-        check_one_per_token("decoder_attention_mask", is_real, words)
-        return is_real
-
-    @staticmethod
-    def _decoded(
-        cache: Cache | None, past_key_values: Cache | None, others: Mapping[str, object]
-    ) -> RNNSearchCache | None:
-        """Return the cache among the arguments of `forward`; refuse one of an unknown name."""
-        for name, value in others.items():
-            if isinstance(value, Cache):
-                raise ValueError(
-                    f"{name} is a {type(value).__name__}; this model reads its cache from "
-                    f"{CACHE_NAME} alone, and would translate wrongly without it"
-                )
-        return decoder_cache({"cache": cache, "past_key_values": past_key_values})
-
-    def _check_start(self, words: Tensor, mask: Tensor | None, whole_mask: Tensor | None) -> None:
-        """Raise ValueError if target words (B, L) without a state cannot be the first ones.
-
-        `mask` (B, L) is True on the real ones of these words; `whole_mask` is what the caller gave.
-        """
-        if whole_mask is not None and whole_mask.shape[1] > words.shape[1]:
-            raise ValueError(
-                f"decoder_attention_mask has {whole_mask.shape[1]} entries a row for "
-                f"{words.shape[1]} words, but the state after the words before these is missing; "
-                f"{WITH_THE_STATE}"
-            )
-        if words.shape[1] > 1:
-            return
-        start = self.config.decoder_start_token_id
-        is_later = words != start
-        if mask is not None:
-            is_later &= mask
-        if is_later.any():
-            raise ValueError(
-                f"decoder_input_ids are one word a row and not the first, {start}, but the state "
-                f"after the words before is missing; {WITH_THE_STATE}"
-            )
-
-    def _target_words(
-        self, decoder_input_ids: Tensor | None, labels: Tensor | None, num_sources: int
-    ) -> Tensor:
-        """Return y_0 to y_{L-1}, shape (B, L): the given ids, or those of the labels."""
-        if decoder_input_ids is None:
-            if labels is None:
-                raise ValueError("give decoder_input_ids or labels; got neither")
-            _check_rows_of_words("labels", labels, num_sources)
-            return self.prepare_decoder_input_ids_from_labels(labels)
-        _check_rows_of_words("decoder_input_ids", decoder_input_ids, num_sources)
-        if labels is not None and labels.shape != decoder_input_ids.shape:
-            raise ValueError(
-                f"labels has shape {tuple(labels.shape)}; it must have that of decoder_input_ids, "
-                f"{tuple(decoder_input_ids.shape)}"
-            )
-        return decoder_input_ids
-
-
-def _check_rows_of_words(name: str, ids: Tensor, num_sources: int) -> None:
-    """Raise ValueError unless ids have a row of at least one word for each source."""
-    check_two_dimensions(name, ids)
-    if ids.shape[0] != num_sources or ids.shape[1] == 0:
-        raise ValueError(
-            f"{name} has shape {tuple(ids.shape)}; it must have a row of at least one word "
-            f"for each of the {num_sources} sources"
         )

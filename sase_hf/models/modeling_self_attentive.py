@@ -22,26 +22,34 @@ from torch import Tensor, nn
 from transformers import initialization as init
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
-from .checked_model import CheckedPreTrainedModel, check_one_per_token, first_tokens
+from .checkpoint import CheckedPreTrainedModel, check_one_per_token, first_tokens, wide
 from .configuration_self_attentive import SelfAttentiveConfig
-from .encoders_self_attentive import ENCODERS
-from .linear_self_attentive import LinearPart
-from .pooling_self_attentive import POOLINGS, init_glorot_uniform
-from .rows_self_attentive import Rows, parts_of_like_length, tokens_of_sides
+from .layers_self_attentive import (
+    ENCODERS,
+    POOLINGS,
+    LinearPart,
+    Rows,
+    init_glorot_uniform,
+    parts_of_like_length,
+    tokens_of_sides,
+)
 
-if TYPE_CHECKING:  # transformers copies every file that an import names; only others run these
-    from .multi_vector_self_attentive import SentenceRows  # noqa: F401
+if TYPE_CHECKING:  # transformers copies every file that an import names; only `pipeline` runs it
     from .pipeline_self_attentive import SelfAttentionPipeline  # noqa: F401
 
 IGNORED_LABEL = -100
+# Fields that a ranker has no use for.
+OF_LABELS = (
+    *("label_smoothing", "class_weights", "target_mean", "target_deviation", "linear_part"),
+    *("answer_threshold", "answer_error"),
+)
 
 # With these two files SentenceTransformer runs the base model of every checkpoint and takes its
 # `sentence_embedding`.
 _RUN_THE_MODEL = "sentence_transformers.base.modules.transformer.Transformer"
 _TAKE_THE_EMBEDDING = {"method": "forward", "method_output_name": "sentence_embedding"}
-_FIRST_MODULE = {"idx": 0, "name": "0", "path": "", "type": _RUN_THE_MODEL}
 SENTENCE_TRANSFORMER_FILES: dict[str, object] = {
-    "modules.json": [_FIRST_MODULE],
+    "modules.json": [{"idx": 0, "name": "0", "path": "", "type": _RUN_THE_MODEL}],
     "sentence_bert_config.json": {
         "transformer_task": "feature-extraction",
         "modality_config": {"text": _TAKE_THE_EMBEDDING},
@@ -51,14 +59,25 @@ SENTENCE_TRANSFORMER_FILES: dict[str, object] = {
 
 
 @dataclass
-class SelfAttentiveModelOutput(ModelOutput):
-    """The output of the base model; the attentions are float32 and zero on padding."""
+class SelfAttentiveOutput(ModelOutput):
+    """The output of the base model and of the heads; the attentions are float32, 0 on padding.
 
+    For pairs of texts, hidden states and attentions are (B, 2, ...). A head returns no states and
+    no sentence matrix, but a ranker those of queries and documents, without a cost.
+    """
+
+    # Of a head: see `penalised_loss`, or `SelfAttentiveForRetrieval.ranking_loss`. A loss of your
+    # own adds `config.penalty_coef * output.penalty.mean()` itself, and nothing says so if it does
+    # not.
+    loss: Tensor | None = None
+    logits: Tensor | None = None  # (B, num_labels); of a ranker the scores, -1 to 1, (B, 1)
+    query_embedding: Tensor | None = None  # the sentence matrices, row by row, (B, r * H)
+    document_embedding: Tensor | None = None  # (B, r * H)
     last_hidden_state: Tensor | None = None  # the states H, zero on padding, (B, T, H)
     sentence_embedding: Tensor | None = None  # the sentence matrix M, row by row, (B, r * H)
-    # Of each sentence, without `penalty_coef`, float32, (B,). By default the mean cosine between
-    # hops; for `frobenius` ||A A^T - I||_F^2 (equation 8), which is r for a sentence without
-    # tokens. Zero for poolings without attention.
+    # Of each sentence, or of both of a pair together, without `penalty_coef`, float32, (B,). By
+    # default the mean cosine between hops; for `frobenius` ||A A^T - I||_F^2 (equation 8), which is
+    # r for a sentence without tokens. Zero for poolings without attention.
     penalty: Tensor | None = None
     # With `rationale`, -log of the mean attention on the marked tokens, without `rationale_coef`,
     # zero without marks, float32, (B,).
@@ -66,30 +85,6 @@ class SelfAttentiveModelOutput(ModelOutput):
     hidden_states: tuple[Tensor, ...] | None = None  # word vectors (B, T, d), states (B, T, H)
     # One tensor A (B, r, T); None for the poolings without attention.
     attentions: tuple[Tensor, ...] | None = None
-    # With `attentions`, the weights that a relation network gives each pair of tokens, t down and
-    # t' across, (B, T, T); None for other encoders and for `relation_weights="none"`.
-    pair_attentions: Tensor | None = None
-
-
-@dataclass
-class SelfAttentiveHeadOutput(ModelOutput):
-    """The output of the heads; fields not described are as in `SelfAttentiveModelOutput`.
-
-    For pairs of texts, hidden states and attentions are (B, 2, ...). A ranker alone returns the
-    embeddings of queries and documents, and no cost or attention of pairs of tokens.
-    """
-
-    # See `penalised_loss`, or `SelfAttentiveForRetrieval.ranking_loss`. A loss of your own adds
-    # `config.penalty_coef * output.penalty.mean()` itself, and nothing says so if it does not.
-    loss: Tensor | None = None
-    logits: Tensor | None = None  # (B, num_labels); of a ranker the scores, -1 to 1, (B, 1)
-    query_embedding: Tensor | None = None  # the sentence matrices, row by row, (B, r * H)
-    document_embedding: Tensor | None = None  # (B, r * H)
-    penalty: Tensor | None = None  # of both sentences of a pair together, float32, (B,)
-    rationale_cost: Tensor | None = None  # of both sentences of a pair together
-    hidden_states: tuple[Tensor, ...] | None = None
-    attentions: tuple[Tensor, ...] | None = None
-    pair_attentions: Tensor | None = None
 
 
 # ---- classifiers: sentence matrix -> logits ------------------------------------------------------
@@ -109,9 +104,9 @@ class OutputLayer(nn.Linear):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Return logits (B, num_labels), or as many targets, from hidden units (B, width)."""
-        dtype = torch.promote_types(hidden.dtype, torch.float32)
+        hidden = wide(hidden)
         with torch.autocast(hidden.device.type, enabled=False):
-            outputs = F.linear(hidden.to(dtype), self.weight.to(dtype), self.bias.to(dtype))
+            outputs = F.linear(hidden, self.weight.to(hidden.dtype), self.bias.to(hidden.dtype))
         if self.deviation is not None:
             outputs = outputs * outputs.new_tensor(self.deviation)
         return outputs if self.mean is None else outputs + outputs.new_tensor(self.mean)
@@ -229,8 +224,7 @@ def unit_rows(embeddings: Tensor, config: SelfAttentiveConfig) -> Tensor:
     (B, 1, r * H) if `score_mode` is flat.
     """
     rows = config.num_rows if config.score_mode == "rows" else 1
-    wide = embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
-    return F.normalize(wide.unflatten(1, (rows, -1)), dim=-1)
+    return F.normalize(wide(embeddings).unflatten(1, (rows, -1)), dim=-1)
 
 
 def row_scores(queries: Tensor, documents: Tensor) -> Tensor:
@@ -277,7 +271,7 @@ def penalised_loss(
         ValueError: If the labels have another shape, or if they are floats and the config names
             no problem type.
     """
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    logits = wide(logits)
     losses, counted = _task_losses(logits, labels, config)
     total = losses.masked_fill(~counted, 0).sum()
     total = total + config.penalty_coef * (penalty * counted.sum(1)).sum()
@@ -301,7 +295,12 @@ def _task_losses(
     is_single = config.problem_type in (None, "single_label_classification")
     if is_single and labels.is_floating_point() and labels.shape == logits.shape:
         return _losses_of_probabilities(logits, labels.to(logits.dtype), config)
-    _check_shape_of_labels(logits, labels, config)
+    per_row = 1 if is_single else logits.shape[1]
+    if len(labels) != len(logits) or labels.numel() != len(logits) * per_row:
+        raise ValueError(
+            f"labels have shape {tuple(labels.shape)}; logits of shape {tuple(logits.shape)} need "
+            f"{per_row} for each row. If these are other labels, set config.problem_type"
+        )
     if is_single:
         classes = labels.view(-1, 1).long()
         losses = _cross_entropy(logits, classes.squeeze(1), config)
@@ -343,21 +342,6 @@ def _cross_entropy(logits: Tensor, labels: Tensor, config: SelfAttentiveConfig) 
     )
 
 
-def _check_shape_of_labels(logits: Tensor, labels: Tensor, config: SelfAttentiveConfig) -> None:
-    """Raise ValueError unless labels have a shape that fits logits (B, num_labels)."""
-    problem_type = config.problem_type or "single_label_classification"
-    num_rows, num_outputs = logits.shape
-    allowed: list[tuple[int, ...]] = [(num_rows, num_outputs)]
-    if problem_type == "single_label_classification" or num_outputs == 1:
-        allowed = [(num_rows,), (num_rows, 1)]
-    if tuple(labels.shape) not in allowed:
-        raise ValueError(
-            f"labels have shape {tuple(labels.shape)}; {problem_type} with logits of shape "
-            f"{tuple(logits.shape)} needs {' or '.join(map(str, allowed))}. If these are other "
-            "labels, set config.problem_type"
-        )
-
-
 # ---- models --------------------------------------------------------------------------------------
 
 
@@ -366,7 +350,7 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
 
     config_class = SelfAttentiveConfig
     auto_class_of_heads = "AutoModelForSequenceClassification"
-    usual_head = "modeling_self_attentive.SelfAttentiveForSequenceClassification"
+    usual_head = "SelfAttentiveForSequenceClassification"
     pipelines: ClassVar[dict[str, str]] = {
         "self-attention": "pipeline_self_attentive.SelfAttentionPipeline"
     }
@@ -376,12 +360,11 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
     _no_split_modules = ["BiLSTMLayer", "CNNEncoder", "DilatedCNNLayer", "RelationNetworkEncoder"]
     config: SelfAttentiveConfig
 
-    def post_init(self) -> None:
-        """Finish the construction as transformers does."""
-        super().post_init()
-        # Transformers has copied the base model's list into the head.
-        if self.is_head and hasattr(self, "classifier"):
-            self._keys_to_ignore_on_load_unexpected = set()
+    @property
+    def code_module(self) -> str:  # type: ignore[override]
+        """This file, or with a relation network the one that brings it, and names these classes."""
+        is_related = self.config.encoder == "relation_network"
+        return "relation_network_self_attentive" if is_related else "modeling_self_attentive"
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
@@ -448,7 +431,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         rationale: Tensor | None = None,
         output_last_hidden_state: bool = True,
         **kwargs: object,
-    ) -> SelfAttentiveModelOutput:
+    ) -> SelfAttentiveOutput:
         """Encode sentences, each up to `config.max_tokens` real tokens; the rest counts as padding.
 
         Args:
@@ -468,8 +451,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             ValueError: If not exactly one of ids and word vectors is given, if they, the mask or
                 the marks have another shape, or if there are marks but no attention.
         """
-        word_vectors = self.embed(input_ids, inputs_embeds)
-        real = self.real_tokens(word_vectors, input_ids, attention_mask)
+        word_vectors, real = self.embed(input_ids, inputs_embeds, attention_mask)
         mask = first_tokens(real, self.config.max_tokens)
         if rationale is not None:
             check_one_per_token("rationale", rationale, word_vectors)
@@ -481,7 +463,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         attends, shows_states = self.asked_outputs(output_attentions, output_hidden_states)
         asked = _Asked(attends, shows_states, output_last_hidden_state)
         vectors = self.dropout(word_vectors)
-        parts = parts_of_like_length(mask)
+        parts = parts_of_like_length(mask, vectors.dtype)
         if len(parts) == 1:
             outputs = self._encode(vectors, mask, rationale, asked)
         else:
@@ -502,24 +484,20 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             None if rows.is_full else rows.real,
             None if rationale is None else rows.left(rationale),
         )
-        attentions = pairs = None
+        attentions = None
         if asked.attentions and attention is not None:
             attentions = (rows.back(attention.mT).mT,)
-        if asked.attentions and self.config.relation_weights != "none":
-            weights = self.token_encoder.attend(x, rows)  # type: ignore[operator]
-            pairs = rows.back(rows.back(weights).mT).mT
         hidden_states = tuple(map(rows.back, layers)) if asked.hidden_states else None
         last = hidden_states[-1] if hidden_states else None
         if asked.last_hidden_state and last is None:
             last = rows.back(layers[-1])
-        return SelfAttentiveModelOutput(
+        return SelfAttentiveOutput(
             last_hidden_state=last,
             sentence_embedding=matrix.flatten(1),
             penalty=penalty,
             rationale_cost=cost,
             hidden_states=hidden_states,
             attentions=attentions,
-            pair_attentions=pairs,
         )
 
     def _encode_parts(
@@ -540,16 +518,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         places = order.argsort()
         names = outputs[0].keys()
         joined = {name: _joined([part[name] for part in outputs], places) for name in names}
-        return SelfAttentiveModelOutput(**joined)
-
-    def real_tokens(
-        self, embeds: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None
-    ) -> Tensor:
-        """Return True on real tokens, shape (B, T); without a mask every token is real."""
-        mask = self.given_mask(embeds, input_ids, attention_mask)
-        if mask is None:
-            return torch.ones(embeds.shape[:2], dtype=torch.bool, device=embeds.device)
-        return mask
+        return SelfAttentiveOutput(**joined)
 
 
 class _Classifier(SelfAttentivePreTrainedModel):
@@ -589,27 +558,13 @@ class _Classifier(SelfAttentivePreTrainedModel):
     ) -> Tensor:
         """Return logits (B, num_labels) from sentence matrices (B, r, H), (B, 2, r, H) of pairs.
 
-        Ids, mask and token types (B, T) are for the linear part. ValueError: it is there, but no
-        ids are.
+        Ids, mask and token types (B, T) are for the linear part, which cannot do without.
         """
         if self.reads_pairs:
             matrices = self.matching(*matrices.unbind(1))
         logits = self.classifier(matrices)
         if self.linear_part is None:
             return logits
-        if input_ids is None:
-            raise ValueError(
-                "inputs_embeds do not say which words they are of, and the linear part of this "
-                "model has a weight for each word; give input_ids"
-            )
-        # The weight has its shape also where an adapter, such as LoRA, has wrapped the layer.
-        num_words = self.get_input_embeddings().get_parameter("weight").shape[0]
-        if self.linear_part.num_words != num_words:
-            raise ValueError(
-                f"the linear part has {self.linear_part.num_words} words, but there are "
-                f"{num_words} word vectors; call resize_token_embeddings of the "
-                f"{type(self).__name__} and not of its encoder"
-            )
         return logits + self.linear_part(input_ids, attention_mask, token_type_ids)
 
     def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> nn.Embedding:
@@ -632,15 +587,15 @@ class _Classifier(SelfAttentivePreTrainedModel):
         rationale: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
         **kwargs: object,
-    ) -> SelfAttentiveHeadOutput:
+    ) -> SelfAttentiveOutput:
         """Classify texts or pairs; other arguments are those of `SelfAttentiveModel.forward`.
 
         For pairs `token_type_ids` (B, T) is 0 on the premise and 1 on the hypothesis. The labels,
         and `num_items_in_batch`, which `Trainer` gives, are those of `penalised_loss`.
 
         Raises:
-            ValueError: As for `SelfAttentiveModel.forward` and `encode_pairs`, or if a model with a
-            linear part gets word vectors in place of ids.
+            ValueError: As for `SelfAttentiveModel.forward` and `encode_pairs`.
+            AttributeError: If a model with a linear part, which weighs the words, gets no ids.
         """
         outputs = self.read(
             input_ids,
@@ -661,15 +616,8 @@ class _Classifier(SelfAttentivePreTrainedModel):
             loss = penalised_loss(
                 logits, labels, outputs.penalty, self.config, num_items_in_batch, cost
             )
-        return SelfAttentiveHeadOutput(
-            loss=loss,
-            logits=logits,
-            penalty=outputs.penalty,
-            rationale_cost=outputs.rationale_cost,
-            hidden_states=outputs.hidden_states,
-            attentions=outputs.attentions,
-            pair_attentions=outputs.pair_attentions,
-        )
+        own = {"loss": loss, "logits": logits, "sentence_embedding": None}
+        return SelfAttentiveOutput(**{**outputs, **own})
 
 
 class SelfAttentiveForSequenceClassification(_Classifier):
@@ -698,24 +646,12 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
 
     summary = "A ranker of documents for short queries."
     reads_pairs = True
-    ranks = True
-    json_files = SENTENCE_TRANSFORMER_FILES | {
-        "modules.json": [
-            _FIRST_MODULE,
-            {"idx": 1, "name": "1", "path": "", "type": "multi_vector_self_attentive.SentenceRows"},
-        ]
-    }
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         config = deepcopy(config)
+        for name in OF_LABELS:
+            setattr(config, name, getattr(type(config), name))
         config.problem_type = "regression"
-        config.label_smoothing = 0.0
-        config.class_weights = None
-        config.target_mean = None
-        config.target_deviation = None
-        config.answer_threshold = None
-        config.answer_error = 0.05
-        config.linear_part = "none"
         config.id2label = {0: "score"}
         config.validate()
         super().__init__(config)
@@ -734,7 +670,7 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         **kwargs: object,
-    ) -> SelfAttentiveHeadOutput:
+    ) -> SelfAttentiveOutput:
         """Score pairs; arguments and errors not named here are those of `SelfAttentiveForNLI`.
 
         Args:
@@ -770,7 +706,7 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
         loss = None
         if return_loss:
             loss = self.ranking_loss(queries, documents, outputs.penalty)
-        return SelfAttentiveHeadOutput(
+        return SelfAttentiveOutput(
             loss=loss,
             logits=cosines.amax(2).mean(1, keepdim=True),
             query_embedding=query_embedding,
@@ -802,13 +738,6 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
         own_document = torch.arange(len(queries), device=scores.device) + first
         return F.cross_entropy(scores, own_document) + self.config.penalty_coef * penalty.mean()
 
-    def score(self, queries: Tensor, documents: Tensor) -> Tensor:
-        """Return the scores (Q, D) of every query and document, -1 to 1.
-
-        The arguments are each `sentence_embedding` by the base model, (Q, r * H) and (D, r * H).
-        """
-        return row_scores(unit_rows(queries, self.config), unit_rows(documents, self.config))
-
 
 def encode_pairs(
     encoder: SelfAttentiveModel,
@@ -825,8 +754,7 @@ def encode_pairs(
     cost of marks (B,) are of both texts together. ValueError: token types are missing or have
     another shape.
     """
-    embeds = encoder.embed(input_ids, inputs_embeds)
-    real = encoder.real_tokens(embeds, input_ids, attention_mask)
+    embeds, real = encoder.embed(input_ids, inputs_embeds, attention_mask)
     if token_type_ids is None:
         raise ValueError(
             "token_type_ids are missing: 0 on the first text, 1 on the second. Tokenize both "
@@ -842,7 +770,7 @@ def encode_pairs(
         **options,
     )
     of_both = {name: _unfold(value) for name, value in outputs.items()}
-    pairs: Any = SelfAttentiveModelOutput(**of_both)
+    pairs: Any = SelfAttentiveOutput(**of_both)
     pairs.penalty = pairs.penalty.sum(1)
     if rationale is not None:
         pairs.rationale_cost = pairs.rationale_cost.sum(1)

@@ -5,8 +5,7 @@ from typing import Any
 import torch
 from transformers import Pipeline
 
-from .checked_files import check_tokenizer_of
-from .checked_model import encode_read
+from .checkpoint import encode_read
 
 TASK = "aligned-translation"
 MAX_NEW_TOKENS = 2_000
@@ -23,7 +22,8 @@ class AlignedTranslationPipeline(Pipeline):
     batches). Of a text the model reads the first `config.max_tokens` tokens; the first longer text
     is logged as a warning. Keywords of `generate`, such as `num_beams` or `generation_config`, are
     passed on, but each text has one translation; if they say no length, a translation has at most
-    `2 * source tokens + 20` tokens, and never more than 2,000. Each result is a plain dict:
+    `2 * source tokens + 20` tokens, of the longest text of a batch, and never more than
+    2,000. Each result is a plain dict:
 
     - `text`: the input;
     - `translation_text`: the translation;
@@ -33,15 +33,10 @@ class AlignedTranslationPipeline(Pipeline):
     - `score`: log-probability of the translation, the sum over its tokens.
 
     Raises:
-        ValueError: If the tokenizer is of other weights, an input is not a text, or keywords ask
-            for several translations.
+        ValueError: If keywords ask for several translations.
     """
 
     _pipeline_calls_generate = True
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        check_tokenizer_of(self.model, self.tokenizer)
 
     def _sanitize_parameters(
         self, **generate_kwargs: Any
@@ -53,13 +48,8 @@ class AlignedTranslationPipeline(Pipeline):
             )
         return {}, generate_kwargs, {}
 
-    def preprocess(self, input_: object, **_: object) -> dict[str, Any]:
+    def preprocess(self, input_: str, **_: object) -> dict[str, Any]:
         """Tokenize one text."""
-        if not isinstance(input_, str):
-            raise ValueError(
-                f"the input of the {TASK} pipeline must be a text, or a list of texts; got "
-                f"{input_!r:.200}"
-            )
         assert self.tokenizer is not None
         encoded, [num_cut] = encode_read(self.model, self.tokenizer, [input_])
         names = ("input_ids", "attention_mask")
@@ -68,16 +58,14 @@ class AlignedTranslationPipeline(Pipeline):
 
     def _forward(self, input_tensors: dict[str, Any], **generate_kwargs: Any) -> Any:
         shown = input_tensors.pop("shown")
-        limits = (2 * input_tensors["attention_mask"].sum(1) + 20).clamp(max=MAX_NEW_TOKENS)
         chosen: dict[str, Any] = dict(ONE_TRANSLATION)
         asked = {**self._generate_kwargs, **generate_kwargs}
         if "generation_config" in asked:
             asked |= asked["generation_config"].to_diff_dict()
-        if LENGTHS & asked.keys():
-            limits = torch.full_like(limits, torch.iinfo(limits.dtype).max)
-        else:
+        if not LENGTHS & asked.keys():
+            longest = int(input_tensors["attention_mask"].sum(1).max())
             # A training sets `max_length` for its own translations.
-            chosen |= {"max_new_tokens": int(limits.max()), "max_length": None}
+            chosen |= {"max_new_tokens": min(2 * longest + 20, MAX_NEW_TOKENS), "max_length": None}
         options = self._prepare_generate_kwargs(generate_kwargs, **chosen)
         generate: Any = self.model.generate
         words = generate(**input_tensors, **options)  # (B, 1 + L)
@@ -88,11 +76,9 @@ class AlignedTranslationPipeline(Pipeline):
             )
         log_probs = outputs.logits.float().log_softmax(-1)
         made: dict[str, object] = {
+            **input_tensors,
             "shown": shown,
-            "source": input_tensors["input_ids"],
-            "source_mask": input_tensors["attention_mask"],
             "words": words[:, 1:],
-            "limits": limits,
             "scores": log_probs.gather(-1, words[:, 1:, None]).squeeze(-1),
         }
         if outputs.cross_attentions is not None:
@@ -108,10 +94,9 @@ class AlignedTranslationPipeline(Pipeline):
         end = self.model.config.eos_token_id
         if end in words:
             words = words[: words.index(end) + 1]
-        words = words[: int(model_outputs["limits"][0])]  # a batch may let a short text go on
         length = len(words)
-        real = model_outputs["source_mask"][0].bool()
-        source = model_outputs["source"][0][real].tolist()
+        real = model_outputs["attention_mask"][0].bool()
+        source = model_outputs["input_ids"][0][real].tolist()
         alignment = model_outputs.get("alignment")
         if alignment is not None:
             alignment = alignment[0, :length][:, real].float().tolist()

@@ -10,9 +10,8 @@ from torch import Tensor
 from transformers import Pipeline
 
 from .answers import answers_of
-from .checked_files import check_tokenizer_of
-from .checked_model import encode_read
-from .contributions_self_attentive import check_explainable, explain
+from .checkpoint import encode_read
+from .explanation_self_attentive import check_explainable, explain
 
 Result = dict[str, Any]  # of one input: its fields are listed at `SelfAttentionPipeline`
 
@@ -44,7 +43,7 @@ class SelfAttentionPipeline(Pipeline):
       `contributions`, as `word_contributions` with `rest`, they sum to the logit minus that of a
       text without tokens;
     - `rest`: what the hops added beyond the tokens: nothing but rounding, unless the encoder is a
-      pretrained one or a relation network; of a pair that is read as one text, that of both;
+      pretrained one or a relation network;
     - `tokens`, `offsets`: the T tokens as they stand in the text, and their (start, end) in it;
       an added token, such as `[CLS]`, has its name and an empty span;
     - `attention`: A, r lists of T floats;
@@ -61,20 +60,9 @@ class SelfAttentionPipeline(Pipeline):
     `forward` describes it.
 
     Raises:
-        ValueError: If the model has no attention, the tokenizer is of other weights, a target is no
-            label, or an input is neither a text nor a pair, or a single text where the model
-            compares two.
+        ValueError: If the model has no attention, a target is no label, or an input is not what the
+            model reads: a text, or a pair.
     """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if not getattr(self.model.config, "has_attention", False):
-            pooling = getattr(self.model.config, "pooling", None)
-            raise ValueError(
-                f"the {TASK} pipeline shows attention, and a {type(self.model).__name__} with "
-                f"pooling={pooling!r} has none; use text-classification"
-            )
-        check_tokenizer_of(self.model, self.tokenizer)
 
     def _sanitize_parameters(  # type: ignore[override]  # others are refused
         self, target: str | None = None, match_rows: bool = False
@@ -140,13 +128,11 @@ class SelfAttentionPipeline(Pipeline):
         """Return the fields of a result for a text, or for one side of a pair: 0 or 1."""
         real = model_outputs["attention_mask"][0].bool()
         is_own = model_outputs["token_type_ids"][0][real] == side
-        # (2, r, T) where each side has an attention, or (r, T): both sides are read as one text.
-        are_apart = model_outputs["attention"].ndim == 4
 
         def own(name: str) -> Tensor:
-            """Return what the tokens of this side have, (..., T)."""
+            """Return what the tokens of this side have, (..., T); of a pair from (2, r, T)."""
             values = model_outputs[name][0]
-            if are_apart and values.ndim == 3:
+            if values.ndim == 3:
                 values = values[side]
             return values[..., real][..., is_own]
 
@@ -158,10 +144,9 @@ class SelfAttentionPipeline(Pipeline):
         overall = total / total.sum().clamp(min=torch.finfo(total.dtype).tiny)
         reading: Result = {"text": text}
         if "words" in model_outputs:
-            rest = model_outputs["rest"][0]
             reading["word_contributions"] = own("words").tolist()
             reading["contributions"] = own("contributions").tolist()
-            reading["rest"] = (rest[side] if are_apart else rest).item()
+            reading["rest"] = model_outputs["rest"][0].view(-1)[side].item()
             if self.model.linear_part is not None:
                 reading["linear_contributions"] = own("linear").tolist()
         return {
@@ -179,21 +164,16 @@ class SelfAttentionPipeline(Pipeline):
 def _texts_of(input_: object, model: Any) -> list[str]:
     """Return the text of an input of the pipeline, or the two texts of a pair.
 
-    ValueError is raised for anything else, and for a single text where the model compares two.
+    ValueError is raised for anything else than what the model reads.
     """
     fields = input_ if isinstance(input_, Mapping) else {"text": input_}
-    texts = [fields.get(name) for name in PAIR_FIELDS]
-    if texts[1] is None:
-        texts.pop()
-    if not fields.keys() <= {*PAIR_FIELDS} or not all(isinstance(text, str) for text in texts):
+    names = PAIR_FIELDS if model.reads_pairs else PAIR_FIELDS[:1]
+    texts = [fields.get(name) for name in names]
+    if not fields.keys() <= {*names} or not all(isinstance(text, str) for text in texts):
+        form = '{"text": ..., "text_pair": ...}' if model.reads_pairs else "a text"
         raise ValueError(
-            f"the input of the {TASK} pipeline must be a text or a pair "
-            f'{{"text": ..., "text_pair": ...}}, or a list of these; got {input_!r:.200}'
-        )
-    if len(texts) == 1 and model.reads_pairs:
-        raise ValueError(
-            f"{type(model).__name__} compares two texts, but the input has one; give "
-            '{"text": premise, "text_pair": hypothesis}'
+            f"the input of the {TASK} pipeline must be {form} for a {type(model).__name__}, or a "
+            f"list of these; got {input_!r:.200}"
         )
     return texts  # type: ignore[return-value]  # checked above
 

@@ -1,20 +1,29 @@
 """The relation network as an encoder: every state sums the relations of a token to all tokens.
 
+A checkpoint with this encoder brings this file, which its config names in place of the modeling
+file; no other does.
+
 Shapes: B texts, S tokens of the longest (see `Rows`), d width of the word vectors, H width of the
 states; within a block q asking tokens and s partners.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
-from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils.import_utils import is_tracing
 
+from .checkpoint import wide
 from .configuration_self_attentive import SelfAttentiveConfig
-from .rows_self_attentive import Rows
+from .layers_self_attentive import ENCODERS, Rows
+from .modeling_self_attentive import (  # noqa: F401 (a config names them here)
+    SelfAttentiveForNLI,
+    SelfAttentiveForRetrieval,
+    SelfAttentiveForSequenceClassification,
+    SelfAttentiveModel,
+)
 
 # Numbers in the largest tensor of a block, B * q * s * H; a block has four to eight such tensors.
 BLOCK_SIZE = 2**22
@@ -23,7 +32,7 @@ BLOCK_SIZE = 2**22
 SMALLEST_BLOCK = 16
 
 
-class PairFunction(GradientCheckpointingLayer):
+class PairFunction(nn.Module):
     """The relations of the asking tokens to their partners, weighed and summed."""
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
@@ -52,39 +61,23 @@ class PairFunction(GradientCheckpointingLayer):
         return self.first(x), self.second(x)
 
     def forward(self, mask: Tensor, *halves: Tensor) -> Tensor:
-        """Return `relate`; transformers checkpoints this method, but not `relate`."""
-        return self.relate(mask, *halves)
-
-    def relate(self, mask: Tensor, *halves: Tensor) -> Tensor:
         """Return the weighted sum of the relations of every asking token, shape (B, q, H).
 
         `mask` is True where a partner is real and within reach, shape (B, q, s). The halves are
         (B, q, width) of the asking tokens and (B, s, width) of the partners, by turns.
         """
         first, second, *gates = halves
-        pairs = F.relu(first.unsqueeze(2) + second.unsqueeze(1))
-        relations = F.relu(self.output(pairs))  # (B, q, s, H)
-        weights = self._weigh(mask, pairs, *gates).to(relations.dtype)
-        return (weights.unsqueeze(2) @ relations).squeeze(2)
-
-    def attend(self, mask: Tensor, *halves: Tensor) -> Tensor:
-        """Return the weights of the pairs alone, (B, q, s); the arguments are those of `relate`."""
-        first, second, *gates = halves
-        pairs = F.relu(first.unsqueeze(2) + second.unsqueeze(1))
-        return self._weigh(mask, pairs, *gates)
-
-    def _weigh(self, mask: Tensor, pairs: Tensor, *gates: Tensor) -> Tensor:
-        """Return the weights (B, q, s) of pairs (B, q, s, H), in at least float32 for a softmax."""
-        if self.weights == "softmax":
-            scores = self.score(pairs).squeeze(-1)
-            scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-            lowest = torch.finfo(scores.dtype).min
-            return scores.masked_fill(~mask, lowest).softmax(-1) * mask
+        pairs = F.relu(first.unsqueeze(2) + second.unsqueeze(1))  # (B, q, s, H)
+        relations = F.relu(self.output(pairs))
         weights = mask.to(pairs.dtype)
-        if self.weights == "sigmoid":
+        if self.weights == "softmax":  # in at least float32
+            scores = wide(self.score(pairs).squeeze(-1))
+            lowest = torch.finfo(scores.dtype).min
+            weights = scores.masked_fill(~mask, lowest).softmax(-1) * mask
+        elif self.weights == "sigmoid":
             first_gate, second_gate = gates
-            return weights * (first_gate + second_gate.mT).sigmoid()
-        return weights
+            weights = weights * (first_gate + second_gate.mT).sigmoid()
+        return (weights.to(relations.dtype).unsqueeze(2) @ relations).squeeze(2)
 
 
 class RelationNetworkEncoder(nn.Module):
@@ -101,6 +94,8 @@ class RelationNetworkEncoder(nn.Module):
     other weights, the gradients of a batch with more than one block are wrong.
     """
 
+    gradient_checkpointing = False  # set by transformers
+
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__()
         self.width = config.hidden_size
@@ -109,56 +104,38 @@ class RelationNetworkEncoder(nn.Module):
 
     def forward(self, x: Tensor, rows: Rows) -> list[Tensor]:
         """Return the states, one (B, S, H), from word vectors (B, S, d)."""
-        halves = self.pair.halves(x)
         # If all pairs of a batch fit into one block, the backward pass keeps them; otherwise it
         # computes them again.
         is_small = is_tracing(x) or x.shape[0] * x.shape[1] ** 2 * self.width <= BLOCK_SIZE
+        is_kept = is_small and not (self.gradient_checkpointing and self.training)
         states = []
-        for asking, partners in self._blocks(x):
-            inputs = (self._mask(rows.real, asking, partners), *_cut(halves, asking, partners))
-            if is_small:
-                states.append(self.pair(*inputs))
+        for block in self._blocks(x, rows.real):
+            if is_kept:
+                states.append(self.pair(*block))
             else:
-                states.append(checkpoint(self.pair.relate, *inputs, use_reentrant=False))
+                states.append(checkpoint(self.pair, *block, use_reentrant=False))
         return [torch.cat(states, 1)]
 
-    def attend(self, x: Tensor, rows: Rows) -> Tensor:
-        """Return alpha from word vectors (B, S, d): t down, t' across, as rows (B, S, S).
+    def _blocks(self, x: Tensor, real: Tensor) -> Iterator[list[Tensor]]:
+        """Yield what `PairFunction` reads of each block of asking tokens.
 
-        The weights are 0 where t' is padding, and unspecified where t is padding.
+        A block has at most `BLOCK_SIZE` pairs, or one asking token.
         """
-        halves = self.pair.halves(x)
-        weights = []
-        for asking, partners in self._blocks(x):
-            mask = self._mask(rows.real, asking, partners)
-            of_block = self.pair.attend(mask, *_cut(halves, asking, partners))
-            not_reached = (partners.start, x.shape[1] - partners.stop)
-            weights.append(F.pad(of_block, not_reached))
-        return torch.cat(weights, 1)
-
-    def _mask(self, real: Tensor, asking: slice, partners: slice) -> Tensor:
-        """Return where partners are real and within the window, (B, q, s), from real (B, S)."""
-        places = torch.arange(real.shape[1], device=real.device)
-        distances = places[asking].unsqueeze(1) - places[partners]
-        mask = real[:, partners].unsqueeze(1)
-        if self.window is not None:
-            return mask & (distances.abs() <= self.window)
-        return mask.expand(-1, distances.shape[0], -1)
-
-    def _blocks(self, x: Tensor) -> Iterator[tuple[slice, slice]]:
-        """Yield asking tokens and partners with at most `BLOCK_SIZE` pairs, or one asking token."""
         batch, steps, _ = x.shape
-        if is_tracing(x):
-            yield slice(0, steps), slice(0, steps)
-            return
+        halves = self.pair.halves(x)
         reach = steps if self.window is None else self.window
-        asking = max(1, BLOCK_SIZE // max(1, batch * steps * self.width))  # 1 for no texts
-        asking = min(asking, max(reach, SMALLEST_BLOCK))
-        for first in range(0, steps, asking):
-            last = min(first + asking, steps)
-            yield slice(first, last), slice(max(first - reach, 0), min(last + reach, steps))
+        size = steps
+        if not is_tracing(x):
+            size = max(1, BLOCK_SIZE // max(1, batch * steps * self.width))  # 1 for no texts
+            size = min(size, max(reach, SMALLEST_BLOCK))
+        places = torch.arange(steps, device=x.device)
+        for first in [0] if is_tracing(x) else range(0, steps, size):
+            asking = slice(first, first + size)
+            partners = slice(max(first - reach, 0), first + size + reach)
+            distances = places[asking].unsqueeze(1) - places[partners]
+            mask = real[:, partners].unsqueeze(1) & (distances.abs() <= reach)  # (B, q, s)
+            # The halves are of asking tokens and of partners by turns.
+            yield [mask, *(half[:, partners if n % 2 else asking] for n, half in enumerate(halves))]
 
 
-def _cut(halves: Sequence[Tensor], asking: slice, partners: slice) -> list[Tensor]:
-    """Return the halves (B, S, width), which are of asking tokens and of partners by turns."""
-    return [half[:, partners if place % 2 else asking] for place, half in enumerate(halves)]
+ENCODERS["relation_network"] = RelationNetworkEncoder

@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ..data.batching import batches_by_length
 from ..data.table import holds_texts, table
-from ..models.checked_model import readable
+from ..models.checkpoint import readable
 from ..utils.errors import refusal
 from ..utils.loading import load_encoder
 

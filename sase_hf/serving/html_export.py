@@ -23,9 +23,9 @@ from ..data import columns
 from ..data.tokenizer import built_settings
 from ..hub.card import card_facts
 from ..models.answers import answers_of
-from ..models.checked_model import CheckedPreTrainedModel
+from ..models.checkpoint import CheckedPreTrainedModel
 from ..models.configuration_self_attentive import SelfAttentiveConfig
-from ..models.contributions_self_attentive import MAX_GROWTH
+from ..models.explanation_self_attentive import MAX_GROWTH
 from ..models.modeling_self_attentive import (
     SelfAttentiveForNLI,
     SelfAttentiveForSequenceClassification,

@@ -21,8 +21,7 @@ from torch import Tensor, nn
 from transformers.utils import CONFIG_NAME
 
 from ..evaluation.records import write_record
-from ..models.checked_files import sha256_of
-from ..models.checked_model import CheckedPreTrainedModel
+from ..models.checkpoint import CheckedPreTrainedModel, sha256_of
 from ..utils.errors import refusal
 from ..utils.files import FilePath
 from ..utils.loading import describe_checkpoint, load_checkpoint

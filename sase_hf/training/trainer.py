@@ -32,7 +32,7 @@ from ..data.batching import LengthGroupedOrder, longest_first, token_counts
 from ..data.labels import IGNORED_LABEL
 from ..evaluation.metrics import SCORE, score
 from ..models import FAMILIES
-from ..models.checked_files import record_tokenizer
+from ..models.checkpoint import TOKENIZER_NAMES, list_files
 
 logger = logging.getLogger(__name__)
 
@@ -261,4 +261,4 @@ class SelfAttentiveTrainer(Trainer, TrainerCallback):
         super().save_model(output_dir, _internal_call)
         if self.args.should_save:
             (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
-            record_tokenizer(folder)
+            list_files(folder, TOKENIZER_NAMES)

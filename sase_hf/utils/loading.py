@@ -23,8 +23,7 @@ from transformers.utils import SAFE_WEIGHTS_NAME
 
 from ..models import FAMILIES, RETRIEVAL
 from ..models.checked_config import CheckedConfig
-from ..models.checked_files import sha256_of
-from ..models.checked_model import CheckedPreTrainedModel, is_of_model
+from ..models.checkpoint import CheckedPreTrainedModel, is_of_model, sha256_of
 from ..models.configuration_self_attentive import IMPLEMENTATIONS
 from .errors import refusal
 from .files import FilePath, check_content

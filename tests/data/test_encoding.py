@@ -11,7 +11,7 @@ from sase_hf import build_tokenizer, build_translation_tokenizer
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.batching import encode_rows
 from sase_hf.data.rows import TRANSLATION, Rows, load_rows
-from sase_hf.models import checked_model
+from sase_hf.models import checkpoint
 from sase_hf.training.settings import PairRows
 
 
@@ -48,7 +48,7 @@ def test_encode_rows_keeps_the_first_tokens(
     assert max(map(len, ids)) > 3, "the premise"
     cut = encode_rows(reviews, tokenizer, max_tokens=3)["train"]["input_ids"][:]
     assert cut == [first[:3] for first in ids]
-    monkeypatch.setattr(checked_model, "MAX_CHARACTERS", 8)
+    monkeypatch.setattr(checkpoint, "MAX_CHARACTERS", 8)
     ids = [tokenizer(row["text"][:8]).input_ids for row in REVIEWS]
     assert encode_rows(reviews, tokenizer)["train"]["input_ids"][:] == ids
 

@@ -4,8 +4,8 @@ Run in a process of its own by `test_published.py` and `test_loopback.py`:
 
     python -I answers.py FOLDER OUTPUT.json    # without sase_hf, by trust_remote_code
 
-FOLDER holds the checkpoints `base`, `classifier`, `nli`, `retrieval`, `cnn` and `linear`, or is the
-owner of repositories with these names on the Hub.
+FOLDER holds the checkpoints `base`, `classifier`, `nli`, `retrieval`, `relation`, `linear`, or is
+the owner of repositories with these names on the Hub.
 """
 
 import json
@@ -48,11 +48,11 @@ def answers_of_models(models: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
 
 
 def load_and_answer(folder: Path, **flags: Any) -> dict[str, Any]:
-    from sentence_transformers import MultiVectorEncoder, SentenceTransformer
+    from sentence_transformers import SentenceTransformer
     from transformers import AutoModel, AutoTokenizer, pipeline
     from transformers import AutoModelForSequenceClassification as AutoHead
 
-    heads = ("classifier", "nli", "retrieval", "cnn", "linear")
+    heads = ("classifier", "nli", "retrieval", "relation", "linear")
     load_head = AutoHead.from_pretrained
     models = {name: load_head(folder / name, **flags) for name in heads}
     for name in ("base", "classifier", "nli"):
@@ -79,13 +79,9 @@ def load_and_answer(folder: Path, **flags: Any) -> dict[str, Any]:
             said = pipe(inputs, batch_size=batch_size, **options)
             answered[f"{task} of {name} x{batch_size}"] = said
     for name in ("base", *heads):
-        trusts = flags | {"trust_remote_code": True} if name == "retrieval" else flags
-        encoder = SentenceTransformer(str(folder / name), device="cpu", **trusts)
+        encoder = SentenceTransformer(str(folder / name), device="cpu", **flags)
         said = encoder.encode(TEXTS, batch_size=3, show_progress_bar=False)
         answered[f"SentenceTransformer {name}"] = said.tolist()
-    vectors = MultiVectorEncoder(str(folder / "retrieval"), device="cpu", trust_remote_code=True)
-    queries, documents = vectors.encode_query(TEXTS), vectors.encode_document(TEXTS, batch_size=3)
-    answered["MultiVectorEncoder"] = vectors.similarity(queries, documents).tolist()
     return answered
 
 

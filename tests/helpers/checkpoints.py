@@ -19,7 +19,7 @@ from sase_hf import (
     build_tokenizer,
 )
 from sase_hf.hub import write_model_card
-from sase_hf.models.checked_files import list_files
+from sase_hf.models.checkpoint import list_files
 
 TEXTS = [
     "The soup was cold, and nobody came.",
@@ -38,9 +38,9 @@ KINDS: dict[str, tuple[type[Any], dict[str, Any]]] = {
     "classifier": (SelfAttentiveForSequenceClassification, RATINGS),
     "nli": (SelfAttentiveForNLI, RELATIONS),
     "retrieval": (SelfAttentiveForRetrieval, {}),
-    "cnn": (
+    "relation": (
         SelfAttentiveForSequenceClassification,
-        {**RATINGS, "encoder": "cnn", "cnn_kernel_sizes": [2, 3]},
+        {**RATINGS, "encoder": "relation_network", "relation_weights": "softmax"},
     ),
     "linear": (
         SelfAttentiveForSequenceClassification,

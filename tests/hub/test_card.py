@@ -16,7 +16,7 @@ from tiny_translation import save_translator
 from sase_hf import SelfAttentiveForNLI, build_tokenizer
 from sase_hf.hub import model_card, write_model_card
 from sase_hf.hub.card import card_facts
-from sase_hf.models.checked_files import SavedFiles
+from sase_hf.models.checkpoint import SavedFiles
 
 RECORD: dict[str, Any] = {
     "metrics": {"accuracy": 0.71234, "macro_f1": 0.5},

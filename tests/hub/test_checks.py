@@ -11,7 +11,7 @@ from checkpoints import change_weights, replace_text
 from safetensors.torch import load_file, save_file
 
 from sase_hf.hub.checks import check_publishable
-from sase_hf.models.checked_files import list_files
+from sase_hf.models.checkpoint import list_files
 
 TOKEN = "hf_" + "aB3" * 11  # in parts, so that no scanner takes it for real
 
@@ -37,8 +37,8 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
     "no folder": (shutil.rmtree, "there is no folder"),
     "no card": (lambda f: (f / "README.md").unlink(), r"there is no .*README\.md"),
     "changed code": (
-        lambda f: replace_text(f / "pooling_self_attentive.py", "import torch", "import os"),
-        rf"^pooling_self_attentive\.py in .* {UNSAVED}",
+        lambda f: replace_text(f / "layers_self_attentive.py", "import torch", "import os"),
+        rf"^layers_self_attentive\.py in .* {UNSAVED}",
     ),
     "changed picture": (
         lambda f: replace_text(f / "heatmap.svg", "</svg>", "<script>alert(1)</script></svg>"),
@@ -50,10 +50,10 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "listed code": (
         lambda f: (
-            replace_text(f / "pooling_self_attentive.py", "import torch", "import os"),
-            list_files(f, ["pooling_self_attentive.py"]),
+            replace_text(f / "layers_self_attentive.py", "import torch", "import os"),
+            list_files(f, ["layers_self_attentive.py"]),
         ),
-        rf"^pooling_self_attentive\.py{OTHER_CODE}",
+        rf"^layers_self_attentive\.py{OTHER_CODE}",
     ),
     "listed file of code": (
         lambda f: ((f / "evil.py").write_text("import os\n"), list_files(f, ["evil.py"])),

@@ -11,21 +11,21 @@ from checkpoints import change_weights, replace_text
 from huggingface_hub import HfApi, RepoCard, constants
 from loopback_hub import DROP, OWNER, TOKEN, Hub
 from script_files import load_command
-from tiny import tiny_config
+from tiny import tiny_config, tiny_model
 from transformers import pipeline
 
 from sase_hf import (
     SelfAttentiveForSequenceClassification,
+    SelfAttentiveModel,
     build_tokenizer,
 )
 from sase_hf.hub import push, write_model_card
-from sase_hf.models import FAMILIES
-from sase_hf.models.checked_files import SavedFiles, sha256_of
+from sase_hf.models.checkpoint import SavedFiles, sha256_of
 from sase_hf.utils.loading import load_checkpoint
 
 NAME = f"{OWNER}/rooms"
 SPACE = f"spaces/{NAME}"  # another repository than the model of this name
-MODEL_FILES = set(FAMILIES["self_attentive"].files) | set(
+MODEL_FILES = {path.name for path in tiny_model(SelfAttentiveModel).code_files()} | set(
     "README.md heatmap.svg config.json model.safetensors SHA256SUMS modules.json "  # noqa: SIM905
     "sentence_bert_config.json tokenizer.json tokenizer_config.json".split()
 )

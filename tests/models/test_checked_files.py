@@ -30,10 +30,9 @@ from sase_hf import (
     SelfAttentiveForSequenceClassification,
     SelfAttentiveModel,
     build_tokenizer,
-    build_translation_tokenizer,
 )
 from sase_hf.hub import push
-from sase_hf.models.checked_files import list_files
+from sase_hf.models.checkpoint import list_files
 from sase_hf.serving.html_export import live_page
 from sase_hf.utils.loading import load_checkpoint, load_encoder, load_pipeline
 
@@ -251,43 +250,6 @@ def test_changes_in_python_are_saved_and_loaded(copied: Path, tmp_path: Path) ->
     longer, tokenizer = load_checkpoint(str(tmp_path / "renamed"))
     assert longer.config.vocab_size == len(tokenizer)
     SelfAttentiveForNLI.from_pretrained(tmp_path / "renamed", ignore_mismatched_sizes=True)
-
-
-def test_pipeline_refuses_the_tokenizer_of_another_folder(saved: Path, tmp_path: Path) -> None:
-    """But not the same one, saved after use."""
-    build_tokenizer(["other words"]).save_pretrained(tmp_path / "other")
-    message = r"the tokenizer of .*other is not the one that the weights of .*model were saved with"
-    with pytest.raises(ValueError, match=message + "; leave it out, or give that of the model"):
-        pipeline("self-attention", model=str(saved), tokenizer=str(tmp_path / "other"))
-    used = AutoTokenizer.from_pretrained(saved)
-    used(TEXTS, padding=True, truncation=True, max_length=5)
-    used.save_pretrained(tmp_path / "same")
-    pipeline("self-attention", model=str(saved), tokenizer=str(tmp_path / "same"))
-
-
-def test_pipeline_compares_no_tokenizer_without_a_folder(saved: Path) -> None:
-    """Nor that of a model whose tokenizer is not known, such as a new one."""
-    model, tokenizer = load_checkpoint(str(saved))
-    pipeline("self-attention", model=model, tokenizer=build_tokenizer(["other words"]))
-    new = type(model)(model.config)
-    pipeline("self-attention", model=new, tokenizer=tokenizer)
-
-
-def test_translation_pipeline_refuses_the_tokenizer_of_another_folder(tmp_path: Path) -> None:
-    save_translator(tmp_path / "model", TEXTS)
-    build_translation_tokenizer(["other words"]).save_pretrained(tmp_path / "other")
-    task: Any = "aligned-translation"
-    pipeline(task, model=str(tmp_path / "model"))
-    with pytest.raises(ValueError, match=r"the tokenizer of .*other is not the one that the wei"):
-        pipeline(task, model=str(tmp_path / "model"), tokenizer=str(tmp_path / "other"))
-
-
-def test_new_word_vectors_let_go_of_the_tokenizer(copied: Path, tmp_path: Path) -> None:
-    """Also of the same number of words, and also of the base model alone."""
-    model, tokenizer = load_checkpoint(str(copied))
-    model.base_model.resize_token_embeddings(len(tokenizer))
-    build_tokenizer(["other words"]).save_pretrained(tmp_path / "new")
-    pipeline("self-attention", model=model, tokenizer=str(tmp_path / "new"))
 
 
 def test_list_names_every_file_in_the_form_of_sha256sum(copied: Path) -> None:

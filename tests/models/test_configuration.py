@@ -32,16 +32,11 @@ from sase_hf import RNNSearchConfig, SelfAttentiveConfig, SelfAttentiveModel
         (tiny.ON_BERT, 8),
     ],
 )
-def test_config_derives_widths_and_writes_them(
-    fields: dict[str, Any], width: int, tmp_path: Path
-) -> None:
-    """SentenceTransformer and others read `hidden_size` and `projection_dim` from config.json."""
+def test_config_derives_widths(fields: dict[str, Any], width: int) -> None:
     for pooling, rows in (("self_attention", 3), ("mean", 1)):
         config = tiny.tiny_config(**fields, pooling=pooling)
         assert config.has_attention is (rows == 3)
-        config.save_pretrained(tmp_path)
-        written = json.loads((tmp_path / "config.json").read_text())
-        assert (written["hidden_size"], written["projection_dim"]) == (width, rows * width)
+        assert (config.hidden_size, config.projection_dim) == (width, rows * width)
     outputs = SelfAttentiveModel(config)(torch.tensor([[1, 2]]))
     assert outputs.last_hidden_state.shape == (1, 2, width)
 
@@ -67,14 +62,17 @@ def test_config_survives_saving_and_loading(tmp_path: Path) -> None:
     config.save_pretrained(tmp_path)
     loaded = SelfAttentiveConfig.from_pretrained(tmp_path)
     assert loaded.to_dict() == config.to_dict()
-    assert loaded.cnn_kernel_sizes == (2, 7), "a list in JSON, a tuple in every config"
-    del fields["cnn_kernel_sizes"]
     assert {name: getattr(loaded, name) for name in fields} == fields
 
 
 @pytest.mark.parametrize(
     "field",
-    [{"pooling": "generalized"}, {"num_attention_heads": "7"}, {"num_hops": 2.5}, {"encoder": {}}],
+    [
+        {"pooling": "generalized"},
+        {"num_hops": 2.5},
+        {"encoder": {}},
+        {"architectures": 3},
+    ],
     ids=str,
 )
 def test_config_of_a_file_refuses_unknown_choices_and_types(
@@ -82,7 +80,7 @@ def test_config_of_a_file_refuses_unknown_choices_and_types(
 ) -> None:
     written = SelfAttentiveConfig().to_dict() | field
     (tmp_path / "config.json").write_text(json.dumps(written), encoding="utf-8")
-    with pytest.raises(StrictDataclassFieldValidationError, match=r"pooling|num_hops|encoder"):
+    with pytest.raises(StrictDataclassFieldValidationError, match=r"pooling|num_hops|enc|archi"):
         AutoConfig.from_pretrained(tmp_path)
 
 
@@ -90,11 +88,8 @@ def test_config_of_a_file_refuses_unknown_choices_and_types(
     ("field", "message"),
     [
         ({"num_hops": 0}, "num_hops is 0; it must be from 1 to"),
-        ({"num_attention_heads": 0}, "num_hops is 0; it must be from 1 to"),  # by its alias
-        ({"cnn_kernel_sizes": [3, 1025]}, r"cnn_kernel_sizes is \(3, 1025\); .* from 1 to 1024"),
-        ({"cnn_kernel_sizes": [3] * 101}, r"cnn_kernel_sizes has 101 widths"),
+        ({"cnn_kernel_sizes": [3, 1025]}, r"cnn_kernel_sizes is .3, 1025.; .* from 1 to 1024"),
         ({"encoder": "cnn", "cnn_kernel_sizes": []}, "hidden_size is 0"),
-        ({"lstm_hidden_size": 2**20}, "hidden_size is 2097152"),
         ({"classifier_dropout": 1.5}, "classifier_dropout is 1.5; .* from 0 to 0.99"),
         ({"label_smoothing": math.nan}, "label_smoothing is nan"),
         ({"penalty_coef": -1}, "penalty_coef is -1; .* from 0 to 1000"),
@@ -128,22 +123,11 @@ def test_config_refuses_what_no_model_can_have(field: dict[str, Any], message: s
         SelfAttentiveConfig(**field)
 
 
-@pytest.mark.parametrize(
-    ("field", "message"),
-    [
-        ({"model_type": "self_attentive"}, "model_type 'self_attentive'; .* can be one of albert"),
-        ({"num_hidden_layers": 10**6}, "num_hidden_layers=1000000; it must be at most 1000"),
-        ({"intermediate_size": 10**9}, "intermediate_size=1000000000; it must be at most"),
-        ({"layer_norm_eps": math.nan}, "layer_norm_eps=nan; it must be at most"),
-        ({"model_type": "deberta-v2", "position_buckets": 10**9}, "position_buckets=1000000000; "),
-    ],
-    ids=str,
-)
-def test_config_refuses_an_encoder_that_no_model_can_have(
-    field: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        SelfAttentiveConfig(encoder="auto_model", encoder_config=tiny.BERT | field)
+def test_config_refuses_an_encoder_of_another_kind() -> None:
+    with pytest.raises(ValueError, match=r"model_type 'self_attentive'; .* can be one of albert"):
+        SelfAttentiveConfig(
+            encoder="auto_model", encoder_config=tiny.BERT | {"model_type": "self_attentive"}
+        )
 
 
 def test_config_of_an_encoder_keeps_only_fields_of_its_class(tmp_path: Path) -> None:
@@ -178,6 +162,15 @@ def test_config_refuses_a_number_of_labels_before_it_names_each(
     assert type(config_class(num_labels=np.int64(3)).num_labels) is int
 
 
+@pytest.mark.parametrize("config_class", [SelfAttentiveConfig, RNNSearchConfig])
+def test_config_refuses_a_hundred_thousand_names_at_once(
+    config_class: type[PreTrainedConfig],
+) -> None:
+    names = {number: str(number) for number in range(100_000)}
+    with pytest.raises(ValueError, match="id2label has 100000 names; it may have 65536"):
+        config_class(id2label=names)
+
+
 def test_config_refuses_a_misspelt_field_with_the_right_name() -> None:
     """Kept as an unknown attribute, as other fields are, it would leave the default in force."""
     with pytest.raises(TypeError, match="no field 'num_hop'; did you mean 'num_hops'"):
@@ -187,21 +180,18 @@ def test_config_refuses_a_misspelt_field_with_the_right_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["hidden_size", "projection_dim", "num_hidden_layers"])
-def test_config_accepts_right_derived_numbers_only(name: str, tmp_path: Path) -> None:
-    """A saved config repeats them; to change one, set the sizes it depends on."""
-    config = tiny.tiny_config(num_lstm_layers=3)
-    written = config.to_dict() | {name: getattr(config, name)}
-    (tmp_path / "config.json").write_text(json.dumps(written))
-    assert SelfAttentiveConfig.from_pretrained(tmp_path).to_dict() == config.to_dict()
+def test_config_refuses_derived_numbers(name: str, tmp_path: Path) -> None:
+    """To change one, set the sizes it depends on."""
+    tiny.tiny_config().save_pretrained(tmp_path)
     for make in (tiny.tiny_config, partial(SelfAttentiveConfig.from_pretrained, tmp_path)):
-        with pytest.raises(ValueError, match=f"{name} is 5, but it is derived"):
+        with pytest.raises(AttributeError, match=name):
             make(**{name: 5})
 
 
 def test_config_checks_the_overrides_of_a_checkpoint_together(tmp_path: Path) -> None:
     """Not one by one against fields that the others replace. Saving checks again."""
     tiny.tiny_config(problem_type="single_label_classification").save_pretrained(tmp_path)
-    changes = {"hidden_size": 18, "id2label": {0: "score"}, "problem_type": "regression"}
+    changes = {"id2label": {0: "score"}, "problem_type": "regression"}
     config = SelfAttentiveConfig.from_pretrained(tmp_path, **changes, lstm_hidden_size=9)
     assert (config.num_labels, config.problem_type, config.hidden_size) == (1, "regression", 18)
     with pytest.raises(StrictDataclassClassValidationError, match=r"penalty_coef is -1\.0; it"):
@@ -310,7 +300,10 @@ def contradicting_overrides(folder: Path) -> SelfAttentiveConfig:
 def test_config_refuses_label_maps_that_contradict_one_another(
     make: Callable[[Path], SelfAttentiveConfig], tmp_path: Path
 ) -> None:
-    with pytest.raises(ValueError, match=r"label2id is .*'a': 1.* but id2label is .*; leave one"):
+    with pytest.raises(
+        StrictDataclassClassValidationError,
+        match=r"label2id is .*'a': 1.* but id2label is .*; set id2l",
+    ):
         make(tmp_path)
 
 

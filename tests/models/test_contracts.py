@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import modeling_utils
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, SelfAttentiveModel
-from sase_hf.models.contributions_self_attentive import explain
+from sase_hf.models.explanation_self_attentive import explain
 from sase_hf.models.modeling_self_attentive import SelfAttentivePreTrainedModel
 
 every_model = tiny.every_model(tiny.MODELS)

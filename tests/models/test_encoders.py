@@ -4,13 +4,12 @@ import random
 from typing import Any
 
 import pytest
-import reference
 import tiny
 import torch
 from torch import Tensor, nn
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, SelfAttentiveModel
-from sase_hf.models import encoders_self_attentive, relation_network_self_attentive
+from sase_hf.models import layers_self_attentive, relation_network_self_attentive
 from sase_hf.models.relation_network_self_attentive import PairFunction
 
 
@@ -25,10 +24,10 @@ def test_relation_network_blocks_change_no_state_and_no_gradient(
     model = tiny.tiny_model(SelfAttentiveModel, encoder="relation_network", **fields)
     embeds, probe = torch.randn(5, 5, 6, requires_grad=True), torch.randn(5, 5, 8)
     asked: list[int] = []
-    relate = PairFunction.relate
+    relate = PairFunction.forward
     monkeypatch.setattr(
         PairFunction,
-        "relate",
+        "forward",
         lambda self, mask, *inputs: asked.append(mask.shape[1]) or relate(self, mask, *inputs),
     )
     outcomes = []
@@ -44,30 +43,6 @@ def test_relation_network_blocks_change_no_state_and_no_gradient(
         outcomes.append([states, embeds.grad, *gradients])
     for outcome in outcomes[1:]:
         torch.testing.assert_close(outcome, outcomes[0], **tiny.TOLERANCE)
-
-
-@pytest.mark.parametrize("smallest", [1, 16])
-@pytest.mark.parametrize("window", [None, 1])
-@pytest.mark.parametrize("relation_weights", ["sigmoid", "softmax"])
-def test_relation_network_returns_the_weights_of_its_pairs(
-    monkeypatch: pytest.MonkeyPatch, relation_weights: str, window: int | None, smallest: int
-) -> None:
-    """Where each token stood in its row; those of a softmax sum to 1 over the real tokens."""
-    monkeypatch.setattr(relation_network_self_attentive, "SMALLEST_BLOCK", smallest)
-    fields = {"relation_weights": relation_weights, "relation_window": window}
-    model = tiny.tiny_model(SelfAttentiveModel, encoder="relation_network", **fields)
-    embeds = torch.randn(5, 5, 6).masked_fill(~tiny.MASK.unsqueeze(-1), torch.nan)
-    inputs = {"inputs_embeds": embeds, "attention_mask": tiny.MASK}
-    weights = model(**inputs, output_attentions=True).pair_attentions
-    assert model(**inputs).pair_attentions is None
-    own = reference.part(tiny.reference_weights(model), "token_encoder.")
-    for row, real in enumerate(tiny.MASK):
-        expected = reference.pair_weights(embeds[row, real].double(), own, model.config)
-        tiny.assert_agree(weights[row, real][:, real], expected)
-    outside = ~(tiny.MASK.unsqueeze(1) & tiny.MASK.unsqueeze(2))
-    assert weights.masked_select(outside).abs().max() == 0
-    if relation_weights == "softmax":
-        torch.testing.assert_close(weights.sum(-1), tiny.MASK.float())
 
 
 def test_relation_network_training_keeps_less_than_a_tensor_of_all_pairs() -> None:
@@ -117,7 +92,7 @@ def test_gradient_checkpointing_runs_layers_twice_for_the_same_gradients(
 ) -> None:
     """An LSTM runs a few steps at a time. Blocks of pairs are recomputed with or without it."""
     monkeypatch.setattr(relation_network_self_attentive, "BLOCK_SIZE", block_size)
-    monkeypatch.setattr(encoders_self_attentive, "CHECKPOINTED_STEPS", 3)
+    monkeypatch.setattr(layers_self_attentive, "CHECKPOINTED_STEPS", 3)
     model = tiny.tiny_model(model_class, freeze_embeddings=freeze_embeddings, **encoder).train()
     steps: list[int] = []
     read = nn.LSTM.forward

@@ -5,7 +5,7 @@ import pytest
 import tiny
 import torch
 
-from sase_hf.models.pooling_self_attentive import (
+from sase_hf.models.layers_self_attentive import (
     BaselinePooling,
     attend,
     rationale_cost,

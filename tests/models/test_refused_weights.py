@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from tiny import tiny_model
 from tiny_translation import save_translator, tiny_translator
 from torch import Tensor
-from transformers import AutoModel, PreTrainedModel
+from transformers import AutoModel
 
 from sase_hf import (
     SelfAttentiveForNLI,
@@ -24,8 +24,7 @@ from sase_hf import (
     build_tokenizer,
 )
 from sase_hf.models import FAMILIES
-from sase_hf.models.checked_files import list_files
-from sase_hf.models.checked_model import CheckedPreTrainedModel
+from sase_hf.models.checkpoint import list_files
 from sase_hf.utils.loading import load_checkpoint, load_encoder
 
 # A weight of the encoder and one of the head.
@@ -87,7 +86,7 @@ DAMAGE: dict[str, tuple[Callable[[dict[str, Tensor], str], object], str]] = {
     ),
     "another shape": (
         lambda w, name: w.update({name: torch.cat([w[name], w[name]])}),
-        r"other shapes than the config asks for: {name} \(.*\) instead of \(.*ignore_mismatched",
+        r"ignore_mismatched_sizes",
     ),
 }
 
@@ -157,29 +156,16 @@ def test_weights_too_large_for_the_type_to_load_them_with_are_refused(
     assert load(tmp_path, dtype=torch.bfloat16).dtype == torch.bfloat16
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"quantization_config": {"quant_method": "fp8"}}, "are not finite"),
-        # Shapes are compared before memory is taken: this embedding matrix would have 2 TB.
-        ({"vocab_size": 2**27, "embedding_size": 2**12}, r"instead of \(134217728, 4096\)"),
-    ],
-    ids=["quantizer", "huge"],
-)
 @every_family
-def test_no_config_lets_other_weights_in(
-    family: str, fields: dict[str, Any], message: str, tmp_path: Path
-) -> None:
+def test_no_quantizer_lets_other_weights_in(family: str, tmp_path: Path) -> None:
     save_head(family, tmp_path)
-    change_config(tmp_path, **fields)
-    if "quantization_config" in fields:
-        change_weights(tmp_path, lambda w: w[NAMES[family][0]].view(-1)[0].fill_(math.nan))
+    change_config(tmp_path, quantization_config={"quant_method": "fp8"})
+    change_weights(tmp_path, lambda w: w[NAMES[family][0]].view(-1)[0].fill_(math.nan))
     for load in ways_in(family, tmp_path).values():
-        with pytest.raises((ValueError, RuntimeError), match=message):
+        with pytest.raises(ValueError, match="are not finite"):
             load()
 
 
-@pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
 @every_family
 def test_other_files_than_safetensors_of_the_folder_are_refused(
     family: str, tmp_path: Path
@@ -195,19 +181,13 @@ def test_other_files_than_safetensors_of_the_folder_are_refused(
         content["weight_map"][name] = f"../{shard}" if place == shard else place
     index.write_text(json.dumps(content), encoding="utf-8")
     for load in ways_in(family, folder).values():
-        with pytest.raises(ValueError, match=rf"'\.\./{shard}', which is not a safetensors file"):
+        with pytest.raises(ValueError, match=f"{shard} in .* is not as it was saved"):
             load()
     index.unlink()
     torch.save({}, folder / "pytorch_model.bin")
     for load in ways_in(family, folder).values():
-        with pytest.raises(ValueError, match=r"'pytorch_model\.bin', which is not a safetensors"):
+        with pytest.raises(ValueError, match="has weights that are not safetensors"):
             load()
-    save_head(family, folder)
-    shard = "shard-00000-model-00001-of-00001.safetensors"
-    os.replace(folder / "model.safetensors", folder / shard)
-    # transformers 5.15 does not know shards of this kind, and finds the other file.
-    with pytest.raises(ValueError, match=r"shards of torch\.distributed|not a safetensors"):
-        ways_in(family, folder)["class"]()
 
 
 def test_shard_that_the_list_does_not_name_is_refused(tmp_path: Path) -> None:
@@ -242,17 +222,3 @@ def test_head_starts_from_another_head_with_a_new_classifier(tmp_path: Path) -> 
     change_weights(tmp_path, lambda weights: weights.pop("encoder.embeddings.weight"))
     with pytest.raises(ValueError, match=r"lack encoder\.embeddings\.weight"):
         load(tmp_path, ignore_mismatched_sizes=True)
-
-
-@every_family
-def test_weights_are_refused_where_transformers_loads_them_by_another_method(
-    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As after a renaming; they would be used unchecked."""
-    folder, known = tmp_path / "model", FAMILIES[family]
-    save_head(family, folder)
-    head: Any = next(iter(known.heads.values()))
-    stock = PreTrainedModel.__dict__["_load_pretrained_model"]
-    monkeypatch.setattr(CheckedPreTrainedModel, "_load_pretrained_model", stock)
-    with pytest.raises(ValueError, match=f"weights in {folder} were loaded and not checked"):
-        head.from_pretrained(folder)

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from sase_hf import SelfAttentiveModel
-from sase_hf.models import rows_self_attentive
-from sase_hf.models.rows_self_attentive import Rows, parts_of_like_length
+from sase_hf.models import layers_self_attentive
+from sase_hf.models.layers_self_attentive import Rows, parts_of_like_length
 
 MASKS = {
     "full": torch.ones(2, 4).bool(),
@@ -46,18 +46,14 @@ def test_rows_have_windows_that_end_at_the_ends_of_a_text() -> None:
     assert windows[1, :2].tolist() == [[0, 4, 5], [0, 5, 0]]
 
 
-def test_rows_of_half_precision_have_few_lengths() -> None:
+def test_rows_of_half_precision_are_as_long_as_they_came() -> None:
     """Each new length would compile code anew; autocast decides as the weights do."""
-
-    def lengths(dtype: torch.dtype, limit: int | None = None) -> set[int]:
-        masks = [torch.ones(1, length, dtype=torch.bool) for length in range(256, 512)]
-        return {Rows(mask, dtype, limit).real.shape[1] for mask in masks}
-
-    assert len(lengths(torch.bfloat16)) <= 17
-    assert len(lengths(torch.float32)) == 256
-    assert max(lengths(torch.bfloat16, limit=511)) == 511
+    mask = _mask(3, 600).logical_and(torch.arange(600) < 500)
+    for dtype, length in ((torch.bfloat16, 600), (torch.float32, 500)):
+        assert Rows(mask, dtype).real.shape == (2, length)
+        assert len(parts_of_like_length(mask.repeat(8, 1), dtype)) == (1 if length == 600 else 2)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert len(lengths(torch.float32)) <= 17
+        assert Rows(mask).real.shape == (2, 600)
 
 
 def test_rows_have_no_step_beyond_the_limit_where_lengths_are_unknown() -> None:
@@ -89,7 +85,7 @@ def test_parts_change_no_output(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     asked = {"output_attentions": True, "output_hidden_states": True}
     in_parts = model(**batch, **asked)
-    monkeypatch.setattr(rows_self_attentive, "TOKENS_FOR_PART", 10**9)
+    monkeypatch.setattr(layers_self_attentive, "TOKENS_FOR_PART", 10**9)
     at_once = model(**batch, **asked)
     assert in_parts.keys() == at_once.keys()
     torch.testing.assert_close(in_parts.to_tuple(), at_once.to_tuple(), **tiny.TOLERANCE)

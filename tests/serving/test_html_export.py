@@ -31,7 +31,7 @@ from sase_hf import (
 from sase_hf.commands.quickstart import CORPUS
 from sase_hf.data.table import table
 from sase_hf.data.tokenizer import built_settings
-from sase_hf.models.checked_model import readable
+from sase_hf.models.checkpoint import readable
 from sase_hf.models.pipeline_self_attentive import with_whole_characters
 from sase_hf.serving.html_export import LIVE_FOLDER, live_page
 from sase_hf.utils.text import UNSPACED

@@ -34,7 +34,7 @@ from sase_hf import (
     build_tokenizer,
 )
 from sase_hf.hub.push import push
-from sase_hf.models.checked_files import list_files
+from sase_hf.models.checkpoint import list_files
 from sase_hf.serving import onnx_export, onnx_predictor
 from sase_hf.serving.onnx_export import export
 from sase_hf.serving.onnx_predictor import Predictor

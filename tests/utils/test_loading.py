@@ -10,7 +10,7 @@ from checkpoints import change_weights, save_checkpoint
 from transformers import BertConfig
 
 from sase_hf import SelfAttentiveModel, build_tokenizer
-from sase_hf.models.checked_files import list_files
+from sase_hf.models.checkpoint import list_files
 from sase_hf.utils.loading import (
     load_checkpoint,
     load_encoder,

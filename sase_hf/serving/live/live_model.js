@@ -233,7 +233,7 @@ function* encode(ids) {
 }
 
 /* Return what each word added (T), given the slopes of the states (T, H), by the rule of
-   words_self_attentive.py. */
+   explanation_self_attentive.py. */
 function* addedByWords({ levels, steps }, ofStates) {
   const added = ofStates.map(() => 0);
   const below = levels.slice(0, -1).map((level) => level.map((vector) => zeros(vector.length)));
@@ -314,7 +314,7 @@ function* weigh(states) {
   return hops;
 }
 
-// ---- head: logits, and the gradient of contributions_self_attentive.py ---------------------------
+// ---- head: logits, and the gradient of explanation_self_attentive.py -----------------------------
 
 /* Return the groups of hidden units: the matrix of each, and the places in M that it reads. */
 function groups() {
@@ -421,7 +421,7 @@ function classify(matrices) {
   return { logits, gradients };
 }
 
-// ---- linear part: linear_self_attentive.py -------------------------------------------------------
+// ---- linear part: layers_self_attentive.py -------------------------------------------------------
 
 const HASH_FACTOR = 1_000_003;
 const NUM_PAIRS = 65_536;

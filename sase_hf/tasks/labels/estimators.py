@@ -25,8 +25,7 @@ from ...data.table import TEXT_COLUMNS
 from ...evaluation.records import results_of
 from ...hub import Push, push, write_model_card
 from ...models.answers import LEAST_PROBABILITY, REGRESSION, answers_of
-from ...models.checked_files import record_tokenizer
-from ...models.checked_model import CheckedPreTrainedModel
+from ...models.checkpoint import TOKENIZER_NAMES, CheckedPreTrainedModel, list_files
 from ...training.command_line import make_task
 from ...training.progress import only_training_bar
 from ...training.run import run
@@ -184,7 +183,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         with only_training_bar():
             self.model_.save_pretrained(folder)
             self.tokenizer_.save_pretrained(folder)
-            record_tokenizer(folder)
+            list_files(folder, TOKENIZER_NAMES)
             write_model_card(Path(folder), self.record_, loaded=(self.model_, self.tokenizer_))
 
     @classmethod

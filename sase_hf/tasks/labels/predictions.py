@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import TokenizersBackend
 
 from ...models.answers import Answers, answers_of
-from ...models.checked_model import CheckedPreTrainedModel, encode_read
+from ...models.checkpoint import CheckedPreTrainedModel, encode_read
 
 SECONDS_WITHOUT_BAR = 2
 

@@ -101,7 +101,8 @@ def _sections(
     texts: list[Section] = []
     learned: list[Section] = []
     if setup.model.config.has_attention:
-        bad, good = setup.rows.answers.verdicts
+        has_labels = setup.rows.answers.has_labels
+        bad, good = ("wrong", "right") if has_labels else ("far off", "close")
         groups = {
             "Three texts, and why": _first_rows(report, validation),
             f"Predictions that are {bad}": report.wrong[:NUM_EXAMPLES],

@@ -17,7 +17,7 @@ from ...evaluation.linear_part import Fit, clear, has_linear_part
 from ...evaluation.metrics import load_metrics, metrics_function
 from ...models import FAMILIES
 from ...models.answers import answers_of
-from ...models.linear_self_attentive import NUM_PAIRS, NUM_PARTS_OF_PAIR
+from ...models.layers_self_attentive import NUM_PAIRS, NUM_PARTS_OF_PAIR
 from ...training.task import ModelAndTokenizer, Predictions, TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
 from ...utils.errors import refusal

@@ -16,7 +16,7 @@ from runner import SCRIPTS
 from torch import Tensor
 
 from sase_hf import SelfAttentiveConfig, SelfAttentiveForSequenceClassification, build_tokenizer
-from sase_hf.models.contributions_self_attentive import explain
+from sase_hf.models.explanation_self_attentive import explain
 from sase_hf.retrieval.embed import Embedder
 from sase_hf.utils.loading import load_encoder
 from sase_hf.utils.recipes import flag_words

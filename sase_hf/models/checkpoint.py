@@ -1,31 +1,128 @@
-"""The base of all models: checked weights and inputs, and the code beside the weights."""
+"""What is refused: files that are not as saved, weights and inputs that no model can have.
 
+`SHA256SUMS` has a line for each file of weights, config, tokenizer, code and card, as `sha256sum`
+writes it and `sha256sum -c` reads it:
+
+    <SHA-256>  model.safetensors
+
+A comment holds the names of the labels in config.json: these may be changed, as the editor of the
+Hub invites to, if no name moves to another label.
+"""
+
+import hashlib
 import json
 import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.dynamic_module_utils import get_relative_import_files
 from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME, logging
 from transformers.utils.hub import cached_file
 from transformers.utils.import_utils import is_tracing
 
 from .checked_config import CheckedConfig
-from .checked_files import (
-    CHECKSUMS_NAME,
-    PART_NAMES,
-    TOKENIZER_NAME,
-    TOKENIZER_NAMES,
-    SavedFiles,
-    list_files,
+
+# ---- files ---------------------------------------------------------------------------------------
+
+
+CHECKSUMS_NAME = "SHA256SUMS"
+TOKENIZER_NAME = "tokenizer.json"
+# With those of older tokenizers, which transformers would read beside the others.
+TOKENIZER_NAMES = (
+    *(TOKENIZER_NAME, "tokenizer_config.json"),
+    *("special_tokens_map.json", "added_tokens.json"),
 )
+PART_NAMES = (CONFIG_NAME, GENERATION_CONFIG_NAME, *TOKENIZER_NAMES)
+_LABELS = f"# labels of {CONFIG_NAME}: "
+_LABEL_FIELDS = {"id2label", "label2id"}
+
+
+class SavedFiles(NamedTuple):
+    """What `SHA256SUMS` says."""
+
+    digests: dict[str, str]  # SHA-256 by the name of the file
+    labels: str  # `id2label` and `label2id` of config.json, if it has them, as JSON
+
+    @classmethod
+    def read(cls, folder: Path) -> "SavedFiles":
+        """Read the list of a folder; an empty one if there is none."""
+        path = folder / CHECKSUMS_NAME
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        digests, labels = {}, "{}"
+        for line in text.splitlines():
+            if line.startswith(_LABELS):
+                labels = line.removeprefix(_LABELS)
+            elif not line.startswith("#"):
+                digests[line[66:]] = line[:64]  # between them two spaces, or " *"
+        return cls(digests, labels)
+
+    def check(self, folder: Path, name: str, checkpoint: str) -> None:
+        """Raise ValueError for a file that is not as it was saved, but for names of labels."""
+        expected = self.digests.get(name)
+        if (folder / name).is_file():
+            if sha256_of(folder / name) == expected:
+                return
+            if name == CONFIG_NAME and self._with_saved_labels(folder / name) == expected:
+                return
+        raise ValueError(
+            f"{name} in {checkpoint} is not as it was saved: its SHA-256 is not in "
+            f"{CHECKSUMS_NAME}. Download it again (in a clone, with `git lfs pull`); after a "
+            f"change on purpose, delete {CHECKSUMS_NAME}, then load model and tokenizer and save "
+            "both with save_pretrained"
+        )
+
+    def _with_saved_labels(self, path: Path) -> str | None:
+        """Return the SHA-256 of config.json with the saved names of the labels.
+
+        None if a name has moved to another label, or would follow from `label2id` alone.
+        """
+        config, saved = json.loads(path.read_bytes()), json.loads(self.labels)
+        names, old_names = (fields.get("id2label", {}) for fields in (config, saved))
+        places = {name: place for place, name in old_names.items()}
+        if any(places.get(name, place) != place for place, name in names.items()):
+            return None
+        if old_names and not names:
+            return None
+        others = {name: config[name] for name in config.keys() - _LABEL_FIELDS}
+        text = json.dumps(others | saved, indent=2, sort_keys=True) + "\n"  # as transformers
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def list_files(folder: str | os.PathLike[str], names: Iterable[str]) -> None:
+    """Enter files in the `SHA256SUMS` of a folder, if it has one; those that are gone leave it."""
+    folder = Path(folder)
+    if not (folder / CHECKSUMS_NAME).is_file():
+        return
+    saved = SavedFiles.read(folder)
+    digests, labels = dict(saved.digests), saved.labels
+    for name in names:
+        digests.pop(name, None)
+        if (folder / name).is_file():
+            digests[name] = sha256_of(folder / name)
+            if name == CONFIG_NAME:
+                config = json.loads((folder / name).read_bytes())
+                labels = json.dumps({name: config[name] for name in _LABEL_FIELDS & config.keys()})
+    lines = [f"{digest}  {name}\n" for name, digest in sorted(digests.items())]
+    lines.append(f"{_LABELS}{labels}\n")
+    (folder / CHECKSUMS_NAME).write_text("".join(lines), encoding="utf-8")
+
+
+def sha256_of(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 of a file as hexadecimal digits."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# ---- models --------------------------------------------------------------------------------------
+
 
 logger = logging.get_logger(__name__)
 
@@ -38,43 +135,22 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 class CheckedPreTrainedModel(PreTrainedModel):
     """A model that loads exactly the saved weights, and only if all are finite.
 
-    The weights load only with the config and beside the tokenizer that they were saved with; what
-    is refused is a ValueError, and weights of other shapes a RuntimeError, as in transformers.
+    The weights load only with the config and beside the tokenizer that they were saved with. What
+    is refused is a ValueError: files that are not as they were saved, or weights that are missing,
+    not read by the model or not finite in the `dtype` to load them with. Weights of other shapes
+    are a RuntimeError, as in transformers.
     """
 
     summary = "A sentence encoder."  # of a base model, for its card
     auto_class_of_heads: ClassVar[str]
-    usual_head: ClassVar[str]  # `module.Class`, named beside the weights of a base model
+    code_module: str  # the file that brings the classes; with it travels what it imports
+    usual_head: ClassVar[str]  # the class that is named beside the weights of a base model
     pipelines: ClassVar[dict[str, str]]  # task -> `module.Class`
     json_files: ClassVar[dict[str, object]] = {}  # by name, written beside the weights
     reads_pairs = False
-    ranks = False  # whether its score of a pair is that of two texts that are embedded alone
     accepts_loss_kwargs = True
     base_model_prefix = "encoder"
     config: CheckedConfig
-    _has_checked_weights = False
-    # SHA-256 of the tokenizer.json that this base model was saved with; None: of any tokenizer.
-    _tokenizer_digest: str | None = None
-
-    @classmethod
-    def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
-        """Load a checkpoint, or weights given as `state_dict`; the arguments are transformers' own.
-
-        Raises:
-            ValueError: If a file is refused, weights are missing, not read by the model or not
-                finite in the `dtype` to load them with, or config or tokenizer are of others.
-            RuntimeError: If a weight has another shape than in the config, as in transformers.
-        """
-        loaded = super().from_pretrained(*args, **kwargs)
-        model = loaded[0] if isinstance(loaded, tuple) else loaded
-        if not model._has_checked_weights:  # transformers loads some formats by another method
-            raise ValueError(
-                f"the weights in {model.name_or_path} were loaded and not checked: they are shards "
-                "of torch.distributed, or transformers is too new for this model. Save the model "
-                "with save_pretrained and without distributed_checkpoint, or install an older "
-                "transformers"
-            )
-        return loaded
 
     @classmethod
     def _load_pretrained_model(
@@ -94,15 +170,14 @@ class CheckedPreTrainedModel(PreTrainedModel):
         files = None if is_adapter else checkpoint_files
         source = f"the weights in {load_config.pretrained_model_name_or_path or 'state_dict'}"
         if files:
-            model.base_model._tokenizer_digest = _check_files(files, load_config)
+            _check_files(files, load_config)
         info, offloaded = super()._load_pretrained_model(
             model, state_dict, checkpoint_files, load_config, expected_keys
         )
         # A quantizer has names of its own, and an empty dict asks for new weights.
         is_given = not is_adapter and (files or state_dict)
         if is_given and not load_config.is_quantized:
-            ignores_sizes = load_config.ignore_mismatched_sizes
-            _check_names_and_shapes(model, info, source, ignores_sizes, are_files=bool(files))
+            _check_names(model, info, source, are_files=bool(files))
         for name, weight in chain(model.named_parameters(), model.named_buffers()):
             if weight.is_meta:
                 continue
@@ -111,7 +186,6 @@ class CheckedPreTrainedModel(PreTrainedModel):
             # bit of a sum. A copy is aligned like the weights of a new model.
             if weight.device.type == "cpu":
                 weight.data = weight.data.clone()
-        model._has_checked_weights = True
         return info, offloaded
 
     def save_pretrained(
@@ -146,13 +220,13 @@ class CheckedPreTrainedModel(PreTrainedModel):
         if not is_main_process:
             return
         folder = Path(save_directory)
+        code = self.code_files()
+        for path in code:
+            shutil.copyfile(path, folder / path.name)
         for name, content in self.json_files.items():
             text = json.dumps(content, indent=2) + "\n"
             (folder / name).write_text(text, encoding="utf-8")
         weights = list(folder.glob("*.safetensors"))
-        for path in weights:  # which transformers writes for their owner alone
-            shutil.copymode(folder / CONFIG_NAME, path)
-        code = Path(__file__).parent.glob("*.py")
         names = [path.name for path in (*weights, *folder.glob("*.index.json"), *code)]
         names += [CONFIG_NAME, GENERATION_CONFIG_NAME, *self.json_files]
         old = SavedFiles.read(folder).digests
@@ -160,13 +234,23 @@ class CheckedPreTrainedModel(PreTrainedModel):
         (folder / CHECKSUMS_NAME).write_text("".join(kept))
         list_files(folder, names)
 
+    @classmethod
+    def register_for_auto_class(cls, auto_class: Any = "AutoModel") -> None:
+        """Change nothing: `save_pretrained` writes the code, and names it, without."""
+
+    def code_files(self) -> list[Path]:
+        """Return the files of code that a checkpoint of this model needs."""
+        module = Path(__file__).with_name(f"{self.code_module}.py")
+        return sorted(map(Path, {str(module), *get_relative_import_files(module)}))
+
     def code_references(self) -> dict[str, object]:
         """Return the config entries that name the code files beside the weights."""
         heads = self.auto_class_of_heads
+        head = type(self).__name__ if self.is_head else self.usual_head
         auto_map = {
-            "AutoConfig": _reference(self.config),
-            "AutoModel": _reference(self.base_model),
-            heads: _reference(self) if self.is_head else self.usual_head,
+            "AutoConfig": f"configuration_{self.config.model_type}.{type(self.config).__name__}",
+            "AutoModel": f"{self.code_module}.{type(self.base_model).__name__}",
+            heads: f"{self.code_module}.{head}",
         }
         if not self.is_head:
             return {"auto_map": auto_map}
@@ -175,11 +259,6 @@ class CheckedPreTrainedModel(PreTrainedModel):
             for task, name in self.pipelines.items()
         }
         return {"auto_map": auto_map, "custom_pipelines": pipelines}
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the word vectors, also to resize them: the ids may be of another tokenizer."""
-        self._tokenizer_digest = None
-        super().set_input_embeddings(value)
 
     @property
     def is_head(self) -> bool:
@@ -196,40 +275,51 @@ class CheckedPreTrainedModel(PreTrainedModel):
             bool(config.output_hidden_states if hidden_states is None else hidden_states),
         )
 
-    def embed(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
-        """Return the word vectors (B, T, embedding_size) of ids (B, T), or those given.
+    def embed(
+        self,
+        input_ids: Tensor | None,
+        inputs_embeds: Tensor | None,
+        attention_mask: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Return word vectors (B, T, embedding_size), and True on the real tokens, (B, T).
+
+        The vectors are those of ids (B, T), or those given. Without a mask every token is real, and
+        ids that look padded are logged as a warning, once.
 
         Raises:
-            ValueError: If not exactly one of the two is given, or it has not sentences and tokens.
+            ValueError: If not exactly one of the two is given, or it has not sentences and tokens,
+                or the mask has another shape.
         """
         if (input_ids is None) == (inputs_embeds is None):
-            given = "neither" if input_ids is None else "both"
-            raise ValueError(f"give either input_ids or inputs_embeds; got {given}")
+            raise ValueError("give either input_ids or inputs_embeds, and not both")
         if input_ids is not None:
-            check_two_dimensions("input_ids", input_ids)
-            return self.get_input_embeddings()(input_ids.long())  # floats if T is 0
-        assert inputs_embeds is not None
-        if inputs_embeds.ndim != 3:
+            inputs_embeds = self.get_input_embeddings()(input_ids.long())  # floats if T is 0
+        embeds: Any = inputs_embeds
+        if embeds.ndim != 3:
             raise ValueError(
-                f"inputs_embeds has shape {tuple(inputs_embeds.shape)}; it must have three "
-                "dimensions: sentences, tokens and the word vector"
+                f"the word vectors have shape {tuple(embeds.shape)}; they must have three "
+                "dimensions: sentences, tokens and the word vector. For a single sentence use "
+                "input_ids[None]"
             )
-        return inputs_embeds
-
-    def given_mask(
-        self, embeds: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None
-    ) -> Tensor | None:
-        """Return True on the real tokens of a mask, (B, T); None without one: every token is real.
-
-        `embeds` are the word vectors (B, T, ...). Without a mask, ids that look padded are logged
-        as a warning, once. ValueError: the mask has another shape than (B, T).
-        """
-        if attention_mask is not None:
-            check_one_per_token("attention_mask", attention_mask, embeds)
-            return attention_mask != 0
-        if input_ids is not None and input_ids.numel() > 0:
+        if attention_mask is None and input_ids is not None and input_ids.numel() > 0:
             self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
-        return None
+        return embeds, real_tokens(embeds, attention_mask)
+
+
+def real_tokens(tokens: Tensor, attention_mask: Tensor | None) -> Tensor:
+    """Return True on the real ones of tokens (B, T, ...): all, or those of a mask (B, T).
+
+    ValueError: the mask has another shape.
+    """
+    if attention_mask is None:
+        return torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
+    check_one_per_token("attention_mask", attention_mask, tokens)
+    return attention_mask != 0
+
+
+def wide(x: Tensor) -> Tensor:
+    """Return a tensor in float32, or in its own precision if that is wider."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def first_tokens(real: Tensor, limit: int) -> Tensor:
@@ -244,23 +334,21 @@ def encode_read(
 ) -> tuple[Encoded, list[int]]:
     """Return the tokens of a text or a pair that a model reads, and how many of each it does not.
 
-    The former are the columns of the tokenizer, with `options`; padding is left out. The first text
-    beyond the limit of the model is logged as a warning.
+    The former are the columns of the tokenizer, with `options`. The first text beyond the limit of
+    the model is logged as a warning.
     """
     options = {"return_token_type_ids": True, "verbose": False, **options}
     encoded: BatchEncoding = tokenizer(*map(readable, texts), **options)
-    types = encoded["token_type_ids"]
-    real = [place for place, is_real in enumerate(encoded["attention_mask"]) if is_real]
-    sides = [types[place] if model.reads_pairs else 0 for place in real]
-    read = [real[place] for place in first_places(sides, model.config.max_tokens)]
-    not_read = Counter(types[place] for place in {*real} - {*read})
-    if not_read:
+    sides, most = encoded["token_type_ids"], model.config.max_tokens
+    read = first_places(sides, most)
+    counts = Counter(sides)
+    not_read = [max(counts[side] - most, 0) for side in range(len(texts))]
+    if any(not_read):
         logger.warning_once(
-            f"A text was truncated: the model reads {model.config.max_tokens} tokens (`max_tokens` "
-            "of its config), and not the others."
+            f"A text was truncated: the model reads {most} tokens (`max_tokens` of its config), "
+            "and not the others."
         )
-    kept = {name: [column[place] for place in read] for name, column in encoded.items()}
-    return kept, [not_read[side] for side in range(len(texts))]
+    return {name: [column[place] for place in read] for name, column in encoded.items()}, not_read
 
 
 def readable(text: str) -> str:
@@ -284,15 +372,6 @@ def first_places(sides: Sequence[int], limit: int) -> list[int]:
     return places
 
 
-def check_two_dimensions(name: str, ids: Tensor) -> None:
-    """Raise ValueError unless ids have the dimensions sentences and tokens."""
-    if ids.ndim != 2:
-        raise ValueError(
-            f"{name} has shape {tuple(ids.shape)}; it must have two dimensions, sentences and "
-            f"tokens. For a single sentence use {name}[None]"
-        )
-
-
 def check_one_per_token(name: str, tensor: Tensor, tokens: Tensor) -> None:
     """Raise ValueError unless a tensor has one entry for each token of (B, T, ...)."""
     if tensor.shape != tokens.shape[:2]:
@@ -302,46 +381,39 @@ def check_one_per_token(name: str, tensor: Tensor, tokens: Tensor) -> None:
         )
 
 
-def _reference(thing: object) -> str:
-    """Return `module.Class`, the form of `auto_map`, without the package of the module."""
-    return f"{type(thing).__module__.rpartition('.')[2]}.{type(thing).__name__}"
+def _check_files(files: list[str], load_config: Any) -> None:
+    """Raise ValueError unless files are safetensors as saved, and so config and tokenizer.
 
-
-def _check_files(files: list[str], load_config: Any) -> str | None:
-    """Raise ValueError unless files are safetensors of the checkpoint's folder, as saved.
-
-    So must be its config and its tokenizer, which are fetched, if they are on the Hub. Returns the
-    SHA-256 of its tokenizer.json; None if `SHA256SUMS` does not list it.
+    These are fetched, if they are on the Hub.
     """
     checkpoint = str(load_config.pretrained_model_name_or_path)
-    shards = (load_config.sharded_metadata or {}).get("weight_map", {})
-    for name in shards.values() or (Path(file).name for file in files):
-        if Path(name).name != name or not name.endswith(".safetensors"):
-            raise ValueError(
-                f"{checkpoint} has its weights in {name!r}, which is not a safetensors file of its "
-                "own folder; load other files with torch and hand the weights over: "
-                "from_pretrained(None, config=config, state_dict=weights)"
-            )
+    if not all(file.endswith(".safetensors") for file in files):
+        raise ValueError(
+            f"{checkpoint} has weights that are not safetensors; load them with torch and hand "
+            "them over: from_pretrained(None, config=config, state_dict=weights)"
+        )
     if not os.path.exists(checkpoint):
         options: dict[str, Any] = dict(load_config.download_kwargs or {})
         options["_raise_exceptions_for_missing_entries"] = False
         for name in (CHECKSUMS_NAME, *PART_NAMES):
             cached_file(checkpoint, name, **options)
-    checksums = Path(files[0]).with_name(CHECKSUMS_NAME)
-    if not checksums.is_file():
+    paths = [Path(file) for file in files]
+    listed = [path for path in paths if path.with_name(CHECKSUMS_NAME).is_file()]
+    if not listed:
         logger.warning_once(
             f"{checkpoint} has no {CHECKSUMS_NAME}, so its weights cannot be compared with the "
             f"saved ones. Load the checkpoint and save it with save_pretrained to write "
             f"{CHECKSUMS_NAME}"
         )
-        return None
-    saved = SavedFiles.read(checksums.parent)
-    parts = [checksums.with_name(name) for name in saved.compared]
-    has_tokenizer = checksums.with_name(TOKENIZER_NAME).is_file()  # one may be left out as a whole
-    for path in [*map(Path, files), *parts]:
-        if path.is_file() or (has_tokenizer and path.name in saved.digests):
-            saved.check(path.parent, path.name, checkpoint)
-    return saved.digests.get(TOKENIZER_NAME)
+        return
+    folder = listed[0].parent
+    saved = SavedFiles.read(folder)
+    parts = saved.digests.keys() & PART_NAMES
+    if TOKENIZER_NAME in parts:  # which other files could change
+        parts |= {*TOKENIZER_NAMES}
+    present = [name for name in sorted(parts) if (folder / name).is_file()]
+    for name in (*(path.name for path in paths), *present):
+        saved.check(folder, name, checkpoint)
 
 
 def _check_values(name: str, weight: Tensor, source: str) -> None:
@@ -373,14 +445,8 @@ def _part_of(name: str) -> str:
     return name.partition(".")[0]
 
 
-def _check_names_and_shapes(
-    model: PreTrainedModel,
-    info: Any,
-    source: str,
-    ignore_mismatched_sizes: bool,
-    are_files: bool,
-) -> None:
-    """Raise unless a model got all its weights, in their shapes.
+def _check_names(model: PreTrainedModel, info: Any, source: str, *, are_files: bool) -> None:
+    """Raise ValueError unless a model got all its weights, and read all of its own.
 
     A head may start from the checkpoint of a base model or of another head; its own parts may then
     be new. A part that got any weight must have got all.
@@ -403,10 +469,3 @@ def _check_names_and_shapes(
                 f"{source} {fault} {', '.join(sorted(names)[:3])}. Restore the config that they "
                 "were saved with, or save the whole model with save_pretrained"
             )
-    if info.mismatched_keys and not ignore_mismatched_sizes:
-        name, found, expected = min(info.mismatched_keys)
-        raise RuntimeError(
-            f"{source} have other shapes than the config asks for: {name} "
-            f"{tuple(found)} instead of {tuple(expected)}. Correct the config, or begin these "
-            "weights anew with ignore_mismatched_sizes=True"
-        )

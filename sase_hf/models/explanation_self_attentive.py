@@ -1,0 +1,427 @@
+"""Why a classifier gave its answer: what each hop and each word added to a logit.
+
+The logit of a label is a function of the sentence matrix M, and row i of M is a sum over the tokens
+j, M_i = sum_j A_ij h_j. On the straight path from the empty matrix to M, the logit therefore grows
+by exactly sum_ij C_ij with C_ij = A_ij <G_i, h_j>, where G is the mean gradient of the logit on the
+path: integrated gradients (Sundararajan et al., 2017) of the head alone. The units of the head are
+ReLUs of polynomials of the path, of degree 2 at most, so G has a closed form.
+
+A linear part adds to the logit what its words and pairs of words weigh: the words themselves,
+beside the hops. Half of a pair is of each of its words.
+
+A state h_j also knows the words around j. `words` follows sum_ij C_ij, with A and G held fixed,
+from the states back to the words. They answer which words matter, and with `rest` they sum to the
+same; C answers what each hop added where it looked. The hops of a text add sum_j <s_j, h_j>, where
+the slopes s_j are fixed numbers; this sum goes back through the encoder.
+
+An LSTM is linear in its word vectors and its biases once some of its numbers are held fixed: the
+three gates, and for each tanh the quotient q = tanh(z) / z, so that tanh(z) = q z. The candidate
+z_t = W x_t + U h_(t-1) + b is then followed back through the steps without a remainder; what the
+bias of a step adds is of the word of that step. (The rules of Arras et al., 2019, and of layer-wise
+relevance propagation for LSTMs are of this family.) A ReLU is linear where it is held open or shut,
+so a convolution needs no more than its gradient and the same rule for its biases.
+
+A pretrained encoder and a relation network multiply what words say by what words say. There the
+gradient alone is taken, and the words leave a rest; so does an LSTM that an adapter has wrapped.
+
+Shapes: B texts or pairs, T tokens, S tokens of the longest (`Rows`), r hops, d width of the word
+vectors, w width of what a layer reads, u LSTM units, H width of the states, W width of a row that
+the classifier reads, b units of the classifier, L labels; a pair has sides, (B, 2, ...). Slopes are
+zero on padding.
+"""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from .answers import answers_of
+from .checkpoint import first_tokens, real_tokens, wide
+from .layers_self_attentive import BiLSTMLayer, Rows, tokens_of_sides
+
+# ---- hops ----------------------------------------------------------------------------------------
+
+
+Inputs = tuple[Tensor, Tensor | None, Tensor | None]  # ids, mask and token types
+
+# The sum of the sizes of what words added, over that of the hops. Trained models stay below 10; at
+# this number float32 keeps four digits of the sum.
+MAX_GROWTH = 1_000
+
+
+class Contributions(NamedTuple):
+    """What `explain` returns."""
+
+    labels: Tensor  # the label that is explained, (B,)
+    # C, zero on padding, (B, r, T), or (B, 2, r, T) for a pair. For one label per text, the logit
+    # is that of the label minus the mean over all labels.
+    contributions: Tensor
+    # What each word added by itself in the linear part, zero without one, (B, T). The sum of
+    # `contributions` and `linear` is the logit minus that of a text without tokens.
+    linear: Tensor
+    words: Tensor  # what each word added, in the hops and by itself, (B, T)
+    # What the hops added beyond the words, (B,), or (B, 2) of a pair: zero but for rounding, unless
+    # the encoder is a pretrained one or a relation network.
+    rest: Tensor
+
+
+def explain(
+    model: Any,
+    input_ids: Tensor,
+    attention_mask: Tensor | None = None,
+    token_type_ids: Tensor | None = None,
+    labels: Tensor | None = None,
+) -> Contributions:
+    """Explain the answers of a classifier by a pass forward and one back.
+
+    All is computed in float32 or wider: autocast is off inside, and of a model in half precision a
+    copy is read.
+
+    Args:
+        model: A classifier of texts or pairs with attention, in evaluation mode.
+        input_ids: As the model reads them, shape (B, T), and so the mask and the token types.
+        attention_mask: Shape (B, T).
+        token_type_ids: Shape (B, T).
+        labels: The ids of the labels to explain, one per text, shape (B,); by default those with
+            the highest logits.
+
+    Raises:
+        ValueError: If the model is no classifier, has no attention, or is in training mode, or if
+            ids of labels have another shape.
+        RuntimeError: If labels are no integers, or not ids of the model's.
+    """
+    check_explainable(model)
+    if model.training:
+        raise ValueError("the model is in training mode, where dropout is at work; call eval()")
+    if labels is not None and labels.shape != (len(input_ids),):
+        raise ValueError(
+            f"labels has shape {tuple(labels.shape)}; it must have one id for each text, "
+            f"({len(input_ids)},)"
+        )
+    if model.dtype.itemsize < 4:  # half precision
+        model = deepcopy(model).float()
+    device = input_ids.device
+    inputs = (input_ids, attention_mask, token_type_ids)
+    # cuDNN's LSTM has no gradient in evaluation mode, and in the half precision of autocast there
+    # is no LSTM on processors without AVX-512.
+    no_autocast = torch.autocast(device.type, enabled=False)
+    with torch.no_grad(), no_autocast, torch.backends.cudnn.flags(enabled=False):
+        read = model.read(*inputs, None, output_attentions=True, output_hidden_states=True)
+        matrices = read.sentence_embedding.unflatten(-1, (model.config.num_rows, -1))
+        if labels is None:
+            labels = model.classify(matrices, *inputs).argmax(-1)
+        labels = labels.to(device)
+        weigh_labels = _weigh_labels(model, labels, read.penalty.dtype)
+        gradient = mean_gradient(model, matrices, labels)  # (..., r, H)
+        attention = read.attentions[0]  # (..., r, T)
+        contributions = attention * (gradient @ read.last_hidden_state.mT)
+        slopes = attention.mT @ gradient  # of the states, (..., T, H)
+        words = _words(model, inputs, read.hidden_states, slopes)
+        linear = torch.zeros_like(input_ids, dtype=attention.dtype)
+        if model.linear_part is not None:
+            linear = model.linear_part.added(*inputs, weigh_labels).to(linear)
+    words = _bounded(words, contributions)
+    rest = contributions.sum((-2, -1)) - words.sum(-1)
+    if model.reads_pairs:
+        words = words.sum(1)
+    return Contributions(
+        labels=labels,
+        contributions=contributions,
+        linear=linear,
+        words=words + linear,
+        rest=rest,
+    )
+
+
+def _words(model: Any, inputs: Inputs, levels: Sequence[Tensor], slopes: Tensor) -> Tensor:
+    """Return what each token added through the encoder, (B, T), or (B, 2, T) of pairs.
+
+    The levels are the word vectors and the states of each layer, (B, T, width) or (B, 2, T, width),
+    and the slopes (B, T, H) or (B, 2, T, H) those of the last states.
+    """
+    input_ids, attention_mask, token_type_ids = inputs
+    real = real_tokens(input_ids, attention_mask)
+    if model.reads_pairs:
+        assert token_type_ids is not None  # checked where pairs are encoded
+        real = tokens_of_sides(real, token_type_ids).flatten(0, 1)
+    limit = model.config.max_tokens
+    rows = Rows(first_tokens(real, limit), limit=limit)
+    vectors, *layers = [rows.left(level.flatten(0, -3)) for level in levels]
+    # An adapter wraps the model, and another class than ours has its own `base_model`.
+    plain = model.get_base_model() if hasattr(model, "get_base_model") else model
+    encoder = plain.base_model.token_encoder
+    of_rows = rows.left(slopes.flatten(0, -3))
+    added = added_by_words(encoder, model.config.encoder, vectors, layers, rows, of_rows)
+    return rows.back(added).view(slopes.shape[:-1])
+
+
+def _bounded(words: Tensor, contributions: Tensor) -> Tensor:
+    """Return what words added, and in a text where that grows beyond all measure another answer.
+
+    Held gates do not bound what goes back through hundreds of steps of an LSTM with large weights.
+    There each word has what the hops added where they read it, which adds up as well. Words are
+    (..., T), the contributions of hops (..., r, T).
+    """
+    most = MAX_GROWTH * contributions.abs().sum((-2, -1))
+    is_bounded = words.abs().sum(-1) <= most  # False for NaN
+    return torch.where(is_bounded.unsqueeze(-1), words, contributions.sum(-2))
+
+
+def _weigh_labels(model: Any, labels: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the weight of each logit in what is explained for labels (B,): (B, L)."""
+    weigh_labels = F.one_hot(labels, model.config.num_labels).to(dtype)
+    if answers_of(model.config).has_one_label:
+        weigh_labels = weigh_labels - 1 / model.config.num_labels
+    return weigh_labels
+
+
+def check_explainable(model: PreTrainedModel) -> None:
+    """Raise ValueError unless a model is a classifier with attention and plain weights."""
+    if not (hasattr(model, "classify") and model.config.has_attention):
+        raise ValueError(
+            f"a {type(model).__name__} with pooling={model.config.pooling!r} has no contributions; "
+            "they need a classifier of texts or pairs with pooling='self_attention'"
+        )
+    for name, module in model.named_modules():
+        is_read = {"classifier", "matching"} & set(name.split("."))
+        is_adapted = hasattr(module, "base_layer")
+        is_quantized = callable(getattr(module, "weight", None))
+        if is_read and (is_adapted or is_quantized):
+            raise ValueError(
+                f"{name} is a {type(module).__name__}, whose weights contributions cannot read; "
+                "merge an adapter (merge_and_unload), or explain the model that was quantized"
+            )
+
+
+def mean_gradient(model: Any, matrices: Tensor, labels: Tensor) -> Tensor:
+    """Return G, the mean gradient of the logits of labels (B,) on the path to M.
+
+    The path is that of the head, straight from the empty matrix to the matrices M (B, r, H), or
+    (B, 2, r, H) of pairs, and so is the shape of G.
+    """
+    matrices = wide(matrices).detach().requires_grad_()
+    with torch.enable_grad():
+        linear, quadratic = _units(model, matrices)  # (B, b) each
+        bias = model.classifier.bias().detach().to(matrices)
+        first, second = active_shares(linear.detach(), quadratic.detach(), bias)
+        # The gradient of a square grows along the path: on average it is half of that at the end.
+        grown = first * linear + second / 2 * quadratic
+        logits = (grown * _output_weights(model, labels, matrices.dtype)).sum()
+        (gradient,) = torch.autograd.grad(logits, matrices)
+    return gradient
+
+
+def _units(model: Any, matrices: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the parts of the hidden units that grow linearly and by squares, (B, b) each."""
+    units = model.classifier.units
+    if not model.reads_pairs:
+        linear = units(matrices)
+        return linear, torch.zeros_like(linear)
+    features = model.matching(*matrices.unbind(1))  # (B, r, W)
+    columns = torch.arange(features.shape[-1], device=features.device)
+    is_product = columns >= model.matching.linear_width
+    return units(features.masked_fill(is_product, 0)), units(features.masked_fill(~is_product, 0))
+
+
+def _output_weights(model: Any, labels: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the weights of the hidden units for labels (B,): (B, b).
+
+    Where a text has one label, they are those of the logit minus the mean of all logits.
+    """
+    layer = model.classifier.output
+    weight = layer.weight.detach()  # (L, b)
+    chosen = weight[labels].to(dtype)
+    if layer.deviation is not None:
+        chosen = chosen * chosen.new_tensor(layer.deviation)[labels].unsqueeze(-1)
+    if answers_of(model.config).has_one_label:
+        return chosen - weight.mean(0, dtype=dtype)
+    return chosen
+
+
+def active_shares(linear: Tensor, quadratic: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the integrals of 1 and of 2 a over all a from 0 to 1 where a unit is active.
+
+    A unit is active where bias + a linear + a^2 quadratic > 0. Its ReLU grows from a = 0 to 1 by
+    exactly linear times the first integral plus quadratic times the second.
+    """
+    root = (linear.square() - 4 * quadratic * bias).clamp(min=0).sqrt()
+    half = -(linear + torch.where(linear < 0, -root, root)) / 2
+    cuts = torch.stack([half / quadratic, bias / half]).nan_to_num(0).clamp(0, 1).sort(0).values
+    low, high = cuts
+    edges = torch.stack([torch.zeros_like(low), low, high, torch.ones_like(low)])
+    middle = (edges[1:] + edges[:-1]) / 2
+    active = bias + middle * (linear + middle * quadratic) > 0
+    return (edges.diff(dim=0) * active).sum(0), (edges.square().diff(dim=0) * active).sum(0)
+
+
+# ---- words ---------------------------------------------------------------------------------------
+
+
+# Encoders whose states are piecewise linear in the word vectors, by their names in the config. An
+# encoder is known by its name, because the code of a checkpoint can be loaded twice, and a class of
+# one copy is not that of the other.
+PIECEWISE_LINEAR = ("cnn", "dilated_cnn", "none")
+
+
+def added_by_words(
+    encoder: Any,
+    kind: str,
+    x: Tensor,
+    layers: Sequence[Tensor],
+    rows: Rows,
+    slopes: Tensor,
+) -> Tensor:
+    """Return what each token adds to the sum of the states times their slopes: (B, S).
+
+    Args:
+        encoder: The encoder, in evaluation mode.
+        kind: Its name in the config.
+        x: The word vectors that it read, (B, S, d).
+        layers: The states that it returned, (B, S, H) each, the last ones those of the slopes.
+        rows: The rows of all of them.
+        slopes: Those of the states, (B, S, H).
+    """
+    if kind == "bilstm" and all(layer.has_plain_lstms for layer in encoder.layers):
+        return _through_lstms(encoder, [x, *layers], rows, slopes)
+    are_piecewise_linear = kind in PIECEWISE_LINEAR
+    return _through_gradients(encoder, x, rows, slopes, are_piecewise_linear)
+
+
+# ---- LSTMs ---------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def _through_lstms(encoder: Any, levels: list[Tensor], rows: Rows, slopes: Tensor) -> Tensor:
+    """Go back layer by layer; the levels are the word vectors and the states of each layer."""
+    of_levels = [torch.zeros_like(level) for level in levels[:-1]]
+    of_levels.append(slopes)
+    added = slopes.new_zeros(slopes.shape[:2])
+    for number in range(len(encoder.layers), 0, -1):
+        lowest = 0 if encoder.has_shortcuts else number - 1
+        below = levels[lowest:number]
+        of_biases, of_below = _through_layer(
+            encoder.layers[number - 1],
+            torch.cat(below, dim=-1),
+            levels[number],
+            of_levels[number],
+            rows,
+        )
+        added += of_biases
+        widths = [level.shape[2] for level in below]
+        for level, of_level in enumerate(of_below.split(widths, dim=-1), start=lowest):
+            of_levels[level] += of_level
+    return added + (of_levels[0] * levels[0]).sum(-1)
+
+
+def _through_layer(
+    layer: BiLSTMLayer, x: Tensor, states: Tensor, slopes: Tensor, rows: Rows
+) -> tuple[Tensor, Tensor]:
+    """Return what the biases of a layer add at each token (B, S), and the slopes of x (B, S, w)."""
+    forward_states, backward_states = states.chunk(2, -1)
+    forward_slopes, backward_slopes = slopes.chunk(2, -1)
+    of_biases, of_x = _through_lstm(layer.forward_lstm, x, forward_states, forward_slopes)
+    mirrored_of_biases, mirrored_of_x = _through_lstm(
+        layer.backward_lstm, *map(rows.mirror, (x, backward_states, backward_slopes))
+    )
+    return of_biases + rows.mirror(mirrored_of_biases), of_x + rows.mirror(mirrored_of_x)
+
+
+def _through_lstm(lstm: Any, x: Tensor, states: Tensor, slopes: Tensor) -> tuple[Tensor, Tensor]:
+    """Go back through one LSTM in its reading direction; as `_through_layer`.
+
+    Its states and their slopes are (B, S, u).
+    """
+    u = states.shape[2]
+    of_candidate_rows = slice(2 * u, 3 * u)  # of the weights: input, forget, candidate, output
+    recurrent = lstm.weight_hh_l0[of_candidate_rows]
+    of_cell = of_candidate = torch.zeros_like(slopes[:, 0])
+    of_candidates: list[Tensor] = []
+    by_step = [values.unbind(1) for values in (slopes, *_hold(lstm, x, states))]
+    for of_step, state_by_cell, cell_by_candidate, kept in reversed(
+        list(zip(*by_step, strict=True))
+    ):
+        of_state = torch.addmm(of_step, of_candidate, recurrent)
+        of_cell = torch.addcmul(of_cell, of_state, state_by_cell)
+        of_candidate = of_cell * cell_by_candidate
+        of_cell = of_cell * kept
+        of_candidates.append(of_candidate)
+    slopes_of_candidates = torch.stack(of_candidates[::-1], 1)  # (B, S, u)
+    bias = lstm.bias_ih_l0 + lstm.bias_hh_l0
+    of_biases = slopes_of_candidates @ bias[of_candidate_rows]
+    return of_biases, slopes_of_candidates @ lstm.weight_ih_l0[of_candidate_rows]
+
+
+class _Held(NamedTuple):
+    """What is held fixed in an LSTM, (B, S, u): of what each number is a multiple, and how much.
+
+    state_by_cell: h_t = state_by_cell * c_t.
+    cell_by_candidate: c_t = cell_by_candidate * z_t + kept * c_(t-1).
+    """
+
+    state_by_cell: Tensor
+    cell_by_candidate: Tensor
+    kept: Tensor
+
+
+def _hold(lstm: Any, x: Tensor, states: Tensor) -> _Held:
+    """Return what is held fixed in an LSTM that read x (B, S, w) and returned states (B, S, u)."""
+    before = F.pad(states, (0, 0, 1, -1))
+    sums = F.linear(x, lstm.weight_ih_l0, lstm.bias_ih_l0)
+    sums = sums + F.linear(before, lstm.weight_hh_l0, lstm.bias_hh_l0)
+    of_input, of_forget, candidate, of_output = sums.chunk(4, -1)
+    input_gate = of_input.sigmoid()
+    forget_gate = of_forget.sigmoid()
+    new = input_gate * candidate.tanh()
+    cell = torch.zeros_like(new[:, 0])
+    cells = []
+    for new_of_step, kept in zip(new.unbind(1), forget_gate.unbind(1), strict=True):
+        cell = torch.addcmul(new_of_step, kept, cell)
+        cells.append(cell)
+    return _Held(
+        state_by_cell=of_output.sigmoid() * _tanh_quotient(torch.stack(cells, 1)),
+        cell_by_candidate=input_gate * _tanh_quotient(candidate),
+        kept=forget_gate,
+    )
+
+
+def _tanh_quotient(z: Tensor) -> Tensor:
+    """Return tanh(z) / z, 1 where z is 0."""
+    return torch.where(z == 0, 1, z.tanh() / z)
+
+
+# ---- other encoders ------------------------------------------------------------------------------
+
+
+def _through_gradients(
+    encoder: nn.Module, x: Tensor, rows: Rows, slopes: Tensor, are_piecewise_linear: bool
+) -> Tensor:
+    """Take gradients times word vectors; where states are piecewise linear, add their biases.
+
+    What such a state has beyond its gradient is of its word.
+    """
+    leaf = x.detach().requires_grad_()
+    with torch.enable_grad():
+        states = encoder(leaf, rows)[-1]
+        total = (states * slopes).sum()
+        (of_x,) = torch.autograd.grad(total, leaf, retain_graph=are_piecewise_linear)
+        added = (of_x * x).sum(-1)
+        if not are_piecewise_linear:
+            return added
+        linear = _directional_derivative(states, leaf)
+    return added + ((states.detach() - linear) * slopes).sum(-1)
+
+
+def _directional_derivative(states: Tensor, x: Tensor) -> Tensor:
+    """Return how fast states (B, S, H) grow with all word vectors (B, S, d) that they read.
+
+    Piecewise linear states are this and what their biases add. Forward mode would do the same, but
+    torch loads deprecated code for it.
+    """
+    weights = torch.zeros_like(states, requires_grad=True)  # the gradient is linear in them
+    (of_x,) = torch.autograd.grad(states, x, weights, create_graph=True)
+    (derivative,) = torch.autograd.grad(of_x, weights, x.detach())
+    return derivative

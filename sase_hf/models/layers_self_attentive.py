@@ -1,0 +1,835 @@
+"""The layers of a sentence encoder and of a linear part, to be read from top to bottom.
+
+Shapes: B texts or pairs, T tokens as they came, S tokens of the longest text, at least 1, d width
+of the word vectors, u LSTM units per direction, H width of the states, a attention size, r hops
+(rows of M), V words, L labels, n parts of the words: 1 of a text, 3 of a pair.
+
+Rows have the real tokens of each text at the left end.
+
+Encoders lead from word vectors (B, S, d), zero on padding, and the rows to the states (B, S, H) of
+each layer, lowest first, unspecified on padding. Padding never enters a state that is used. A
+bidirectional LSTM is two one-way LSTMs, the second of which reads every text from its own last
+token. That is exact like `pack_padded_sequence`, several times faster in training, and, unlike it,
+passes through `torch.export` and ONNX. A convolution is a product with the windows of all tokens,
+which end at the ends of their text.
+
+Poolings lead from the states (B, S, H), finite on padding, and where tokens are real (B, S), None
+if all are, to the sentence matrix M (B, r, H), the attention A (B, r, S) or None, and the penalty
+(B,); with the marks of people, `rationale` (B, S), also to the `rationale_cost` (B,), else None.
+
+The linear part is what the words themselves add to the logits. Each word has a weight for each
+label, and so has each pair of neighbouring words; pairs share `NUM_PAIRS` rows of weights by a
+hash. The sum over a text, divided by the square root of its number of tokens, is added to the
+logits of the hops. What two texts say about one another is in the words that they share: those of a
+pair of texts are in three parts, each with weights of its own: what only the second text has, what
+both have (where it stands in the second), and what only the first has. Neighbours are words that
+follow one another in a part. The weights of a new model are zero: `sase_hf.fit_linear_part` finds
+them after training.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import AutoModel
+from transformers import initialization as init
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.utils.import_utils import is_tracing
+
+from .checkpoint import first_tokens, real_tokens, wide
+from .configuration_self_attentive import SelfAttentiveConfig
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+
+# On a CPU, a batch is read in parts of texts of like length. Another part costs about as much time
+# as this many tokens, and each of its steps as much as this many texts.
+TOKENS_FOR_PART = 60
+TEXTS_FOR_STEP = 4
+
+
+def tokens_of_sides(real: Tensor, token_type_ids: Tensor) -> Tensor:
+    """Return which real tokens (B, T) are of the first text of a pair and of the second: (B, 2, T).
+
+    Token types are 0 on the first text and 1 on the second, (B, T).
+    """
+    return torch.stack([token_type_ids == 0, token_type_ids == 1], 1) & real.unsqueeze(1)
+
+
+def has_values(mask: Tensor, dtype: torch.dtype) -> bool:
+    """Return whether rows of a type may depend on the values of a mask: on a CPU, in no graph.
+
+    On an accelerator that would wait for the device, and a traced or compiled graph must not depend
+    on them. In half precision oneDNN compiles code for each new number of rows of a product and
+    never frees it, so that rows are as long there as they came; autocast decides as the type does.
+    """
+    if torch.is_autocast_enabled("cpu"):
+        dtype = torch.get_autocast_dtype("cpu")
+    return mask.device.type == "cpu" and not is_tracing(mask) and dtype.itemsize > 2
+
+
+def parts_of_like_length(mask: Tensor, dtype: torch.dtype = torch.float32) -> tuple[Tensor, ...]:
+    """Return the texts of a batch (B, T) in parts, the longest first, or in a single part."""
+    if not has_values(mask, dtype) or mask.shape[0] < 2:
+        return (torch.arange(mask.shape[0], device=mask.device),)
+    lengths, order = mask.sum(1).sort(descending=True, stable=True)
+    return order.split(_sizes_of_parts(lengths.tolist()))
+
+
+def _sizes_of_parts(lengths: list[int]) -> list[int]:
+    """Cut texts, longest first, where that spares most, and so both sides of the cut."""
+    most = cut = 0
+    for place, longest in enumerate(lengths):
+        spared = (lengths[0] - longest) * (len(lengths) - place)
+        spared -= TEXTS_FOR_STEP * longest + TOKENS_FOR_PART
+        if spared > most:
+            most = spared
+            cut = place
+    if cut == 0:
+        return [len(lengths)]
+    return _sizes_of_parts(lengths[:cut]) + _sizes_of_parts(lengths[cut:])
+
+
+class Rows:
+    """Where the real tokens of a batch stand, and the rows (B, S) that they are moved to.
+
+    Args:
+        mask: True on real tokens, anywhere in a row, shape (B, T).
+        dtype: The precision of what is moved.
+        limit: The most real tokens of a text, if that is known.
+
+    Attributes:
+        real: True on the real tokens of the rows, shape (B, S).
+        is_full: Whether every place is known to hold a real token; then S is T.
+    """
+
+    def __init__(
+        self, mask: Tensor, dtype: torch.dtype = torch.float32, limit: int | None = None
+    ) -> None:
+        self.mask = mask
+        is_known = has_values(mask, dtype) and len(mask) > 0
+        steps = mask.shape[1]
+        self.is_full = is_known and steps > 0 and bool(mask.all())
+        if self.is_full:
+            self.real = mask
+            return
+        self._lengths = mask.sum(1, keepdim=True)
+        if is_known:
+            steps = int(self._lengths.max())
+        elif limit is not None and not is_tracing(mask):
+            steps = min(steps, limit)
+        steps = steps if is_tracing(mask) else max(steps, 1)
+        self._places = torch.arange(steps, device=mask.device)
+        self.real = self._places < self._lengths
+        beginning = mask[:, : self.real.shape[1]]
+        self._are_left = is_known and torch.equal(beginning, self.real[:, : mask.shape[1]])
+
+    def left(self, x: Tensor) -> Tensor:
+        """Move the real tokens to the left, zeros on padding: (B, T, ...) -> (B, S, ...)."""
+        if self.is_full:
+            return x
+        if not self._are_left:
+            x = _take(x, self._columns())
+        steps = self.real.shape[1]
+        if not is_tracing(x):
+            x = x[:, :steps]
+        if not is_tracing(x) and x.shape[1] < steps:  # no tokens
+            x = F.pad(x, [0, 0] * (x.ndim - 2) + [0, steps - x.shape[1]])
+        return x.masked_fill(_one_for_all(~self.real, x), 0)
+
+    def back(self, x: Tensor) -> Tensor:
+        """Move tokens back where they were, zeros on padding: (B, S, ...) -> (B, T, ...)."""
+        if self.is_full:
+            return x
+        restored = _take(x, (self.mask.cumsum(1) - 1) * self.mask)
+        return restored.masked_fill(_one_for_all(~self.mask, restored), 0)
+
+    def mirror(self, x: Tensor) -> Tensor:
+        """Read every text backwards, the last token first, and padding after it, (B, S, ...)."""
+        if self.is_full:
+            return x.flip(1)
+        last_first = self._lengths - 1 - self._places
+        # A remainder would do the same, but has no ONNX operator for sizes that vary.
+        return _take(x, last_first.where(self.real, last_first + x.shape[1]))
+
+    def windows(self, x: Tensor, offsets: Sequence[int]) -> Tensor:
+        """Return neighbours of every token in its text, zeros beyond either end.
+
+        An offset is the distance to a neighbour, in tokens, negative before the token:
+        (B, S, width) -> (B, S, offsets, width).
+        """
+        if not self.is_full:
+            x = x.masked_fill(~self.real.unsqueeze(-1), 0)
+        neighbours = []
+        for offset in offsets:
+            before = max(-offset, 0)
+            after = max(offset, 0)
+            with_zeros = F.pad(x, (0, 0, before, after))
+            neighbours.append(with_zeros[:, after : after + x.shape[1]])
+        return torch.stack(neighbours, 2)
+
+    def _columns(self) -> Tensor:
+        """Return where in its row the n-th real token of each text is, 0 after the last."""
+        steps = self.mask.shape[1]
+        columns = torch.arange(steps, device=self.mask.device).expand_as(self.mask)
+        # Padding goes to a column that is cut off. (A stable argsort would do, but has no ONNX
+        # operator.)
+        ranks = torch.where(self.mask, self.mask.cumsum(1) - 1, steps)
+        places = torch.zeros_like(F.pad(ranks, (0, 1)))
+        return places.scatter(1, ranks, columns)[:, :steps]
+
+
+def _one_for_all(mask: Tensor, x: Tensor) -> Tensor:
+    """Return a mask (B, N) with as many dimensions as (B, N, ...)."""
+    return mask.view(*mask.shape, *[1] * (x.ndim - 2))
+
+
+def _take(x: Tensor, places: Tensor) -> Tensor:
+    """Return the tokens of (B, N, ...) at places (B, K) of their row: (B, K, ...)."""
+    first = torch.arange(x.shape[0], device=x.device).unsqueeze(1) * x.shape[1]
+    chosen = x.flatten(0, 1).index_select(0, (first + places).flatten())
+    return chosen.unflatten(0, tuple(places.shape))
+
+
+# ---- encoders ------------------------------------------------------------------------------------
+
+
+# Gradient checkpointing holds the inner states of this number of LSTM steps in memory at a time.
+CHECKPOINTED_STEPS = 256
+
+
+class StepsLSTM(GradientCheckpointingLayer, nn.LSTM):
+    """One LSTM in one direction; gradient checkpointing runs each call of it twice."""
+
+    def forward(  # type: ignore[override]  # checkpointing ignores tensors in tuples
+        self, x: Tensor, hidden: Tensor, cell: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the states of some steps (steps, B, u), and the last two.
+
+        `hidden` and `cell`, the states before these steps, are (1, B, u).
+        """
+        output, (hidden, cell) = nn.LSTM.forward(self, x, (hidden, cell))
+        return output, hidden, cell
+
+
+class BiLSTMLayer(nn.Module):
+    """One bidirectional LSTM layer (section 2.1 of the paper)."""
+
+    gradient_checkpointing = False  # set by transformers, as in both LSTMs
+
+    def __init__(self, input_size: int, units: int) -> None:
+        super().__init__()
+        self.units = units  # read here and not of an LSTM, which an adapter may wrap
+        self.forward_lstm = StepsLSTM(input_size, units)
+        self.backward_lstm = StepsLSTM(input_size, units)
+
+    @property
+    def has_plain_lstms(self) -> bool:
+        """Whether the weights can be read without a call of the LSTMs.
+
+        An adapter hides what it adds, and weights on a disk are fetched by the call.
+        """
+        lstms = (self.forward_lstm, self.backward_lstm)
+        return all(type(lstm) is StepsLSTM and "forward" not in vars(lstm) for lstm in lstms)
+
+    def forward(self, x: Tensor, rows: Rows) -> Tensor:
+        """Return the states of both directions, (B, S, H), from inputs (B, S, width)."""
+        is_checkpointed = self.gradient_checkpointing and self.training
+        if rows.is_full and not is_checkpointed and self.has_plain_lstms:
+            return self._read_both(x)
+        steps = CHECKPOINTED_STEPS if is_checkpointed else None
+        left_to_right = self._read(self.forward_lstm, x, steps)
+        right_to_left = self._read(self.backward_lstm, rows.mirror(x), steps)
+        return torch.cat([left_to_right, rows.mirror(right_to_left)], dim=-1)
+
+    def _read(self, lstm: nn.Module, x: Tensor, steps: int | None) -> Tensor:
+        """Run one LSTM from left to right, some steps a call: (B, S, width) -> (B, S, u)."""
+        by_step = x.transpose(0, 1)
+        hidden = cell = x.new_zeros(1, x.shape[0], self.units)
+        outputs = []
+        for part in [by_step] if steps is None else by_step.split(steps):
+            output, hidden, cell = lstm(part, hidden, cell)
+            outputs.append(output)
+        joined = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+        # In a graph torch takes the number of steps for a constant; the view makes it that of x.
+        joined = joined.flatten(0, 1).unflatten(0, tuple(by_step.shape[:2]))
+        dtype = torch.promote_types(joined.dtype, x.dtype)  # autocast may narrow it
+        return joined.transpose(0, 1).to(dtype)
+
+    def _read_both(self, x: Tensor) -> Tensor:
+        """Run both LSTMs over texts without padding as one of torch's, which is faster."""
+        weights: list[Tensor] = []
+        for lstm in (self.forward_lstm, self.backward_lstm):
+            weights += lstm.all_weights[0]
+        before = x.new_zeros(2, x.shape[0], self.units)
+        output, _, _ = torch.lstm(
+            x,
+            (before, before),
+            weights,
+            has_biases=True,
+            num_layers=1,
+            dropout=0.0,
+            train=self.training,
+            bidirectional=True,
+            batch_first=True,
+        )
+        return output
+
+
+class BiLSTMEncoder(nn.Module):
+    """A stack of bidirectional LSTM layers, plain or with shortcuts (Nie and Bansal, 2017)."""
+
+    def __init__(self, config: SelfAttentiveConfig) -> None:
+        super().__init__()
+        self.has_shortcuts = config.lstm_shortcuts
+        widths = [config.embedding_size]
+        for num_below in range(1, config.num_lstm_layers):
+            if self.has_shortcuts:
+                widths.append(config.embedding_size + num_below * config.hidden_size)
+            else:
+                widths.append(config.hidden_size)
+        self.layers = nn.ModuleList(BiLSTMLayer(width, config.lstm_hidden_size) for width in widths)
+
+    def forward(self, x: Tensor, rows: Rows) -> list[Tensor]:
+        """Return the states of every layer, (B, S, H), from word vectors (B, S, d)."""
+        states = [x]
+        for layer in self.layers:
+            below = states if self.has_shortcuts else states[-1:]
+            states.append(layer(torch.cat(below, dim=-1), rows))
+        return states[1:]
+
+
+class CNNEncoder(GradientCheckpointingLayer):
+    """Convolutions of several widths side by side with ReLU (Kim, 2014), one state per token.
+
+    Width k reads the (k - 1) // 2 tokens before a token, the token, and the k // 2 after it. A
+    second layer reads the states of the first, and so on.
+    """
+
+    def __init__(self, config: SelfAttentiveConfig) -> None:
+        super().__init__()
+        self.sizes = config.cnn_kernel_sizes
+        self.convolutions = nn.ModuleList()  # of the first layer in order of the widths, and so on
+        width = config.embedding_size
+        for _ in range(config.cnn_num_layers):
+            for size in self.sizes:
+                self.convolutions.append(nn.Linear(size * width, config.cnn_num_filters))
+            width = config.hidden_size
+
+    def forward(self, x: Tensor, rows: Rows) -> tuple[Tensor, ...]:
+        """Return the states of every layer, (B, S, H), in order of the widths, from (B, S, d)."""
+        states = [x]
+        for first in range(0, len(self.convolutions), len(self.sizes)):
+            states_of_widths = []
+            for number, size in enumerate(self.sizes, start=first):
+                offsets = range(-((size - 1) // 2), size // 2 + 1)
+                window = rows.windows(states[-1], offsets).flatten(2)
+                states_of_widths.append(F.relu(self.convolutions[number](window)))
+            states.append(torch.cat(states_of_widths, dim=-1))
+        return tuple(states[1:])  # reentrant checkpointing ignores tensors in lists
+
+
+class DilatedCNNLayer(GradientCheckpointingLayer):
+    """x + ReLU(convolution(x)); the window has gaps of `dilation` - 1 tokens."""
+
+    def __init__(self, config: SelfAttentiveConfig, dilation: int) -> None:
+        super().__init__()
+        size = config.dilated_cnn_kernel_size
+        width = config.hidden_size
+        self.offsets = [dilation * (place - (size - 1) // 2) for place in range(size)]
+        self.convolution = nn.Linear(size * width, width)
+
+    def forward(self, x: Tensor, rows: Rows) -> Tensor:
+        """Return the states above (B, S, H) from those below (B, S, H)."""
+        return x + F.relu(self.convolution(rows.windows(x, self.offsets).flatten(2)))
+
+
+class DilatedCNNEncoder(nn.Module):
+    """A residual stack of convolutions whose dilation doubles from layer to layer: 1, 2, 4, ...
+
+    With kernel size k and L layers a state reads 1 + (k - 1) (2^L - 1) tokens: 31 by default. The
+    word vectors are first projected to the width of the states.
+    """
+
+    def __init__(self, config: SelfAttentiveConfig) -> None:
+        super().__init__()
+        self.projection = nn.Linear(config.embedding_size, config.hidden_size)
+        self.layers = nn.ModuleList(
+            DilatedCNNLayer(config, 2**number) for number in range(config.dilated_cnn_num_layers)
+        )
+
+    def forward(self, x: Tensor, rows: Rows) -> list[Tensor]:
+        """Return the states of every layer, (B, S, H), from word vectors (B, S, d)."""
+        states = [self.projection(x)]
+        for layer in self.layers:
+            states.append(layer(states[-1], rows))
+        return states[1:]
+
+
+class WordVectors(nn.Module):
+    """No encoder: the states are the word vectors, so that the sentence is a bag of vectors."""
+
+    gradient_checkpointing = False  # transformers may set it; there is nothing to recompute
+
+    def __init__(self, config: SelfAttentiveConfig) -> None:
+        super().__init__()
+
+    def forward(self, x: Tensor, rows: Rows) -> list[Tensor]:
+        """Return the word vectors (B, S, d)."""
+        return [x]
+
+
+class AutoModelEncoder(nn.Module):
+    """A text encoder of transformers, such as BERT, under the attention.
+
+    The encoder reads word vectors, which the outer model looks up, in left-aligned rows, so padding
+    does not shift positions. A pooler is left out, because nothing would read its output.
+    """
+
+    def __init__(self, config: SelfAttentiveConfig) -> None:
+        super().__init__()
+        inner = config.encoder_config
+        self.model = AutoModel.from_config(inner, trust_remote_code=False)
+        width = self.model.get_input_embeddings().weight.shape[1]
+        if width != config.embedding_size:
+            raise ValueError(
+                f"embedding_size is {config.embedding_size}, but encoder_config has word vectors "
+                f"that are {width} wide"
+            )
+        self.model.set_input_embeddings(None)
+        if getattr(self.model, "pooler", None) is not None:
+            self.model.pooler = None
+        longest = getattr(inner, "max_position_embeddings", config.max_tokens)
+        # RoBERTa and its relatives count positions from the one after that of padding.
+        for name, module in self.model.named_modules():
+            padding = getattr(module, "padding_idx", None)
+            if name.endswith("position_embeddings") and padding is not None:
+                longest -= padding + 1
+        config.max_tokens = min(config.max_tokens, longest)
+
+    def forward(self, x: Tensor, rows: Rows) -> list[Tensor]:
+        """Return the last states (B, S, H) from word vectors (B, S, d)."""
+        # A text without tokens reads one position of padding: no row of weights is empty.
+        mask = rows.real | (torch.arange(x.shape[1], device=x.device) == 0)
+        outputs = self.model(inputs_embeds=x, attention_mask=mask.long(), return_dict=True)
+        return [outputs.last_hidden_state]
+
+
+# `relation_network_self_attentive.py` adds its own.
+ENCODERS: dict[str, type[nn.Module]] = {
+    "bilstm": BiLSTMEncoder,
+    "cnn": CNNEncoder,
+    "dilated_cnn": DilatedCNNEncoder,
+    "none": WordVectors,
+    "auto_model": AutoModelEncoder,
+}
+
+
+# ---- poolings ------------------------------------------------------------------------------------
+
+
+# M, A, penalty, cost of the marks
+Pooled = tuple[Tensor, Tensor | None, Tensor, Tensor | None]
+# Where entmax or sparsemax gives all marked tokens exactly 0, the logarithm of their weight has no
+# gradient. This share of the weight is a softmax of the same scores, which gives no token 0.
+SOFTMAX_SHARE = 0.01
+ALPHAS = {"entmax15": 1.5, "sparsemax": 2.0}
+
+
+def init_glorot_uniform(module: nn.Module) -> None:
+    """Start the own matrices of a module, single or stacked, Glorot uniform and biases at zero."""
+    for name, parameter in module.named_parameters(recurse=False):
+        if name.endswith("bias"):
+            init.zeros_(parameter)
+        else:  # each matrix of a stack has its own fans
+            bound = math.sqrt(6 / sum(parameter.shape[-2:]))
+            init.uniform_(parameter, -bound, bound)
+
+
+def attention_penalty(attention: Tensor) -> Tensor:
+    """Return ||A A^T - I||_F^2 per sentence (equation 8), shape (B,).
+
+    A (B, r, S) is in float32 or wider here and below; the result has its precision, even under
+    autocast.
+    """
+    identity = torch.eye(attention.shape[1], dtype=attention.dtype, device=attention.device)
+    return (_inner_products(attention) - identity).square().sum((1, 2))
+
+
+def cosine_penalty(attention: Tensor) -> Tensor:
+    """Return the mean cosine between two hops per sentence, from 0, no shared token, to 1: (B,).
+
+    The mean cosine means the same for any number of tokens and hops. Equation 8, by contrast, falls
+    for even attention with the length of the text and grows with the square of the hops.
+    One hop or no tokens give 0.
+    """
+    hops = attention.shape[1]
+    # A zero vector, of a sentence without tokens, stays zero.
+    directions = F.normalize(attention, dim=-1, eps=torch.finfo(attention.dtype).tiny)
+    cosines = _inner_products(directions)
+    return cosines.triu(1).sum((1, 2)) * (2 / max(hops * (hops - 1), 1))
+
+
+def kl_penalty(attention: Tensor, log_attention: Tensor) -> Tensor:
+    """Return minus the mean Kullback-Leibler divergence between two hops, per sentence: (B,).
+
+    Section 2.2 of the paper names this alternative and rejects it: the divergence grows without
+    bound where hops differ. `log_attention` is any finite number where A is zero. One hop gives 0.
+    """
+    hops = attention.shape[1]
+    with torch.autocast(attention.device.type, enabled=False):
+        cross = attention @ log_attention.mT  # (B, r, r)
+    entropies = cross.diagonal(dim1=1, dim2=2)  # minus the entropy of each hop
+    divergences = hops * entropies.sum(1) - cross.sum((1, 2))
+    return -divergences / max(hops * (hops - 1), 1)
+
+
+PENALTIES = {"frobenius": attention_penalty, "cosine": cosine_penalty}
+
+
+def rationale_cost(weights: Tensor, scores: Tensor, rationale: Tensor | None) -> Tensor | None:
+    """Return -log of the mean weight of the marked tokens, times the mark: 0 without marks, (B,).
+
+    `weights` and `scores` have the shape (B, S, r); `rationale` (B, S) is 0 on other tokens and on
+    padding. The cost is least where all hops lie on marked tokens.
+    """
+    if rationale is None:
+        return None
+    marks = rationale.to(weights.dtype)
+    mixed = torch.lerp(weights, scores.softmax(1), SOFTMAX_SHARE).mean(2)  # (B, S)
+    mass = (mixed * (marks != 0)).sum(1)
+    return marks.amax(1) * -mass.clamp(min=torch.finfo(mass.dtype).tiny).log()
+
+
+def _inner_products(rows: Tensor) -> Tensor:
+    """Return R R^T of rows (..., r, n) in their precision, even under autocast: (..., r, r)."""
+    with torch.autocast(rows.device.type, enabled=False):
+        return rows @ rows.mT
+
+
+class SelfAttentionPooling(nn.Module):
+    """A = softmax(W_s2 tanh(W_s1 H^T)), M = A H, without biases (equations 6 and 7).
+
+    The config may put another function in the place of the softmax, and the normalised states in
+    the place of H in A; M always holds the states themselves.
+    """
+
+    def __init__(self, config: SelfAttentiveConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.projection = nn.Linear(config.hidden_size, config.attention_size, bias=False)  # W_s1
+        self.hops = nn.Linear(config.attention_size, config.num_hops, bias=False)  # W_s2
+
+    def forward(
+        self,
+        states: Tensor,
+        real: Tensor | None,
+        rationale: Tensor | None = None,
+    ) -> Pooled:
+        """Return M, A in at least float32, the penalty, and the cost of the marks."""
+        read = states
+        if self.config.normalize_states:
+            read = F.layer_norm(states, states.shape[-1:])
+        scores = wide(self.hops(torch.tanh(self.projection(read))))  # (B, S, r)
+        if real is not None:
+            real = real.unsqueeze(-1)  # (B, S, 1)
+            scores = scores.masked_fill(~real, torch.finfo(scores.dtype).min)
+        weights = attend(scores, self.config.attention_function)
+        if real is not None:  # matters for texts without tokens alone
+            weights = weights * real
+        attention = weights.mT
+        matrix = attention.to(states.dtype) @ states
+        if self.config.penalty == "kl":
+            log_weights = scores.log_softmax(1)
+            if real is not None:
+                log_weights = log_weights * real
+            penalty = kl_penalty(attention, log_weights.mT)
+        else:
+            penalty = PENALTIES[self.config.penalty](attention)
+        return matrix, attention, penalty, rationale_cost(weights, scores, rationale)
+
+
+class BaselinePooling(nn.Module):
+    """Poolings without attention or parameters, as sentence matrices of one row."""
+
+    def __init__(self, config: SelfAttentiveConfig) -> None:
+        super().__init__()
+        self.pooling = config.pooling
+
+    def forward(
+        self,
+        states: Tensor,
+        real: Tensor | None,
+        rationale: Tensor | None = None,
+    ) -> Pooled:
+        """Return M (B, 1, H), no attention, a penalty (B,) of zeros, and no cost of marks."""
+        if real is None:
+            real = states.new_ones(states.shape[:2], dtype=torch.bool)
+        penalty = torch.zeros(states.shape[0], device=states.device)
+        padding = ~real.unsqueeze(-1)
+        if self.pooling == "max":
+            pooled = states.masked_fill(padding, torch.finfo(states.dtype).min).amax(1)
+        elif self.pooling == "mean":
+            # The sum is in float32, because a thousand states can exceed the range of float16.
+            dtype = torch.promote_types(states.dtype, torch.float32)
+            total = states.masked_fill(padding, 0).sum(1, dtype=dtype)
+            pooled = (total / real.sum(1, keepdim=True).clamp(min=1)).to(states.dtype)
+        else:  # the final state of each direction: at the last token, and back at the first
+            forward_states, backward_states = states.chunk(2, dim=-1)
+            last = (real.sum(1) - 1).clamp(min=0).view(-1, 1, 1)
+            last = last.expand(-1, -1, forward_states.shape[-1])
+            pooled = torch.cat([forward_states.gather(1, last)[:, 0], backward_states[:, 0]], -1)
+        matrix = pooled.masked_fill(~real.any(1, keepdim=True), 0).unsqueeze(1)
+        return matrix, None, penalty, None
+
+
+class _SparseWeights(torch.autograd.Function):
+    """Sparsemax and 1.5-entmax along the last dimension, exact, by sorting.
+
+    Both are [(alpha - 1) z - tau]_+^(1 / (alpha - 1)), alpha 2 and 1.5, with the one tau for which
+    the weights sum to 1 (Martins and Astudillo, 2016; Peters, Niculae and Martins, 2019). The
+    gradient needs only the weights.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, alpha: float) -> Tensor:
+        """Return the weights of scores whose largest is 0, shape (..., S)."""
+        weights = _sparse_weights(scores, alpha)
+        ctx.save_for_backward(weights)
+        ctx.alpha = alpha
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        """Return the gradient of the scores: s (g - s . g / sum s) with s = p^(2 - alpha)."""
+        (weights,) = ctx.saved_tensors
+        (gradient,) = gradients
+        slope = (weights > 0).to(weights.dtype)
+        if ctx.alpha == 1.5:  # a root of 0 would have no second gradient
+            slope = slope * weights.masked_fill(weights == 0, 1).sqrt()
+        total = slope.sum(-1, keepdim=True).clamp(min=1)  # below 1 only without tokens
+        mean = (slope * gradient).sum(-1, keepdim=True) / total
+        return slope * (gradient - mean), None
+
+
+def _sparse_weights(scores: Tensor, alpha: float) -> Tensor:
+    """Return sparsemax (alpha 2) or 1.5-entmax of scores whose largest is 0, shape (..., S)."""
+    # The support lies within 1 of the largest: cutting there keeps the sums below small for texts
+    # of any length, and the cut scores never belong to it. In float32, the widest type of MPS, sums
+    # and the root of their small difference would be off by more than the least weights.
+    z = (scores * (alpha - 1)).clamp(min=-1)
+    ordered = z.sort(dim=-1, descending=True).values
+    ordered = ordered if z.device.type == "mps" else ordered.double()
+    count = torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=ordered.dtype)
+    mean = ordered.cumsum(-1) / count
+    if alpha == 2:
+        threshold = mean - 1 / count
+    else:
+        # For the k largest, sum (z - tau)^2 = 1, so tau = mean - sqrt(1 / k - variance).
+        variance = (ordered.square().cumsum(-1) / count - mean.square()).clamp(min=0)
+        threshold = mean - (1 / count - variance).clamp(min=0).sqrt()
+    support = ((threshold <= ordered) & (ordered > -1)).sum(-1, keepdim=True).clamp(min=1)
+    weights = (z - threshold.gather(-1, support - 1)).clamp(min=0).to(z.dtype)
+    return weights if alpha == 2 else weights.square()
+
+
+def attend(scores: Tensor, function: str) -> Tensor:
+    """Return weights (B, S, r) that sum to 1 over the tokens, given the scores of each.
+
+    Padding with the lowest score gets the weight 0, except in a text without tokens.
+    """
+    if function == "softmax":
+        return scores.softmax(1)
+    alpha = ALPHAS[function]
+    shifted = (scores - scores.detach().amax(1, keepdim=True)).mT  # (B, r, S)
+    has_gradient = torch.is_grad_enabled() and scores.requires_grad
+    weigh = _SparseWeights.apply if has_gradient and not is_tracing(scores) else _sparse_weights
+    return weigh(shifted, alpha).mT
+
+
+POOLINGS: dict[str, type[nn.Module]] = {
+    "self_attention": SelfAttentionPooling,
+    "max": BaselinePooling,
+    "mean": BaselinePooling,
+    "last": BaselinePooling,
+}
+
+
+# ---- linear part ---------------------------------------------------------------------------------
+
+
+NUM_PAIRS = 2**16
+# The product with an id stays below 2^53, so that the script of a page computes the same.
+HASH_FACTOR = 1_000_003
+NUM_PARTS_OF_PAIR = 3
+
+
+class Aligned(NamedTuple):
+    """The words of each part of each text on the left, as rows of the weights."""
+
+    scale: Tensor  # 1 / sqrt(number of tokens) of each text, (B, 1)
+    rows: Rows  # of the parts of all texts, (B n, S)
+    of_words: Tensor  # rows of the weights, (B n, S)
+    of_pairs: Tensor  # those of each word and the next one, (B n, S - 1)
+
+    @property
+    def is_word(self) -> Tensor | None:
+        """Return where there is a word (B n, S); None: everywhere."""
+        return None if self.rows.is_full else self.rows.real
+
+    @property
+    def is_pair(self) -> Tensor | None:
+        """Return where there is a pair (B n, S - 1); None: everywhere."""
+        return None if self.rows.is_full else self.rows.real[:, 1:]
+
+
+class LinearPart(nn.Module):
+    """A linear model over words and pairs of words, whose outputs are added to the logits."""
+
+    def __init__(self, config: SelfAttentiveConfig, *, reads_pairs: bool) -> None:
+        super().__init__()
+        num_labels = len(config.id2label or {})
+        self.config = config
+        self.reads_pairs = reads_pairs
+        self.num_parts = NUM_PARTS_OF_PAIR if reads_pairs else 1
+        shape = (self.num_parts, config.vocab_size, num_labels)
+        self.word_weight = nn.Parameter(torch.zeros(shape))
+        self.pair_weight: nn.Parameter | None = None
+        if config.linear_part == "words_and_pairs":
+            self.pair_weight = nn.Parameter(torch.zeros(self.num_parts, NUM_PAIRS, num_labels))
+
+    @property
+    def num_words(self) -> int:
+        """V."""
+        return self.word_weight.shape[1]
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
+    ) -> Tensor:
+        """Return what the words add to the logits (B, L), in float32 or wider.
+
+        Ids, mask and token types (B, T) are those of the model; without a mask every token is real.
+        """
+        texts = self.aligned(input_ids, attention_mask, token_type_ids)
+        total = _sum_of(self.word_weight, texts.of_words, texts.is_word)
+        if self.pair_weight is not None:
+            total = total + _sum_of(self.pair_weight, texts.of_pairs, texts.is_pair)
+        of_parts = total.unflatten(0, (-1, self.num_parts))  # (B, n, L)
+        of_parts = of_parts * texts.scale.unsqueeze(1)
+        first, *others = of_parts.unbind(1)
+        return sum(others, first)
+
+    def added(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        token_type_ids: Tensor | None,
+        weigh_labels: Tensor,
+    ) -> Tensor:
+        """Return what each token adds to a weighted sum of the logits, zero on padding: (B, T).
+
+        The weights of the labels are (B, L), such as 1 for one label and 0 for all others. Half of
+        what a pair of neighbours adds is of each of the two.
+        """
+        texts = self.aligned(input_ids, attention_mask, token_type_ids)
+        weigh_labels = weigh_labels.repeat_interleave(self.num_parts, 0)
+        added = _weighted(self.word_weight, texts.of_words, texts.is_word, weigh_labels)
+        if self.pair_weight is not None:
+            of_pairs = _weighted(self.pair_weight, texts.of_pairs, texts.is_pair, weigh_labels)
+            half = of_pairs / 2
+            of_first_words = F.pad(half, (0, 1))
+            of_second_words = F.pad(half, (1, 0))
+            added = added + of_first_words + of_second_words
+        of_parts = texts.rows.back(added).unflatten(0, (-1, self.num_parts))  # (B, n, T)
+        return of_parts.sum(1) * texts.scale
+
+    def resize(self, num_words: int) -> None:
+        """Keep the weights of the first words, and give new words the weight 0."""
+        old = self.word_weight
+        kept = old.detach()[:, :num_words]
+        resized = F.pad(kept, (0, 0, 0, num_words - kept.shape[1]))
+        self.word_weight = nn.Parameter(resized, requires_grad=old.requires_grad)
+
+    def _tokens_read(
+        self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
+    ) -> Tensor:
+        """Return True on the real tokens up to the limit of the model, (B, T)."""
+        real = real_tokens(input_ids, attention_mask)
+        if not self.reads_pairs:
+            return first_tokens(real, self.config.max_tokens)
+        assert token_type_ids is not None  # checked where pairs are encoded
+        sides = tokens_of_sides(real, token_type_ids)
+        return first_tokens(sides, self.config.max_tokens).any(1)
+
+    def _parts(self, input_ids: Tensor, real: Tensor, token_type_ids: Tensor | None) -> Tensor:
+        """Return which tokens each part of a text has, (B, n, T)."""
+        if not self.reads_pairs:
+            return real.unsqueeze(1)
+        assert token_type_ids is not None  # checked where pairs are encoded
+        is_first, is_second = tokens_of_sides(real, token_type_ids).unbind(1)
+        in_first = self._are_among(input_ids, is_first)
+        in_second = self._are_among(input_ids, is_second)
+        only_second = is_second & ~in_first
+        shared = is_second & in_first
+        only_first = is_first & ~in_second
+        return torch.stack([only_second, shared, only_first], 1)
+
+    def _are_among(self, input_ids: Tensor, chosen: Tensor) -> Tensor:
+        """Return which ids (B, T) are among the chosen ones of their row."""
+        ids = input_ids.long()
+        counts = torch.zeros(ids.shape[0], self.num_words, dtype=torch.long, device=ids.device)
+        counts = counts.scatter_add(1, ids, chosen.long())
+        return counts.gather(1, ids) > 0
+
+    def aligned(
+        self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
+    ) -> Aligned:
+        """Return which rows of the weights the texts of a batch (B, T) read, on the left."""
+        real = self._tokens_read(input_ids, attention_mask, token_type_ids)
+        parts = self._parts(input_ids, real, token_type_ids)  # (B, n, T)
+        rows = Rows(parts.flatten(0, 1))
+        scale = _scale(real)
+        ids = input_ids.long()
+        if not self.reads_pairs:
+            ids = rows.left(ids)
+            return Aligned(scale, rows, ids, pair_ids(ids[:, :-1], ids[:, 1:]))
+        ids = rows.left(ids.repeat_interleave(self.num_parts, 0))
+        # The weights of all parts lie one below the other.
+        number = torch.arange(self.num_parts, device=ids.device)
+        part = number.expand(parts.shape[0], -1).reshape(-1, 1)
+        of_pairs = pair_ids(ids[:, :-1], ids[:, 1:]) + part * NUM_PAIRS
+        return Aligned(scale, rows, ids + part * self.num_words, of_pairs)
+
+
+def pair_ids(first: Tensor, second: Tensor) -> Tensor:
+    """Return the row of the weights of pairs of words, given the ids of both, of the same shape."""
+    return (first * HASH_FACTOR + second) % NUM_PAIRS
+
+
+def _scale(real: Tensor) -> Tensor:
+    """Return 1 / sqrt(number of tokens) of each text, (B, 1)."""
+    lengths = real.sum(1, keepdim=True)
+    return lengths.clamp(min=1).float().rsqrt()
+
+
+def _sum_of(tables: Tensor, rows: Tensor, are_real: Tensor | None) -> Tensor:
+    """Return the sum of the real rows (N, K) of tables (n, ..., L), one below the other: (N, L)."""
+    weights = wide(F.embedding(rows, tables.flatten(0, 1)))
+    if are_real is not None:
+        weights = weights.masked_fill(~are_real.unsqueeze(-1), 0)
+    # Padding changes the order of the sum. In float64 no order moves a digit of float32.
+    has_float64 = weights.device.type != "mps"
+    total = weights.sum(1, dtype=torch.float64 if has_float64 else None)
+    return total.to(weights.dtype)
+
+
+def _weighted(
+    tables: Tensor, rows: Tensor, are_real: Tensor | None, weigh_labels: Tensor
+) -> Tensor:
+    """Return the weighted sum over the labels of the real rows (N, K) of tables: (N, K)."""
+    weights = wide(F.embedding(rows, tables.flatten(0, 1)))
+    weighted = torch.einsum("bnl,bl->bn", weights, weigh_labels.to(weights.dtype))
+    return weighted if are_real is None else weighted.masked_fill(~are_real, 0)
