@@ -382,16 +382,19 @@ def check_one_per_token(name: str, tensor: Tensor, tokens: Tensor) -> None:
 
 
 def _check_files(files: list[str], load_config: Any) -> None:
-    """Raise ValueError unless files are safetensors as saved, and so config and tokenizer.
+    """Raise ValueError unless files are safetensors of the folder, as saved.
 
-    These are fetched, if they are on the Hub.
+    So must be its config and its tokenizer, which are fetched, if they are on the Hub.
     """
     checkpoint = str(load_config.pretrained_model_name_or_path)
-    if not all(file.endswith(".safetensors") for file in files):
-        raise ValueError(
-            f"{checkpoint} has weights that are not safetensors; load them with torch and hand "
-            "them over: from_pretrained(None, config=config, state_dict=weights)"
-        )
+    shards = (load_config.sharded_metadata or {}).get("weight_map", {})
+    for name in shards.values() or (Path(file).name for file in files):
+        if Path(name).name != name or not name.endswith(".safetensors"):
+            raise ValueError(
+                f"{checkpoint} has its weights in {name!r}, which is no safetensors file of its "
+                "own; load others with torch and hand them over: "
+                "from_pretrained(None, config=config, state_dict=weights)"
+            )
     if not os.path.exists(checkpoint):
         options: dict[str, Any] = dict(load_config.download_kwargs or {})
         options["_raise_exceptions_for_missing_entries"] = False

@@ -13,6 +13,7 @@ Data flow: ids -> `embeddings` (B, T, d) -> `Rows` (B, S, d) -> `token_encoder`:
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Never
 
 import torch
@@ -48,8 +49,9 @@ OF_LABELS = (
 # `sentence_embedding`.
 _RUN_THE_MODEL = "sentence_transformers.base.modules.transformer.Transformer"
 _TAKE_THE_EMBEDDING = {"method": "forward", "method_output_name": "sentence_embedding"}
+_FIRST_MODULE = {"idx": 0, "name": "0", "path": "", "type": _RUN_THE_MODEL}
 SENTENCE_TRANSFORMER_FILES: dict[str, object] = {
-    "modules.json": [{"idx": 0, "name": "0", "path": "", "type": _RUN_THE_MODEL}],
+    "modules.json": [_FIRST_MODULE],
     "sentence_bert_config.json": {
         "transformer_task": "feature-extraction",
         "modality_config": {"text": _TAKE_THE_EMBEDDING},
@@ -646,6 +648,12 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
 
     summary = "A ranker of documents for short queries."
     reads_pairs = True
+    json_files = SENTENCE_TRANSFORMER_FILES | {
+        "modules.json": [
+            _FIRST_MODULE,
+            {"idx": 1, "name": "1", "path": "", "type": "multi_vector_self_attentive.SentenceRows"},
+        ]
+    }
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         config = deepcopy(config)
@@ -657,6 +665,10 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
         super().__init__(config)
         self.encoder = SelfAttentiveModel(config)
         self.post_init()
+
+    def code_files(self) -> list[Path]:
+        """Return also the file of the rows, which sentence-transformers reads."""
+        return [*super().code_files(), Path(__file__).with_name("multi_vector_self_attentive.py")]
 
     @can_return_tuple
     def forward(

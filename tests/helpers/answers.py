@@ -79,7 +79,8 @@ def load_and_answer(folder: Path, **flags: Any) -> dict[str, Any]:
             said = pipe(inputs, batch_size=batch_size, **options)
             answered[f"{task} of {name} x{batch_size}"] = said
     for name in ("base", *heads):
-        encoder = SentenceTransformer(str(folder / name), device="cpu", **flags)
+        trusts = flags | {"trust_remote_code": True} if name == "retrieval" else flags
+        encoder = SentenceTransformer(str(folder / name), device="cpu", **trusts)
         said = encoder.encode(TEXTS, batch_size=3, show_progress_bar=False)
         answered[f"SentenceTransformer {name}"] = said.tolist()
     return answered
