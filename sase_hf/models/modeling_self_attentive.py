@@ -368,6 +368,13 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
         is_related = self.config.encoder == "relation_network"
         return "relation_network_self_attentive" if is_related else "modeling_self_attentive"
 
+    def code_files(self) -> list[Path]:
+        """Return also that of the rows of a ranker, whose encoder sentence-transformers saves."""
+        files = super().code_files()
+        if not hasattr(self, "classify"):
+            files.append(Path(__file__).with_name("multi_vector_self_attentive.py"))
+        return files
+
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         """Start matrices Glorot uniform and biases at zero; the rest as transformers does."""
@@ -665,10 +672,6 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
         super().__init__(config)
         self.encoder = SelfAttentiveModel(config)
         self.post_init()
-
-    def code_files(self) -> list[Path]:
-        """Return also the file of the rows, which sentence-transformers reads."""
-        return [*super().code_files(), Path(__file__).with_name("multi_vector_self_attentive.py")]
 
     @can_return_tuple
     def forward(

@@ -8,6 +8,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from .configuration_self_attentive import SelfAttentiveConfig
+
 try:  # the file also lies beside checkpoints that are read without sentence-transformers
     from sentence_transformers.base.modules import Dense
 except ImportError:
@@ -65,4 +67,7 @@ class SentenceRows(Dense):
         names = ("subfolder", "token", "cache_folder", "revision", "local_files_only")
         places = {name: options[name] for name in names if name in options}
         config = cls.load_config(model_name_or_path, **places)
+        if "model_type" in config:
+            ranker = SelfAttentiveConfig(**config)
+            config |= {name: getattr(ranker, name) for name in ("projection_dim", "hidden_size")}
         return cls(**{key: config[key] for key in cls.config_keys if key in config})
