@@ -43,11 +43,10 @@ def fit_temperature(logits: ArrayLike, labels: ArrayLike, least: float, most: fl
     from scipy.special import log_softmax
 
     logits = np.asarray(logits, dtype=np.float64)
-    class_ids = _class_ids(labels, logits.shape[1])
 
     def loss(log_temperature: float) -> float:
         log_probabilities = log_softmax(logits / np.exp(log_temperature), axis=1)
-        return -float(_of_labels(log_probabilities, class_ids).mean())
+        return -float(_of_labels(log_probabilities, labels).mean())
 
     found = minimize_scalar(loss, bounds=np.log([least, most]), method="bounded")
     return float(np.exp(found.x))
@@ -62,17 +61,16 @@ def fit_threshold(probabilities: ArrayLike, labels: ArrayLike, error: float) -> 
     only the set of all labels keeps the promise. `probabilities` are (B, C).
     """
     probabilities = np.asarray(probabilities)
-    class_ids = _class_ids(labels, probabilities.shape[1])
-    ascending = np.sort(_of_labels(probabilities, class_ids))
+    ascending = np.sort(_of_labels(probabilities, labels))
     num_allowed = int((len(ascending) + 1) * error)
     if num_allowed == 0:
         return None
     return float(ascending[num_allowed - 1])
 
 
-def _of_labels(values: np.ndarray, class_ids: np.ndarray) -> np.ndarray:
+def _of_labels(values: np.ndarray, labels: ArrayLike) -> np.ndarray:
     """Return of each row of values (B, C) that of its class: (B,)."""
-    return values[np.arange(len(class_ids)), class_ids]
+    return values[np.arange(len(values)), _class_ids(labels, values.shape[1])]
 
 
 def _class_ids(labels: ArrayLike, num_classes: int) -> np.ndarray:

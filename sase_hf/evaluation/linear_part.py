@@ -12,7 +12,6 @@ and then n `NUM_PAIRS` pairs, L labels or numbers.
 """
 
 import logging
-import time
 from collections.abc import Iterator
 from copy import copy
 from typing import Any, NamedTuple
@@ -151,7 +150,6 @@ def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = Non
             f"this {type(model).__name__} has no linear part",
             "make it with SelfAttentiveConfig(linear_part='words_and_pairs')",
         )
-    start = time.perf_counter()
     learned = WordRows(train, model)
     clear(model.linear_part)
     if validation is None:
@@ -163,10 +161,9 @@ def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = Non
         for parameter in model.classifier.output.parameters():
             parameter.mul_(fit.scales.hops)
     write(model, fit.regression, fit.scales.words, fit.regression.bias)
-    seconds = time.perf_counter() - start
     logger.info(
         f"linear part: logits of the hops times {fit.scales.hops:.2f}, of the words times "
-        f"{fit.scales.words:.2f} (C = {fit.regression.strength:g}), {seconds:.1f} s"
+        f"{fit.scales.words:.2f} (C = {fit.regression.strength:g})"
     )
     return fit
 
@@ -303,7 +300,7 @@ def _counts(ids: Tensor, real: Tensor, scale: Tensor, num_ids: int) -> csr_array
     """
     num_rows = len(scale)
     part = real.nonzero()[:, 0].cpu()
-    row = part // (len(ids) // max(num_rows, 1))
+    row = part // (len(ids) // num_rows)
     values = scale.cpu().double()[row, 0]
     columns = ids[real].cpu()
     return csr_array((values.numpy(), (row.numpy(), columns.numpy())), shape=(num_rows, num_ids))

@@ -7,7 +7,7 @@ each label of a multi-label problem, a number for each output of a regression.
 import reprlib
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import datasets
 import evaluate
@@ -56,9 +56,10 @@ def score(metric: str, value: float, loss: float) -> float:
 
 
 class _RowMetric(evaluate.Metric):  # type: ignore[misc]
-    """A metric with the name of its class; `score_of` is the formula."""
+    """A metric with the name of its class; `formula` takes what is true and what is predicted."""
 
     dtype = "int64"
+    formula: ClassVar[Callable[..., float]]
 
     def _info(self) -> evaluate.MetricInfo:
         value = datasets.Value(self.dtype)
@@ -69,19 +70,20 @@ class _RowMetric(evaluate.Metric):  # type: ignore[misc]
         return evaluate.MetricInfo(description=self.__doc__ or "", citation="", features=features)
 
     def _compute(self, predictions: list[Any], references: list[Any]) -> dict[str, float]:
-        return {self.name: float(self.score_of(np.array(references), np.array(predictions)))}
-
-    def score_of(self, true: np.ndarray, predicted: np.ndarray) -> float:
-        """Return the metric."""
-        raise NotImplementedError
+        return {self.name: float(self.formula(np.array(references), np.array(predictions)))}
 
 
 class Accuracy(_RowMetric):
     """Share of rows with all labels predicted right (subset accuracy), from 0 to 1."""
 
-    def score_of(self, true: np.ndarray, predicted: np.ndarray) -> float:
-        """Return the share."""
-        return accuracy_score(true, predicted)
+    formula = staticmethod(accuracy_score)
+
+
+def _macro_f1(true: np.ndarray, predicted: np.ndarray) -> float:
+    is_one_of_one = true.ndim == 2 and true.shape[1] == 1
+    if is_one_of_one:  # scikit-learn would count its absence, too
+        return f1_score(true[:, 0], predicted[:, 0], zero_division=0)
+    return f1_score(true, predicted, average="macro", zero_division=0)
 
 
 class MacroF1(_RowMetric):
@@ -91,22 +93,18 @@ class MacroF1(_RowMetric):
     if it is neither.
     """
 
-    def score_of(self, true: np.ndarray, predicted: np.ndarray) -> float:
-        """Return the mean."""
-        is_one_of_one = true.ndim == 2 and true.shape[1] == 1
-        if is_one_of_one:  # scikit-learn would count its absence, too
-            return f1_score(true[:, 0], predicted[:, 0], zero_division=0)
-        return f1_score(true, predicted, average="macro", zero_division=0)
+    formula = staticmethod(_macro_f1)
 
 
 class Mse(_RowMetric):
     """Mean squared error over rows and outputs, 0 or more; less is better."""
 
     dtype = "float64"
+    formula = staticmethod(mean_squared_error)
 
-    def score_of(self, true: np.ndarray, predicted: np.ndarray) -> float:
-        """Return the mean."""
-        return mean_squared_error(true, predicted)
+
+def _pearson(true: np.ndarray, predicted: np.ndarray) -> float:
+    return np.mean(pearsonr(true, predicted, axis=0).statistic)
 
 
 class Pearson(_RowMetric):
@@ -116,23 +114,22 @@ class Pearson(_RowMetric):
     """
 
     dtype = "float64"
+    formula = staticmethod(_pearson)
 
-    def score_of(self, true: np.ndarray, predicted: np.ndarray) -> float:
-        """Return the mean."""
-        return np.mean(pearsonr(true, predicted, axis=0).statistic)
+
+def _bleu(true: np.ndarray, predicted: np.ndarray) -> float:
+    return _sacrebleu().corpus_score(predicted.tolist(), [true.tolist()]).score
 
 
 class Bleu(_RowMetric):
     """BLEU of plain texts by sacrebleu, from 0 to 100: cased, tokenised as 13a, one reference."""
 
     dtype = "string"
+    formula = staticmethod(_bleu)
 
     def __init__(self, **options: object) -> None:
         _sacrebleu()  # the error comes now, not after a training
         super().__init__(**options)
-
-    def _compute(self, predictions: list[str], references: list[str]) -> dict[str, float]:
-        return {self.name: float(_sacrebleu().corpus_score(predictions, [references]).score)}
 
 
 def bleu_signature() -> str:

@@ -95,15 +95,11 @@ def describe_environment(*, with_code: bool = True) -> dict[str, Any]:
 
 def describe_hardware() -> dict[str, object]:
     """Describe the machine without naming it."""
-    memory = None
-    if hasattr(os, "sysconf"):
-        memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     return {
         "cpu": _processor_name(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "processes": int(os.environ.get("WORLD_SIZE", "1")),
-        "memory_gib": memory,
         "gpus": [torch.cuda.get_device_name(gpu) for gpu in range(torch.cuda.device_count())],
         "system": f"{platform.system()} {platform.machine()}",
     }
