@@ -410,7 +410,7 @@ def test_run_resumes_the_patience_of_early_stopping_and_its_evaluations(
         ({"do_train": True, "shuffle_seed": -1}, "expected non-negative integer"),
         ({"do_train": True, "report_to": ["nothing"]}, "nothing is not supported"),
         ({"do_train": True, "label_smoothing_factor": 0.1}, "is 0.1; leave it out"),
-        ({"do_train": True, "task": "nli"}, "nli reads two texts, but --text_column_names is text"),
+        ({"do_train": True, "task": "nli"}, "NLI reads two texts, but --text_column_names is text"),
     ],
 )
 def test_run_refuses_contradictions_at_once(
