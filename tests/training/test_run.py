@@ -390,7 +390,7 @@ def test_run_resumes_the_patience_of_early_stopping_and_its_evaluations(
         ),
         ({"do_train": True, "shuffle_seed": -1}, "expected non-negative integer"),
         ({"do_train": True, "report_to": ["nothing"]}, "nothing is not supported"),
-        ({"do_train": True, "task": "nli"}, "nli reads two texts, but --text_column_names is text"),
+        ({"do_train": True, "task": "nli"}, "NLI reads two texts, but --text_column_names is text"),
     ],
 )
 def test_run_refuses_contradictions_at_once(
