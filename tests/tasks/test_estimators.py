@@ -238,7 +238,7 @@ def test_fits_in_threads_are_those_of_one_thread() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"learning_rate": -1}, "--learning_rate is -1; it must be "),
+        ({"learning_rate": -1}, "Invalid learning rate: -1"),
         ({"settings": {"num_hop": 3}}, r"not used .*\['num_hop'\]"),
     ],
     ids=str,
