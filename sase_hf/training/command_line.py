@@ -102,7 +102,6 @@ def _parser(description: str | None) -> HfArgumentParser:
     add_common_flags(parser)
     for action in parser._actions:
         if action.default not in (None, False, "", [], argparse.SUPPRESS):
-            default = getattr(action.default, "value", action.default)
-            action.help = f"{action.help} (default: {default})"
+            action.help = f"{action.help} (default: {action.default})"
         action.default = argparse.SUPPRESS
     return parser
