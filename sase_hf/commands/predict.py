@@ -23,7 +23,6 @@ from ..models.checkpoint import CheckedPreTrainedModel
 from ..tasks.labels.predictions import logits_of, predicted_labels
 from ..training.predictions import write_rows
 from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser
-from ..utils.files import check_readable
 from ..utils.loading import attention_pipeline, load_checkpoint
 
 Rows = Sequence[dict[str, Any]]  # the columns of each
@@ -42,8 +41,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--format", choices=("csv", "jsonl"), default="csv", help="(default: %(default)s)")
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
-        if flags.file != "-":
-            check_readable(flags.file)
         model, tokenizer = load_checkpoint(flags.checkpoint)
         if not model.is_head:
             raise ValueError(f"{flags.checkpoint} has no labels; sase_hf embed embeds texts")

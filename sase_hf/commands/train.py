@@ -143,12 +143,9 @@ def print_results(task: Any, outcome: dict[str, Any]) -> None:
     if not tables:
         return
     model = folder if task.args.do_train else str(task.settings.model_name_or_path)
-    lines = (
-        f"open {Path(folder, REPORT_NAME).resolve().as_uri()}",
-        command("export", model, f"{model}.html"),
-        f"{command('predict', model, 'NEW.csv')} > predictions.csv",
-    )
-    print("\nNext:", *lines, sep="\n  ")
+    print("\nNext:", f"open {Path(folder, REPORT_NAME).resolve().as_uri()}", sep="\n  ")
+    print(" ", command("export", model, f"{model}.html"))
+    print(" ", command("predict", model, "NEW.csv"), "> predictions.csv")
 
 
 def command(*words: str) -> str:

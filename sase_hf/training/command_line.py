@@ -13,6 +13,7 @@ import numpy as np
 from datasets import Dataset
 from transformers import HfArgumentParser
 
+from ..evaluation.metrics import METRICS, SCORE
 from ..utils.cli import add_common_flags
 from ..utils.errors import refusal
 from ..utils.recipes import flag_words, with_recipe
@@ -64,6 +65,13 @@ def make_task(
     if values["task"] not in task.names:
         raise refusal(f"--task is {values['task']!r}", f"here it is {' or '.join(task.names)}")
     settings, args = HfArgumentParser(GROUPS).parse_dict(values)
+    [chooser, *_] = settings.metric_name or METRICS
+    if args.metric_for_best_model == SCORE and chooser not in METRICS:
+        raise refusal(
+            f"the best epoch is that of the first --metric_name, and {chooser} may be better high "
+            "or low",
+            f"put one of {', '.join(METRICS)} before it",
+        )
     shown = {name: value for name, value in chosen.items() if name not in given}
     if shown:
         logger.info(f"chosen: {' '.join(flag_words(shown))}")
@@ -94,7 +102,6 @@ def _parser(description: str | None) -> HfArgumentParser:
     add_common_flags(parser)
     for action in parser._actions:
         if action.default not in (None, False, "", [], argparse.SUPPRESS):
-            default = getattr(action.default, "value", action.default)
-            action.help = f"{action.help} (default: {default})"
+            action.help = f"{action.help} (default: {action.default})"
         action.default = argparse.SUPPRESS
     return parser

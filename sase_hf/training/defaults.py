@@ -125,7 +125,7 @@ def _output_dir(given: Mapping[str, Any]) -> dict[str, str]:
 def epochs_for(task: Task, setup: TrainingSetup) -> float:
     """Return the epochs that are given, or those that the rows decide."""
     given = task.args.num_train_epochs
-    if given != 0 or "train" not in setup.tokens:
+    if given != 0:
         return given
     updates = NUM_UPDATES
     if vectors := task.first_vectors(setup):

@@ -13,7 +13,6 @@ from ..data.arguments import (
     flag,
 )
 from ..data.tokenizer import Level
-from ..evaluation.metrics import METRICS
 from ..models import FAMILIES
 from ..utils.errors import refusal
 
@@ -44,6 +43,19 @@ INPUTS = (
     "corrections_file",
 )
 BY_TOKENS = 0  # as the fewest occurrences of a word
+# Fields of the config that only the heads with labels read.
+FIELDS_OF_LABELS = (
+    "linear_part",
+    "matching",
+    "rationale_coef",
+    "classifier",
+    "classifier_hidden_size",
+    "classifier_dropout",
+    "pruned_row_size",
+    "pruned_column_size",
+    "label_smoothing",
+    "answer_error",
+)
 TOKENIZER_OPTIONS = ("vocab_size", "min_frequency", "lowercase", "level", "subwords")
 OF_NEW_MODEL = (
     *(*TOKENIZER_OPTIONS, "tokenizer_name", "word_vectors", "encoder_name_or_path"),
@@ -73,7 +85,8 @@ def with_config_flags(group: type[Any]) -> type[Any]:
     for family in FAMILIES.values():
         for name in family.flags:
             flags.setdefault(name, (name, *_config_flag(family.config.__dataclass_fields__[name])))
-            readers = TEXTS if family.objective == "labels" else TRANSLATION
+            of_texts = LABELS if name in FIELDS_OF_LABELS else TEXTS
+            readers = of_texts if family.objective == "labels" else TRANSLATION
             READERS[name] = (*READERS.get(name, ()), *readers)
     body = {
         "config_fields": tuple(flags),
@@ -187,7 +200,7 @@ class Settings(DataArguments):
     )
 
     def __post_init__(self) -> None:
-        """Refuse a setting of another task, and a first metric that may be better high or low."""
+        """Refuse a setting of another task."""
         super().__post_init__()
         for name, value in self.given(vars(self)).items():
             readers = READERS.get(name, TASKS)
@@ -196,12 +209,6 @@ class Settings(DataArguments):
                     f"--{name} is {value}, but --task {self.task} does not read it",
                     f"leave it out, or give --task {' or '.join(readers)}",
                 )
-        if self.metric_name and self.metric_name[0] not in METRICS:
-            raise refusal(
-                f"the best epoch is that of the first --metric_name, and {self.metric_name[0]} may "
-                "be better high or low",
-                f"put one of {', '.join(METRICS)} before it",
-            )
 
     def given(self, names: Iterable[str]) -> dict[str, Any]:
         """Return the settings that differ from their defaults, among some."""

@@ -190,7 +190,7 @@ class SelfAttentiveTrainer(Trainer, TrainerCallback):
             are_logits = isinstance(output.predictions, np.ndarray)
             own = self.label_smoother or self.compute_loss_func
             own = own or self.preprocess_logits_for_metrics
-            if are_logits and self.family.loss is not None and own is None:
+            if are_logits and self.family.loss and not own:
                 output.metrics[f"{metric_key_prefix}_loss"] = self._family_loss(output, means)
         if order is None:
             return output

@@ -15,9 +15,10 @@ from .text import one_line
 
 def make_parser(description: str | None) -> argparse.ArgumentParser:
     """Return a parser with `--version` and `--help_all`, which begins with this docstring."""
-    raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
-        description=description, formatter_class=raw, allow_abbrev=False
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     add_common_flags(parser)
     return parser

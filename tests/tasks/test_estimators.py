@@ -223,7 +223,7 @@ def test_labels_of_a_class_label_are_its_names() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"learning_rate": -1}, "--learning_rate is -1; it must be "),
+        ({"learning_rate": -1}, "Invalid learning rate: -1"),
         ({"num_hop": 3}, r"not used .*\['num_hop'\]"),
     ],
     ids=str,

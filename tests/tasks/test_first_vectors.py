@@ -266,5 +266,5 @@ def test_a_resumed_run_reads_the_same_unlabelled_texts(
     files = more_texts(tmp_path)
     train_tiny(tmp_path / "run", **options, unlabelled_file=files)
     again = {**options, "resume_from_checkpoint": tmp_path / "run" / "checkpoint-1"}
-    with pytest.raises(ValueError, match="has unlabelled and corrections = "):
+    with pytest.raises(ValueError, match="has unlabelled_2 = "):
         train_tiny(tmp_path / "run", **again, unlabelled_file=files[:1])

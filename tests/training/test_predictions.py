@@ -78,13 +78,6 @@ def test_predictions_have_the_same_names_in_all_rows(tmp_path: Path) -> None:
     assert [(row["own_"], row["own__"]) for row in read(path)] == [(1, 2)] * 2
 
 
-def test_predictions_never_replace_a_column_of_the_file(tmp_path: Path) -> None:
-    """Not even where the name with an underscore is taken, too."""
-    write_jsonl(tmp_path / "rows.jsonl", [{"text": "a", "own": 0, "own_": 3}])
-    path = add(tmp_path / "rows.jsonl", [{"own": 1}], tmp_path / "out")
-    assert read(path) == [{"text": "a", "own": 0, "own_": 3, "own__": 1}]
-
-
 def test_predictions_keep_the_columns_of_the_rows_that_are_read(tmp_path: Path) -> None:
     """Where a row has no text, and where only the first rows are predicted."""
     rows = [*ROWS[:1], {**ROWS[0], "text": ""}, *ROWS[1:], *ROWS]
