@@ -7,6 +7,7 @@ word added in one text is chance.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -28,7 +29,8 @@ BATCH_SIZE = 32
 SIDES = (" (1st)", " (2nd)")  # texts of a pair
 
 
-class LearnedWord(NamedTuple):
+@dataclass(frozen=True)
+class LearnedWord:
     """What a word added to the logit of a label, in all texts."""
 
     word: str  # as the tokenizer makes it; in a pair with the text that it stands in

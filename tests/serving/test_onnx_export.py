@@ -150,8 +150,11 @@ def test_export_names_a_folder_that_exists(root: Path, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_export_names_the_command_of_a_translation_model(tmp_path: Path) -> None:
+def test_export_names_the_command_of_a_translation_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The exporter fails on it with pages of its own."""
+    monkeypatch.setattr(onnx_export, "ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(1))
     save_translator(tmp_path / "model", ["a dog runs"])
     with pytest.raises(ValueError, match=r"no ONNX export; sase_hf predict"):
         export(str(tmp_path / "model"), tmp_path / "onnx")

@@ -144,44 +144,31 @@ def test_learned_words_put_the_strongest_first_and_few_occurrences_behind() -> N
             assert all(strength > 0 for strength in strengths)
 
 
-def test_learned_words_join_pieces_to_whole_words() -> None:
-    texts = ["unreadable readable unread", "reading unreadably reads"] * 30
-    reader = reader_of(["un read able ing ly s"] * 30, level="subword")
-    assert len(reader(texts[0])["tokens"]) > 3
-    learned = read_learned_words(reader, texts)
-    numbers = numbers_of(learned.labels[0])
-    assert numbers.keys() == {word for text in texts for word in text.split()}
-    result = reader(texts[0], target="bad")
-    added = [0.0] * 3
-    words = [texts[0].count(" ", 0, end) for _, end in result["offsets"]]
-    for word, number in zip(words, result["word_contributions"], strict=True):
-        added[word] += number
-    assert numbers["unread"] == (pytest.approx(added[2], abs=1e-4), 30)
+CAFE = "caf\N{LATIN SMALL LETTER E WITH ACUTE}"
 
 
-def test_learned_words_join_parts_whose_letters_meet() -> None:
-    """A tokenizer of words may cut them."""
-    texts = ["They won't."]
-    reader = reader_of(texts, tokenizer={"lowercase": True})
-    assert len(reader(texts[0])["tokens"]) > 3
-    assert numbers_of(read_learned_words(reader, texts).labels[0]).keys() == {"they", "won't", "."}
-
-
-@pytest.mark.parametrize(("lowercase", "expected"), [(True, {"good"}), (False, {"Good", "good"})])
-def test_learned_words_are_the_same_if_the_tokenizer_makes_them_the_same(
-    lowercase: bool, expected: set[str]
+@pytest.mark.parametrize(
+    ("texts", "fields", "expected"),
+    [
+        (
+            ["Unreadable reads", "unread reads"],
+            {"level": "subword"},
+            "unreadable reads unread reads",
+        ),
+        (["They won't."], {"tokenizer": {"lowercase": True}}, "they won't ."),
+        (["Good", "good"], {}, "good good"),
+        (["Good", "good"], {"tokenizer": {"lowercase": False}}, "Good good"),
+        (["cafe\N{COMBINING ACUTE ACCENT} open", CAFE], {}, f"{CAFE} open {CAFE}"),
+    ],
+    ids=["pieces", "letters that meet", "lower case", "cased", "accents"],
+)
+def test_learned_words_are_whole_and_as_the_tokenizer_makes_them(
+    texts: list[str], fields: dict[str, Any], expected: str
 ) -> None:
-    texts = ["Good", "good", "Good"]
-    reader = reader_of(texts, tokenizer={"lowercase": lowercase})
-    label = read_learned_words(reader, texts).labels[0]
-    assert {word.word for word in listed(label)} == expected
-
-
-def test_learned_words_keep_the_accents_that_the_tokenizer_joins() -> None:
-    texts = ["cafe\N{COMBINING ACUTE ACCENT} open", "caf\N{LATIN SMALL LETTER E WITH ACUTE}"]
-    label = read_learned_words(reader_of(texts), texts).labels[0]
-    counts = {word.word: word.count for word in listed(label)}
-    assert counts == {"open": 1, texts[1]: 2}
+    reader = reader_of(["un read able s", *texts] * 30, **fields)
+    learned = read_learned_words(reader, texts)
+    counts = {name: count for name, (_, count) in numbers_of(learned.labels[0]).items()}
+    assert counts == Counter(expected.split())
 
 
 def test_learned_words_leave_rare_words_out(monkeypatch: pytest.MonkeyPatch) -> None:
