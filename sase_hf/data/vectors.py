@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file
 from scipy.sparse import csr_array
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, models
 from torch import Tensor
 from transformers import TokenizersBackend
 from transformers.utils.hub import cached_file
@@ -197,13 +197,14 @@ def _static_rows(name: str) -> Iterator[Row]:
     """Yield the whole words of a static embedding, in the order of ids."""
     weights, tokenizer_file = (str(cached_file(name, file)) for file in STATIC_FILES)
     [matrix] = load_file(weights).values()
-    vocabulary = Tokenizer.from_file(tokenizer_file).get_vocab()
-    are_marked = any(word.startswith(WORD_STARTS) for word in vocabulary)
-    for word, row in sorted(vocabulary.items(), key=itemgetter(1)):
-        starts = word.startswith(WORD_STARTS)
-        is_piece = are_marked and not starts and word[:1].isalnum()
-        if not (is_piece or word.startswith(CONTINUATION)):
-            yield word[starts:], matrix[row].float().numpy()
+    tokenizer = Tokenizer.from_file(tokenizer_file)
+    are_marked = isinstance(tokenizer.model, models.BPE | models.Unigram)
+    for word, row in sorted(tokenizer.get_vocab().items(), key=itemgetter(1)):
+        if are_marked and word.startswith(WORD_STARTS):
+            word = word[1:]
+        elif word.startswith(CONTINUATION) or (are_marked and word[:1].isalnum()):
+            continue
+        yield word, matrix[row].float().numpy()
 
 
 def _blocks(texts: Iterable[str], tokenizer: TokenizersBackend) -> Iterator[np.ndarray]:

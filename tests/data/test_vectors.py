@@ -184,7 +184,7 @@ def static_files(
 ) -> dict[str, bytes]:
     rows = {token: row for row, token in enumerate(tokens)}
     model: Any = models.BPE(rows, [])
-    if not any(token[0] in "\u2581\u0120" for token in tokens):
+    if tokens[0] != "<unk>":
         model = models.WordPiece(rows, unk_token=tokens[0])
     contents = {name: matrix} if name else {"a": matrix, "b": matrix.clone()}
     tokenizer = Tokenizer(model).to_str().encode()
@@ -202,6 +202,8 @@ def write_files(folder: Path, files: dict[str, bytes]) -> Path:
     ("tokens", "words"),
     [
         (["[UNK]", "soup", "##soup", ",", "cold"], {"soup": 1, ",": 3, "cold": 4}),
+        # Of another form, the mark of a beginning is a letter.
+        (["[UNK]", "soup", "##soup", ",", "\u0120u"], {"soup": 1, ",": 3, "\u0120u": 4}),
         (["<unk>", "\u2581soup", "soup", ",", "\u2581cold"], {"soup": 1, ",": 3, "cold": 4}),
         (["<unk>", "\u0120soup", "cold", "!", "\u0120cold"], {"soup": 1, "!": 3, "cold": 4}),
     ],
