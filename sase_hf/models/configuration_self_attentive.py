@@ -299,7 +299,7 @@ class SelfAttentiveConfig(CheckedConfig):
         kept = {name: value for name, value in config_dict.items() if name not in replaced}
         return super().from_dict(kept | overrides, **kwargs)
 
-    def __setattr__(self, name: str, value: object) -> None:
+    def __setattr__(self, name: str, value: Any) -> None:
         if name == "id2label" and isinstance(value, dict):
             value = _names_by_id(value)
             if value != self.id2label:

@@ -28,6 +28,7 @@ them after training.
 """
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -49,6 +50,10 @@ from .configuration_self_attentive import SelfAttentiveConfig
 # as this many tokens, and each of its steps as much as this many texts.
 TOKENS_FOR_PART = 60
 TEXTS_FOR_STEP = 4
+# In half precision oneDNN compiles code for each new number of rows of a product and never frees
+# it, up to a MiB each time. On a CPU rows therefore have one of this many lengths from n to 2 n.
+LENGTHS_PER_OCTAVE = 16
+COMPILED = (torch.bfloat16, torch.float16)
 
 
 def tokens_of_sides(real: Tensor, token_type_ids: Tensor) -> Tensor:
@@ -59,21 +64,18 @@ def tokens_of_sides(real: Tensor, token_type_ids: Tensor) -> Tensor:
     return torch.stack([token_type_ids == 0, token_type_ids == 1], 1) & real.unsqueeze(1)
 
 
-def has_values(mask: Tensor, dtype: torch.dtype) -> bool:
-    """Return whether rows of a type may depend on the values of a mask: on a CPU, in no graph.
+def has_values(mask: Tensor) -> bool:
+    """Return whether the values of a mask may be read: on a CPU, in no graph.
 
     On an accelerator that would wait for the device, and a traced or compiled graph must not depend
-    on them. In half precision oneDNN compiles code for each new number of rows of a product and
-    never frees it, so that rows are as long there as they came; autocast decides as the type does.
+    on them.
     """
-    if torch.is_autocast_enabled("cpu"):
-        dtype = torch.get_autocast_dtype("cpu")
-    return mask.device.type == "cpu" and not is_tracing(mask) and dtype.itemsize > 2
+    return mask.device.type == "cpu" and not is_tracing(mask)
 
 
-def parts_of_like_length(mask: Tensor, dtype: torch.dtype = torch.float32) -> tuple[Tensor, ...]:
+def parts_of_like_length(mask: Tensor) -> tuple[Tensor, ...]:
     """Return the texts of a batch (B, T) in parts, the longest first, or in a single part."""
-    if not has_values(mask, dtype) or mask.shape[0] < 2:
+    if not has_values(mask) or mask.shape[0] < 2:
         return (torch.arange(mask.shape[0], device=mask.device),)
     lengths, order = mask.sum(1).sort(descending=True, stable=True)
     return order.split(_sizes_of_parts(lengths.tolist()))
@@ -110,9 +112,12 @@ class Rows:
         self, mask: Tensor, dtype: torch.dtype = torch.float32, limit: int | None = None
     ) -> None:
         self.mask = mask
-        is_known = has_values(mask, dtype) and len(mask) > 0
+        is_known = has_values(mask) and len(mask) > 0
+        if torch.is_autocast_enabled("cpu"):
+            dtype = torch.get_autocast_dtype("cpu")
+        is_compiled = is_known and dtype in COMPILED
         steps = mask.shape[1]
-        self.is_full = is_known and steps > 0 and bool(mask.all())
+        self.is_full = is_known and steps > 0 and not is_compiled and bool(mask.all())
         if self.is_full:
             self.real = mask
             return
@@ -121,6 +126,8 @@ class Rows:
             steps = int(self._lengths.max())
         elif limit is not None and not is_tracing(mask):
             steps = min(steps, limit)
+        if is_compiled:
+            steps = max(steps, min(_compiled_length(steps), limit or sys.maxsize))
         steps = steps if is_tracing(mask) else max(steps, 1)
         self._places = torch.arange(steps, device=mask.device)
         self.real = self._places < self._lengths
@@ -136,7 +143,7 @@ class Rows:
         steps = self.real.shape[1]
         if not is_tracing(x):
             x = x[:, :steps]
-        if not is_tracing(x) and x.shape[1] < steps:  # no tokens
+        if not is_tracing(x) and x.shape[1] < steps:  # no tokens, or a length of `_compiled_length`
             x = F.pad(x, [0, 0] * (x.ndim - 2) + [0, steps - x.shape[1]])
         return x.masked_fill(_one_for_all(~self.real, x), 0)
 
@@ -180,6 +187,12 @@ class Rows:
         ranks = torch.where(self.mask, self.mask.cumsum(1) - 1, steps)
         places = torch.zeros_like(F.pad(ranks, (0, 1)))
         return places.scatter(1, ranks, columns)[:, :steps]
+
+
+def _compiled_length(length: int) -> int:
+    """Return the least of the lengths of `LENGTHS_PER_OCTAVE` that is not below a length."""
+    unit = 1 << max(length.bit_length() - LENGTHS_PER_OCTAVE.bit_length(), 0)
+    return length + -length % unit
 
 
 def _one_for_all(mask: Tensor, x: Tensor) -> Tensor:

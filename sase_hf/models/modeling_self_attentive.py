@@ -472,7 +472,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         attends, shows_states = self.asked_outputs(output_attentions, output_hidden_states)
         asked = _Asked(attends, shows_states, output_last_hidden_state)
         vectors = self.dropout(word_vectors)
-        parts = parts_of_like_length(mask, vectors.dtype)
+        parts = parts_of_like_length(mask)
         if len(parts) == 1:
             outputs = self._encode(vectors, mask, rationale, asked)
         else:

@@ -230,9 +230,10 @@ def _load(
     strict: bool = False,
 ) -> tuple[CheckedPreTrainedModel, TokenizersBackend]:
     with reraise_naming(checkpoint):
-        model, info = model_class.from_pretrained(
+        loaded: Any = model_class.from_pretrained(
             checkpoint, config=config, dtype=torch.float32, output_loading_info=True
         )
+        model, info = loaded
     with reraise_naming(checkpoint, "the tokenizer of "):
         tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)
         check_tokenizer(tokenizer, model.config.vocab_size)

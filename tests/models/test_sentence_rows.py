@@ -46,14 +46,18 @@ def test_rows_have_windows_that_end_at_the_ends_of_a_text() -> None:
     assert windows[1, :2].tolist() == [[0, 4, 5], [0, 5, 0]]
 
 
-def test_rows_of_half_precision_are_as_long_as_they_came() -> None:
+def test_rows_of_half_precision_have_few_lengths() -> None:
     """Each new length would compile code anew; autocast decides as the weights do."""
-    mask = _mask(3, 600).logical_and(torch.arange(600) < 500)
-    for dtype, length in ((torch.bfloat16, 600), (torch.float32, 500)):
-        assert Rows(mask, dtype).real.shape == (2, length)
-        assert len(parts_of_like_length(mask.repeat(8, 1), dtype)) == (1 if length == 600 else 2)
+
+    def lengths(dtype: torch.dtype, limit: int | None = None) -> set[int]:
+        masks = [torch.ones(1, length, dtype=torch.bool) for length in range(256, 512)]
+        return {Rows(mask, dtype, limit).real.shape[1] for mask in masks}
+
+    assert len(lengths(torch.bfloat16)) <= 17
+    assert len(lengths(torch.float32)) == 256
+    assert max(lengths(torch.bfloat16, limit=511)) == 511
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert Rows(mask).real.shape == (2, 600)
+        assert len(lengths(torch.float32)) <= 17
 
 
 def test_rows_have_no_step_beyond_the_limit_where_lengths_are_unknown() -> None:
