@@ -72,7 +72,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import fields
 
-from ..data.arguments import DataArguments, PairArguments
+from ..data.arguments import DataArguments, SourceArguments
 from ..data.rows import load_rows
 from ..utils.cli import errors_in_one_line
 from ..utils.recipes import with_recipe
@@ -110,7 +110,7 @@ def check_files(script: str, words: Sequence[str]) -> str:
     task: str = given.task
     if given.train_file is None:
         return task
-    kind = PairArguments if task in ("retrieval", "translation") else DataArguments
+    kind = SourceArguments if task in ("retrieval", "translation") else DataArguments
     rows = {entry.name: value for entry in fields(kind) if (value := vars(given).get(entry.name))}
     with errors_in_one_line(script):
         logging.disable(logging.WARNING)  # the run says it again

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from ..utils.errors import refusal
+
 SPLITS = ("train", "validation", "test")
 MAX_SAMPLES = {  # the flag that limits the rows of each split
     "train": "max_train_samples",
@@ -18,10 +20,10 @@ def flag(text: str, default: Any = None, **metadata: object) -> Any:
 
 @dataclass
 class SourceArguments:
-    """The rows that any task trains on and evaluates on."""
+    """The rows of any task; alone, the pairs of one without labels."""
 
     _argument_group_name: ClassVar[str] = "data"
-    numbers_of_texts: ClassVar[tuple[int, ...]] = (1, 2)
+    numbers_of_texts: ClassVar[tuple[int, ...]] = (2,)
 
     dataset_name: str | None = flag(
         "A dataset on the Hub, OWNER/NAME or OWNER/NAME@REVISION, or a folder of data files."
@@ -29,6 +31,7 @@ class SourceArguments:
     dataset_config_name: str | None = flag("Configuration of the dataset on the Hub.")
     train_file: str | None = flag("CSV, TSV, JSON, JSON Lines (all also .gz), Excel or Parquet.")
     validation_file: str | None = flag("Rows to evaluate on.")
+    test_file: str | None = flag("Rows to predict; labels may be missing.")
     text_column_names: list[str] | None = flag(
         'One text column, or two for pairs: "premise,hypothesis"; "title+body" joins two into one '
         "text. By default found by their usual names."
@@ -36,6 +39,10 @@ class SourceArguments:
     max_train_samples: int | None = flag("Train only on this number of rows, the first ones.")
     max_eval_samples: int | None = flag(
         "Evaluate only on this number of validation rows, the first ones."
+    )
+    max_predict_samples: int | None = flag("Predict only this number of test rows, the first ones.")
+    max_train_words: int | None = flag(
+        "Train only on pairs in which neither side has more words, counted between spaces.",
     )
     validation_fraction: float | None = flag(
         "Share of the training rows to evaluate on, if there is no validation split; 0 for none."
@@ -45,29 +52,19 @@ class SourceArguments:
     def __post_init__(self) -> None:
         """Check the numbers."""
         for name in ("max_train_words", *MAX_SAMPLES.values()):
-            value = getattr(self, name, None)
+            value = getattr(self, name)
             if value is not None and value < 1:
-                raise ValueError(f"--{name} is {value}; it must be 1 or more, or left out")
-        if (fraction := self.validation_fraction) is not None and not 0 <= fraction < 1:
-            allowed = "it must be at least 0 and below 1"
-            raise ValueError(f"--validation_fraction is {fraction}; {allowed}")
-
-    def file_of(self, split: str) -> str | None:
-        """Return the file of a split; None also for test rows of a task that predicts none."""
-        return getattr(self, f"{split}_file", None)
+                raise refusal(f"--{name} is {value}", "it must be 1 or more, or left out")
+        if not 0 <= (self.validation_fraction or 0) < 1:
+            what = f"--validation_fraction is {self.validation_fraction}"
+            raise refusal(what, "it must be at least 0 and below 1")
 
 
 @dataclass
-class PredictionArguments(SourceArguments):
-    """The rows that a task predicts."""
-
-    test_file: str | None = flag("Rows to predict; labels may be missing.")
-    max_predict_samples: int | None = flag("Predict only this number of test rows, the first ones.")
-
-
-@dataclass
-class DataArguments(PredictionArguments):
+class DataArguments(SourceArguments):
     """The rows of a task with labels."""
+
+    numbers_of_texts: ClassVar[tuple[int, ...]] = (1, 2)
 
     unlabelled_file: list[str] | None = flag(
         "Files of more texts, whose labels are not read: a new model of single texts takes words "
@@ -94,10 +91,3 @@ class DataArguments(PredictionArguments):
     label_separator: str | None = flag(
         'What stands between several labels of one cell, such as ";".'
     )
-
-
-@dataclass
-class PairArguments(SourceArguments):
-    """The pairs of a task without labels."""
-
-    numbers_of_texts: ClassVar[tuple[int, ...]] = (2,)

@@ -35,15 +35,14 @@ def _comparable(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).casefold().split())
 
 
-def warn_of_repeats(splits: Mapping[str, Dataset], text_columns: Sequence[str]) -> None:
+def warn_of_repeats(splits: Mapping[str, Dataset]) -> None:
     """Log how many texts stand in two splits, by the text columns that all splits have."""
     if len(splits) < 2:  # hashing the texts takes long
         return
-    columns = min((present(text_columns, rows) for rows in splits.values()), key=len)
+    columns = min((present(TEXT_COLUMNS, rows) for rows in splits.values()), key=len)
     texts = {name: text_digests(rows, columns) for name, rows in splits.items()}
     for earlier, later in combinations(texts, 2):
-        num_repeated = np.isin(texts[later], texts[earlier]).sum()
-        if num_repeated:
+        if num_repeated := np.isin(texts[later], texts[earlier]).sum():
             logger.warning(
                 f"{num_repeated:,} {later} texts are also in the {earlier} rows, so results look "
                 "better than they are on new texts; delete these rows in one of the two"

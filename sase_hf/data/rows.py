@@ -8,7 +8,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
 from pathlib import Path
@@ -24,16 +24,8 @@ from datasets import ClassLabel, Dataset, DatasetDict, List, Value, concatenate_
 from ..utils.errors import refusal
 from ..utils.text import one_line
 from .arguments import MAX_SAMPLES, SPLITS, DataArguments, SourceArguments
-from .columns import (
-    FLAGS,
-    MARKS,
-    Columns,
-    find_columns,
-    parted,
-    training_rows_of,
-    with_trained_columns,
-)
-from .labels import REGRESSION, LabelColumn, is_unlabelled
+from .columns import FLAGS, MARKS, Columns, find_columns, parted, training_rows_of
+from .labels import LabelColumn, is_unlabelled
 from .marks import parse_spans, with_corrections, without_wrong_reasons
 from .repeats import hold_out, warn_of_repeats
 from .table import (
@@ -45,7 +37,6 @@ from .table import (
     first_number,
     holds_texts,
     load_splits,
-    numbered,
     origin_of,
     place_of,
     table,
@@ -105,7 +96,9 @@ class Rows:
     @property
     def answers(self) -> "Answers":
         """What a model of these labels answers."""
-        return self.labels.answers
+        from ..models.answers import answers_of_kind
+
+        return answers_of_kind(self.kind, self.label_names)
 
     @property
     def label_names(self) -> tuple[str, ...]:
@@ -126,69 +119,68 @@ class Rows:
 
 @dataclass
 class Source:
-    """The table of a split. The `title` stands in errors, the `origin` in a record.
-
-    places: the numbers (N,) of the rows, for errors and records.
-    """
+    """The table of a split. The `title` stands in errors, the `origin` in a record."""
 
     name: str
     title: str
     table: Dataset
     origin: Origin
-    places: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
-        """Number the rows; ValueError if there are none."""
+        """Raise ValueError if there are no rows."""
         if not self.table.num_rows:
             raise refusal(f"{self.title} has no rows", "add some, or leave it out")
-        self.places = np.arange(self.table.num_rows)
 
     def has(self, name: str) -> bool:
         """Return whether the table has all columns that a name means, parted by +."""
         names = self.table.column_names
-        return {*parted([name], "+", names)} <= {*names}
+        return {*parted(name, "+", names)} <= {*names}
 
     def columns(self, name: str) -> list[str]:
         """Return the columns that a name means, parted by +; ValueError if one is missing."""
         names = self.table.column_names
-        own = parted([name], "+", names)
-        for missing in {*own} - {*names}:
+        if not self.has(name):
             listed = ", ".join(map(repr, names))
-            raise refusal(
-                f"{self.title} has no column {missing!r}", f"it has {listed}; name another"
-            )
-        return own
-
-    def cells(self, name: str) -> list[Any]:
-        """Return the cells of a column, with names in place of class ids."""
-        [own] = self.columns(name)
-        return _decoded(self.table.features[own], self.table[own][:])
+            raise refusal(f"{self.title} has no column {name!r}", f"it has {listed}; name another")
+        return parted(name, "+", names)
 
     def texts(self, names: Sequence[str]) -> Dataset:
         """Return columns of texts by the names in `TEXT_COLUMNS`; ValueError for other values."""
         stored: pa.Table = self.table.with_format("arrow")[:]
         texts = {}
         for standard, name in zip(TEXT_COLUMNS, names, strict=False):
-            parts = stored.select(self.columns(name))
-            for column, kind in zip(parts.column_names, parts.schema.types, strict=True):
-                if not (holds_texts(self.table, column) or pa.types.is_null(kind)):
+            own = self.columns(name)
+            for column in own:
+                if not holds_texts(self.table, column):
+                    kind = stored.schema.field(column).type
                     what = f"column {column!r} of {self.title} holds values of type {kind}"
                     raise refusal(what, "texts are wanted there")
-            texts[standard] = reduce(_joined, [part.cast(pa.string()) for part in parts.columns])
+            texts[standard] = reduce(_joined, [stored[column] for column in own])
         # The fingerprint is random, because hashing all values takes long.
         return Dataset(pa.table(texts), fingerprint=uuid4().hex)
 
-    def encoded(self, column: str, cells: Iterable[Any], encode: Callable[[Any], Any]) -> list[Any]:
-        """Return what becomes of each cell of a column; ValueError names the first bad one."""
+    def labels(self, names: Sequence[str]) -> list[Any]:
+        """Return a cell for each row: None without a label, of several columns their numbers."""
+        if not names or (self.name == "test" and not all(map(self.has, names))):
+            return [None] * self.table.num_rows
+        own = [*chain.from_iterable(map(self.columns, names))]
+        if len(own) == 1:
+            feature = self.table.features[own[0]]
+            return [_decoded(feature, cell) for cell in self.table[own[0]]]
+        rows = self.table.select_columns(own).to_list()
+        return [None if any(map(is_unlabelled, row.values())) else row for row in rows]
+
+    def encoded(self, column: str, encode: Callable[..., Any], *cells: Iterable[Any]) -> list[Any]:
+        """Return what becomes of the cells of each row; ValueError names the first bad ones."""
         forms = {}
         values = []
-        for row, cell in enumerate(cells):
-            form = repr(cell)
+        for row, arguments in enumerate(zip(*cells, strict=True)):
+            form = repr(arguments)
             if form not in forms:
                 try:
-                    forms[form] = encode(cell)
+                    forms[form] = encode(*arguments)
                 except ValueError as reason:
-                    place = place_of(self.title, self.places[row])
+                    place = place_of(self.title, row)
                     raise ValueError(f"{place}, column {column!r}: {reason}") from None
             values.append(forms[form])
         return values
@@ -196,8 +188,6 @@ class Source:
     def leave_out(self, is_left_out: np.ndarray) -> None:
         """Leave rows out, and log how many; ValueError if these are more than half of the rows."""
         rows = np.flatnonzero(is_left_out)
-        if not rows.size:
-            return
         what = f"{rows.size:,} of {self.table.num_rows:,} rows of {one_line(self.title)}"
         what += " have no text or no label"
         if 2 * rows.size > self.table.num_rows:
@@ -205,14 +195,13 @@ class Source:
         first = ", ".join(map(str, rows[:SHOWN_ROWS] + first_number(self.title)))
         logger.warning(f"{what} and are left out; the first: {first}")
         self.origin = {**self.origin, "left_out": rows.size}
-        self.places = np.flatnonzero(~is_left_out)
-        self.table = self.table.select(self.places)
+        self.table = self.table.select(np.flatnonzero(~is_left_out))
 
 
 def _joined(first: pa.ChunkedArray, second: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return the texts of two columns in one, each in its own line; blank ones are left out."""
-    lines = (pc.if_else(_are_blank(texts), None, texts) for texts in (first, second))
-    return pc.binary_join_element_wise(*lines, "\n", null_handling="skip")
+    lines = pc.binary_join_element_wise(first, second, "\n")
+    return pc.if_else(_are_blank(first), second, pc.if_else(_are_blank(second), first, lines))
 
 
 def _are_blank(texts: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -220,13 +209,13 @@ def _are_blank(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.equal(pc.utf8_trim_whitespace(pc.fill_null(texts, "")), "")
 
 
-def _decoded(feature: Any, values: Sequence[Any]) -> list[Any]:
-    """Return values with names in place of class ids; None for -1, which stands for no label."""
+def _decoded(feature: Any, cell: Any) -> Any:
+    """Return a cell with names in place of class ids; None for -1, which stands for no label."""
     if isinstance(feature, ClassLabel):
-        return [None if x is None or x < 0 else feature.names[x] for x in values]
-    if isinstance(getattr(feature, "feature", None), ClassLabel):
-        return [None if row is None else _decoded(feature.feature, row) for row in values]
-    return list(values)
+        return None if cell is None or cell < 0 else feature.names[cell]
+    if isinstance(cell, list):
+        return [_decoded(feature.feature, entry) for entry in cell]
+    return cell
 
 
 def open_sources(
@@ -236,48 +225,42 @@ def open_sources(
 
     Splits `in_memory` take the place of all flags. ValueError names all files that cannot be read.
     """
-    files = {name: path for name in SPLITS if (path := arguments.file_of(name)) is not None}
-    title, config = arguments.dataset_name, arguments.dataset_config_name
-    revision = None
+    paths = {name: getattr(arguments, f"{name}_file") for name in SPLITS}
+    files = {name: path for name, path in paths.items() if path is not None}
+    title, config = arguments.dataset_name or "the files", arguments.dataset_config_name
+    revision = ""
     splits: Mapping[str, Any] = files
     if in_memory:
         title, splits = "rows in memory", in_memory
-    elif (title is None) == (not files):
+    elif (arguments.dataset_name is None) == (not files):
         raise refusal(
-            f"--dataset_name is {title!r} and the files are {files}",
+            f"--dataset_name is {arguments.dataset_name!r} and the files are {files}",
             "give either a dataset, or files by --train_file, --validation_file and --test_file",
         )
-    elif title is not None:
-        title, revision = _at_revision(title)
-        splits = load_splits(title, config, revision)
-        title = Path(title).resolve().name if Path(title).is_dir() else title
+    elif Path(title).exists():
+        splits, title = load_splits(title, config), Path(title).resolve().name
+    elif not files:
+        title, _, revision = title.partition("@")
+        splits = load_splits(title, config, revision or None)
     sources = []
     faults = []
-    for split, own_split in usual_splits(title or "the files", splits).items():
+    for split, own_split in usual_splits(title, splits).items():
+        rows = splits[own_split]
         try:
             if splits is files:
-                sources.append(source_of_file(split, str(files[own_split])))
+                sources.append(source_of_file(split, str(rows)))
             else:
-                rows = table(splits[own_split])
-                facts = {"config": config, "revision": commit_of(rows) or revision}
-                facts = {"fingerprint": rows._fingerprint} if in_memory else facts
-                shown = f"the {own_split} split of {title}"
-                sources.append(Source(split, shown, rows, {"dataset": title, **facts}))
+                rows = table(rows)
+                origin: Origin = {"dataset": title, "fingerprint": rows._fingerprint}
+                if not in_memory:
+                    origin = {"dataset": title, "config": config}
+                    origin["revision"] = commit_of(rows) or revision or None
+                sources.append(Source(split, f"the {own_split} split of {title}", rows, origin))
         except (ValueError, OSError) as fault:
             faults.append(fault)
-    if len(faults) == 1:
-        raise faults[0]
     if faults:
-        raise ValueError(". Also: ".join(map(str, faults)))
+        raise type(faults[0])(". Also: ".join(map(str, faults)))
     return sources
-
-
-def _at_revision(name: str) -> tuple[str, str | None]:
-    """Return the name of a dataset, and the revision that stands behind it; a folder has none."""
-    if Path(name).exists():
-        return name, None
-    name, _, revision = name.partition("@")
-    return name, revision or None
 
 
 def source_of_file(name: str, path: str) -> Source:
@@ -289,7 +272,6 @@ def load_rows(
     arguments: SourceArguments,
     *,
     kind: str = "",
-    with_marks: bool = False,
     checkpoint: str | None = None,
     in_memory: Mapping[str, Any] = MappingProxyType({}),
 ) -> Rows:
@@ -305,43 +287,38 @@ def load_rows(
     Args:
         arguments: The flags of the rows.
         kind: What pairs without labels are for.
-        with_marks: Whether marks of test rows are read.
         checkpoint: Without a train split the columns are those that the model in this folder was
             trained on, if they are there.
         in_memory: Splits, by the names of `SPLITS`, in place of files.
     """
     sources = open_sources(arguments, in_memory)
     first = sources[0]
-    record = training_rows_of(checkpoint) if first.name != "train" else {}
-    arguments = with_trained_columns(arguments, record, first.table.column_names)
-    labelled = first.name != "test"
-    columns = find_columns(first.title, first.table, arguments, labelled=labelled)
-    trained = record.get("text_column_names")
-    if trained and arguments.text_column_names is None:
-        note = f"{first.title}: the texts are read from {','.join(columns.texts)}"
-        logger.warning(one_line(f"{note}; the model was trained on {','.join(trained)}"))
-    if with_marks:
-        first.columns(MARKS["spans"])
+    columns = find_columns(
+        first.title,
+        first.table,
+        arguments,
+        labelled=first.name != "test",
+        record={} if first.name == "train" else training_rows_of(checkpoint),
+    )
     labels = LabelColumn(kind, ())
     if isinstance(arguments, DataArguments):
         labels = _learn(first, columns, arguments)
-    splits = {source.name: _read(source, columns, labels, with_marks) for source in sources}
+    splits = {source.name: _read(source, columns, labels) for source in sources}
     origins = {source.name: source.origin for source in sources}
-    texts = []
+    unlabelled = []
     if isinstance(arguments, DataArguments):
         for source, rows in _read_more(arguments, columns, labels):
             origins[source.name] = {**source.origin, "rows": rows.num_rows}
             if LABEL in rows.column_names:
                 splits = with_corrections(splits, rows, len(labels.names))
             else:
-                texts.append(rows)
+                unlabelled.append(rows)
     hold_out(splits, origins, arguments)
-    if "train" in splits:
-        splits["train"] = _chosen(splits["train"], arguments)
     for name, rows in splits.items():
-        limit = getattr(arguments, MAX_SAMPLES[name], None) or rows.num_rows
-        splits[name] = rows.select(range(min(limit, rows.num_rows)))
-    warn_of_repeats(splits, TEXT_COLUMNS)
+        chosen = _chosen(rows, arguments) if name == "train" else rows
+        limit = getattr(arguments, MAX_SAMPLES[name]) or chosen.num_rows
+        splits[name] = chosen.select(range(min(limit, chosen.num_rows)))
+    warn_of_repeats(splits)
     splits, left_out = without_wrong_reasons(splits)
     for name, rows in splits.items():
         origins[name] = {**origins[name], "rows": rows.num_rows}
@@ -356,14 +333,14 @@ def load_rows(
         columns.texts,
         columns.labels,
         left_out=tuple(dict.fromkeys(chain.from_iterable(left_out))),
-        unlabelled=concatenate_datasets(texts) if texts else None,
+        unlabelled=concatenate_datasets(unlabelled) if unlabelled else None,
         test_table=test_table,
     )
 
 
 def _chosen(rows: Dataset, arguments: SourceArguments) -> Dataset:
     """Return the training rows that are read, in their order; log markup in them."""
-    max_words = getattr(arguments, "max_train_words", None)
+    max_words = arguments.max_train_words
     if max_words is not None:
         rows = rows.filter(lambda row: all(len(text.split()) <= max_words for text in row.values()))
         if not rows.num_rows:
@@ -375,57 +352,36 @@ def _chosen(rows: Dataset, arguments: SourceArguments) -> Dataset:
 
 
 def _learn(source: Source, columns: Columns, arguments: DataArguments) -> LabelColumn:
-    """Learn the labels from the train split, or without one from the names that are known."""
-    names: Sequence[str] | None = columns.labels if len(columns.labels) > 1 else None
-    if len(columns.labels) == 1:
-        feature = source.table.features[source.columns(columns.labels[0])[0]]
-        names = getattr(getattr(feature, "feature", feature), "names", None)
-    are_known = arguments.label_names or names or arguments.problem_type == REGRESSION
-    if source.name != "train" and not are_known:
+    """Learn the labels from the train split; without one, their names must be known."""
+    names: Sequence[str] | None = arguments.label_names
+    if source.name != "train" and names is None:
         raise refusal("there is no train split to learn from", "list the --label_names")
-    cells = _label_cells(source, columns.labels)
-    known, separator = arguments.label_names, arguments.label_separator
+    cells = source.labels(columns.labels)
+    what = f"{source.title}, column {','.join(columns.labels)!r}"
+    for name in columns.labels:
+        if name in cells:
+            note = f"{what} holds its own name; a line of names stands twice, or is a row"
+            logger.warning(one_line(note))
+    if names is None:
+        feature = source.table.features[columns.labels[0]]
+        classes = getattr(getattr(feature, "feature", feature), "names", None)
+        names = classes if len(columns.labels) == 1 else columns.labels
     try:
-        return LabelColumn.learn(cells, arguments.problem_type, known, names, separator)
+        return LabelColumn.learn(cells, arguments.problem_type, names, arguments.label_separator)
     except ValueError as reason:
-        what = f"{source.title}, column {','.join(columns.labels)!r}"
         raise ValueError(f"{what}: {reason}") from None
 
 
-def _label_cells(source: Source, columns: Sequence[str]) -> list[Any]:
-    """Return a cell for each row: None without a label, of several columns a tuple of numbers."""
-    if not columns or (source.name == "test" and not all(map(source.has, columns))):
-        return [None] * source.table.num_rows
-    of_columns = [source.cells(name) for name in columns]
-    if len(columns) == 1:
-        return of_columns[0]
-    return source.encoded(",".join(columns), zip(*of_columns, strict=True), _numbers)
-
-
-def _numbers(cells: Sequence[Any]) -> tuple[float, ...] | None:
-    """Return the labels in several columns of a row; None where one is missing."""
-    try:
-        return None if any(map(is_unlabelled, cells)) else tuple(map(float, cells))
-    except (TypeError, ValueError):
-        allowed = "several columns of labels hold 0 and 1, or fractions that sum to 1"
-        raise refusal(f"{cells!r:.80}", allowed) from None
-
-
-def _read(
-    source: Source, columns: Columns, labels: LabelColumn, with_marks: bool = False
-) -> Dataset:
-    """Check every row of a split and give its columns their standard names and types.
-
-    Marks of test rows are read only `with_marks`: those of people, which measure.
-    """
+def _read(source: Source, columns: Columns, labels: LabelColumn) -> Dataset:
+    """Check every row of a split and give its columns their standard names and types."""
     is_test = source.name == "test"
-    has_labels = bool(labels.names)
+    has_labels = labels.names != ()
     has_one_text = not has_labels and is_test and not source.has(columns.texts[-1])
     rows = source.texts(columns.texts[:1] if has_one_text else columns.texts)
     is_left_out = np.any([_are_blank(texts) for texts in rows.data.columns], axis=0)
-    cells = _label_cells(source, columns.labels) if has_labels else []
-    if not all(map(is_unlabelled, cells)) or (cells and not is_test):
-        encoded = source.encoded(",".join(columns.labels), cells, labels.encode)
+    cells = source.labels(columns.labels) if has_labels else []
+    if not all(map(is_unlabelled, cells)) or (has_labels and not is_test):
+        encoded = source.encoded(",".join(columns.labels), labels.encode, cells)
         is_left_out |= np.array([label is None for label in encoded])
         if labels.soft:
             if source.name == "train":
@@ -435,11 +391,11 @@ def _read(
     if has_labels and source.name == "train":
         first = first_number(source.title)
         rows = with_column(rows, PLACE, range(first, first + rows.num_rows))
-    source.leave_out(is_left_out)
-    if len(source.places) < rows.num_rows:
-        rows = rows.select(source.places)
-    if has_labels and (not is_test or with_marks):
+    if has_labels and not is_test:
         rows = _with_spans(rows, source)
+    if is_left_out.any():
+        source.leave_out(is_left_out)
+        rows = rows.select(np.flatnonzero(~is_left_out))
     return rows
 
 
@@ -448,8 +404,8 @@ def _with_spans(rows: Dataset, source: Source) -> Dataset:
     for name, column in MARKS.items():
         text_name = TEXT_COLUMNS[name.endswith("_pair")]
         if source.has(column) and text_name in rows.column_names:
-            cells = zip(source.cells(column), rows[text_name], strict=True)
-            spans = source.encoded(column, cells, lambda marked: parse_spans(*marked))
+            cells = source.table[column], rows[text_name]
+            spans = source.encoded(column, parse_spans, *cells)
             rows = with_column(rows, name, spans, List(List(Value("int64"))))
     return rows
 
@@ -480,10 +436,7 @@ def _read_more(
     """
     corrections = Columns(TEXT_COLUMNS[: len(columns.texts)], (LABEL,))
     for number, path in enumerate(arguments.corrections_file or (), start=1):
-        source = source_of_file(numbered("corrections", number), path)
-        if source.has(TEXT_COLUMNS[1]) > (len(columns.texts) > 1):
-            what = f"{path} has corrections of pairs, and the rows have one text"
-            raise refusal(what, f"delete its column {TEXT_COLUMNS[1]}")
+        source = source_of_file(f"corrections_{number}", path)
         yield source, _read(source, corrections, labels)
     for number, path in enumerate(arguments.unlabelled_file or (), start=1):
         if len(columns.texts) > 1:
@@ -491,9 +444,8 @@ def _read_more(
                 f"--unlabelled_file is {path}, and the rows are pairs of texts",
                 "leave it out; only a new model of single texts reads it",
             )
-        source = source_of_file(numbered("unlabelled", number), path)
+        source = source_of_file(f"unlabelled_{number}", path)
         texts = columns.texts
-        if arguments.text_column_names is None and not source.has(*texts):
+        if not source.has(*texts):
             texts = find_columns(path, source.table, TEXTS_ALONE, labelled=False).texts[:1]
-            logger.warning(one_line(f"{path}: the texts are read from column {texts[0]!r}"))
         yield source, _read(source, Columns(texts, ()), LabelColumn("", ()))

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet as pq
-from datasets import Dataset, load_dataset, load_from_disk
+from datasets import Dataset, Features, load_dataset, load_from_disk
 
 from ..utils.errors import refusal
 from ..utils.files import check_content, check_readable, is_write_error
@@ -38,9 +38,10 @@ ENDINGS = (*SHEET_ENDINGS, ".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet
 FIRST_ROW = 2  # of a sheet, below the names of the columns
 MAX_ROW = 2**24  # bytes of a row of a CSV file
 WAY_OUT = (
-    "mend it (UTF-8, names of columns in the first line, quotation marks around cells with a "
-    "separator or a line break; in JSON an object for each row, and one type in a column), or read "
-    "it with pandas and give the DataFrame to fit of TextClassifier or TextRegressor"
+    "give the values of a column one type, and each column another name; a file is UTF-8, the first "
+    "line of a sheet names the columns, quotation marks are around cells with a separator or a "
+    "line break, and a row of JSON is an object; fit of TextClassifier and TextRegressor also takes "
+    "what pandas reads as a DataFrame"
 )
 
 # The names that a split of a dataset may have; the first one present counts.
@@ -73,11 +74,10 @@ def table(source: Any) -> Dataset:
     ValueError: its library does not read it, or a column with cells has no name.
     """
     if isinstance(source, Dataset):
-        return source.with_format(None) if source.format["type"] else source
+        return source.with_format(None)
     title = "the DataFrame"
-    way_out = "give the values of a column one type, and columns of one name another name"
     if not isinstance(source, pd.DataFrame):
-        title, way_out = str(source), WAY_OUT
+        title = str(source)
         check_readable(title)
         check_content(title)
     try:
@@ -88,7 +88,7 @@ def table(source: Any) -> Dataset:
     except Exception as reason:  # libraries raise classes of their own
         if getattr(reason, "errno", None) is not None:
             raise  # of the file system
-        raise refusal(f"cannot read {title}: {one_line(reason)}", way_out) from reason
+        raise refusal(f"cannot read {title}: {one_line(reason)}", WAY_OUT) from reason
 
 
 def _rows_of_file(path: str) -> Dataset:
@@ -129,12 +129,7 @@ def _reader(path: str) -> pa.RecordBatchReader:
 
 def _opened(path: str) -> io.TextIOWrapper:
     """Open a file of text, which may be packed, as its name says."""
-    return io.TextIOWrapper(_unpacked(path), "utf-8-sig")
-
-
-def _unpacked(path: str) -> pa.NativeFile:
-    """Open a file that may be packed, as its name says."""
-    return pa.input_stream(path, compression="gzip" if path.lower().endswith(".gz") else None)
+    return io.TextIOWrapper(pa.input_stream(path), "utf-8-sig")
 
 
 def _csv_reader(path: str) -> pa.RecordBatchReader:
@@ -149,7 +144,7 @@ def _csv_reader(path: str) -> pa.RecordBatchReader:
         raise ValueError("it is not UTF-8")
     marks = re.sub(r'"[^"]*"', "", names)
     return pyarrow.csv.open_csv(
-        _unpacked(path),
+        path,
         pyarrow.csv.ReadOptions(use_threads=False, block_size=MAX_ROW),
         pyarrow.csv.ParseOptions(
             delimiter=max(SEPARATORS, key=marks.count), newlines_in_values=True
@@ -163,8 +158,6 @@ def _excel_rows(path: str) -> pa.Table:
     with pd.ExcelFile(path) as file:
         sheet, *others = file.sheet_names
         cells = pd.read_excel(file, header=None, dtype=str, na_filter=False)
-    if cells.empty:
-        return pa.table({})
     if others:
         logger.warning("of %s the sheet %r is read, not %s", path, sheet, others)
     rows = pa.Table.from_pandas(cells[1:].rename(columns=str), preserve_index=False)
@@ -179,19 +172,20 @@ def _json_rows(path: str) -> pa.Table:
     """
     with _opened(path) as file:
         content = file.read()
-    rows = []
     if content.lstrip().startswith("["):
         rows = json.loads(content)
-        content = ""
-    for number, line in enumerate(content.split("\n"), start=1):
-        try:
-            rows += [json.loads(line)] if line.strip() else []
-        except json.JSONDecodeError as reason:
-            raise ValueError(f"line {number}: {reason}") from reason
-    if not all(isinstance(row, dict) for row in rows):
-        raise ValueError("a row is no object, such as {...}")
+    else:
+        lines = filter(str.strip, content.split("\n"))
+        rows = [_json_row(line, number) for number, line in enumerate(lines)]
     # A table without columns has no rows.
     return pa.Table.from_struct_array(pa.array(rows or [{}]))
+
+
+def _json_row(line: str, number: int) -> Any:
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as reason:
+        raise ValueError(f"row {number} (counted from 0): {reason}") from reason
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
@@ -217,16 +211,15 @@ def _check_lines(rows: Dataset) -> None:
             )
 
 
-def place_of(title: str, row: int) -> str:
-    """Return where a row is, for errors; a spreadsheet counts the rows of a sheet from 1."""
-    if title.lower().endswith(SHEET_ENDINGS):
-        return f"row {row + FIRST_ROW} of the sheet {title}"
-    return f"row {row} (counted from 0) of {title}"
-
-
 def first_number(title: str) -> int:
-    """Return the number that `place_of` gives to the first row of a source."""
+    """Return the number of the first row of a source; a spreadsheet counts the line of names."""
     return FIRST_ROW if title.lower().endswith(SHEET_ENDINGS) else 0
+
+
+def place_of(title: str, row: int) -> str:
+    """Return where a row is, for errors, as `first_number` counts."""
+    first = first_number(title)
+    return f"row {first + row} of {title} (the first is row {first})"
 
 
 # ---- datasets with splits ------------------------------------------------------------------------
@@ -248,9 +241,8 @@ def load_splits(
         loaded = load_dataset(name, config, revision=revision, cache_dir=cache_dir)
         # The names of classes in one file are read as those of all.
         schemas = map(pq.read_schema, Path(name).rglob("*.parquet"))
-        tables = [Dataset(schema.empty_table()) for schema in schemas]
-        kinds = {(name, str(kind)) for rows in tables for name, kind in rows.features.items()}
-        if len(kinds) > len(dict(kinds)) and "ClassLabel" in str(kinds):
+        kinds = {str(Features.from_arrow_schema(schema)) for schema in schemas}
+        if len(kinds) > 1 and "ClassLabel" in str(kinds):
             raise ValueError("a class id can mean two classes, as its files differ in their types")
     except (RuntimeError, KeyError, TypeError, ValueError) as error:
         raise refusal(
@@ -274,9 +266,8 @@ def usual_splits(title: str, splits: Collection[str]) -> dict[str, str]:
         raise refusal(
             f"{title} has the splits {list(splits)}", f"name them as usual: {SPLIT_NAMES}"
         )
-    unread = [split for split in splits if split not in chosen.values()]
-    if unread:
-        logger.warning("of %s the splits %s are not read", title, unread)
+    if unread := {*splits} - {*chosen.values()}:
+        logger.warning("of %s the splits %s are not read", title, sorted(unread))
     return chosen
 
 
@@ -316,11 +307,6 @@ def with_column(rows: Dataset, name: str, values: Sequence[Any], feature: Any = 
     """Return rows with one more column, whose type is the `feature`, or that of the values."""
     # The fingerprint is random, because hashing all values takes long.
     return rows.add_column(name, values, feature=feature, new_fingerprint=uuid4().hex)
-
-
-def numbered(kind: str, number: int) -> str:
-    """Return the name of the n-th file of a kind in a record: `unlabelled`, `unlabelled_2`, ..."""
-    return kind if number == 1 else f"{kind}_{number}"
 
 
 def scratch_file() -> str:

@@ -24,7 +24,7 @@ def write_predictions(
     Those of a sheet or a Parquet file become `predictions.csv`, where lists are JSON texts and each
     label has a column of scores; all others `predictions.jsonl`.
     """
-    source = arguments.file_of("test")
+    source = arguments.test_file
     is_table = source is not None and source.lower().endswith(_TABLES)
     if is_table:
         added = [flat_row(row) for row in added]

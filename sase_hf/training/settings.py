@@ -4,12 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import Field, dataclass, fields, make_dataclass
 from typing import Any, ClassVar, Literal, get_args, get_origin
 
-from ..data.arguments import (
-    DataArguments,
-    PairArguments,
-    PredictionArguments,
-    flag,
-)
+from ..data.arguments import DataArguments, SourceArguments, flag
 from ..data.tokenizer import Level
 from ..models import FAMILIES
 from ..utils.errors import refusal
@@ -52,7 +47,7 @@ OF_NEW_MODEL = (*TOKENIZER_OPTIONS, "tokenizer_name", "word_vectors", "encoder_n
 
 # The tasks that read a setting, where these are not all.
 _ROWS_OF_LABELS = {entry.name for entry in fields(DataArguments)}
-_ROWS_OF_LABELS -= {entry.name for entry in fields(PredictionArguments)}
+_ROWS_OF_LABELS -= {entry.name for entry in fields(SourceArguments)}
 READERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("test_file", "max_predict_samples", "metric_name"), PREDICTING),
     **dict.fromkeys(("level", "encoder_name_or_path", "word_vectors", "tokenizer_name"), TEXTS),
@@ -60,13 +55,6 @@ READERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_ROWS_OF_LABELS, LABELS),
     **dict.fromkeys(("max_train_words", "both_directions", "subwords", "adadelta"), TRANSLATION),
 }
-
-
-@dataclass
-class PairRows(PairArguments, PredictionArguments):
-    """The rows of a task that learns pairs without labels."""
-
-    max_train_words: int | None = None
 
 
 def with_config_flags(group: type[Any]) -> type[Any]:
@@ -122,9 +110,6 @@ class Settings(DataArguments):
         "translation.",
         TASKS[0],
         choices=TASKS,
-    )
-    max_train_words: int | None = flag(
-        "Train only on pairs in which neither side has more words, counted between spaces.",
     )
     both_directions: bool = flag(
         "Train on each pair twice, the second time with source and target exchanged.",
@@ -251,9 +236,10 @@ class Settings(DataArguments):
         return given
 
     @property
-    def pairs(self) -> PairRows:
+    def pairs(self) -> SourceArguments:
         """The settings of rows of a task that learns pairs without labels."""
-        return PairRows(**{entry.name: getattr(self, entry.name) for entry in fields(PairRows)})
+        names = [entry.name for entry in fields(SourceArguments)]
+        return SourceArguments(**{name: getattr(self, name) for name in names})
 
     @property
     def vector_files(self) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from datasets import Dataset
 from rows import write_csv, write_jsonl
 
-from sase_hf.data.arguments import DataArguments, PairArguments
+from sase_hf.data.arguments import DataArguments, SourceArguments
 from sase_hf.data.columns import ROWS_NAME, find_columns
 from sase_hf.data.rows import Rows, load_rows
 
@@ -74,8 +74,7 @@ def find(table: str, labelled: bool = True, **flags: Any) -> list[str]:
         ("a; b; label", {"text_column_names": ["b", "a"]}, "b; a; label"),
         ("a; b, c; label", {"text_column_names": ["b, c"]}, "b, c; label"),
         ("a; b, c; label", {"text_column_names": ["b, c", "a"]}, "b, c; a; label"),
-        ("Review:bodies; Kind", {"text_column_names": ["review"]}, "Review; Kind"),
-        ("Title; Review; Kind", {"text_column_names": ["title+review"]}, "Title+Review; Kind"),
+        ("title; review; kind", {"text_column_names": ["title+review"]}, "title+review; kind"),
         # Rows to predict need no labels.
         ("x:bodies", {"labelled": False}, "x"),
         ("text:bodies; x:kinds; y:flags", {"labelled": False}, "text"),
@@ -127,23 +126,22 @@ def test_find_columns_lists_unclear_columns_and_flags_that_work(
     assert find(table, text_column_names=[text], label_column_name=label) == [text, label]
 
 
-@pytest.mark.parametrize("name", ["text", "label"])
-def test_find_columns_doubts_a_name_that_is_also_a_cell(
-    name: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+def test_load_rows_doubts_a_label_that_is_the_name_of_its_column(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Files that were joined have the line of names twice."""
-    monkeypatch.setitem(CELLS, "names", [*KINDS[:4], name])
-    find("text; label; id:names")
+    rows = [{"text": f"text {kind}", "label": kind} for kind in (*KINDS, "label")]
+    load_rows(DataArguments(train_file=str(write_csv(tmp_path / "a.csv", rows[:-1]))))
     assert not caplog.messages
-    find(f"text; label; {name}:names")
-    assert f"the column '{name}' holds its own name" in caplog.text
+    load_rows(DataArguments(train_file=str(write_csv(tmp_path / "a.csv", rows))))
+    assert "column 'label' holds its own name" in caplog.text
 
 
 def test_find_columns_of_pairs_without_labels_takes_all_or_those_that_flags_name() -> None:
     rows = Dataset.from_dict(columns_of("en; fr; x"))
 
     def texts(rows: Dataset, **flags: Any) -> tuple[str, ...]:
-        return find_columns("f.csv", rows, PairArguments(**flags), labelled=True).texts
+        return find_columns("f.csv", rows, SourceArguments(**flags), labelled=True).texts
 
     assert texts(rows.remove_columns("x")) == ("en", "fr")
     assert texts(rows, text_column_names=["fr,en"]) == ("fr", "en")
@@ -152,13 +150,13 @@ def test_find_columns_of_pairs_without_labels_takes_all_or_those_that_flags_name
 
 
 def test_load_rows_columns_of_the_train_split_hold_for_the_others(tmp_path: Path) -> None:
-    """Another split may have a column with a more usual name, and write them in another case."""
+    """Another split may have a column with a more usual name."""
     train = write_csv(tmp_path / "a.csv", [{"v1": kind, "v2": f"was {kind}"} for kind in KINDS])
-    test = write_jsonl(tmp_path / "b.jsonl", [{"text": "x", " V1": "yes!", "V2 ": "nice"}])
+    test = write_jsonl(tmp_path / "b.jsonl", [{"text": "x", "v1": "yes!", "v2": "nice"}])
     files = DataArguments(train_file=str(train), test_file=str(test))
     assert load_rows(files).splits["test"].to_list() == [{"text": "nice", "label": 1}]
-    write_jsonl(test, [{"V2": "a", "V 2": "b", "v2 ": "c"}])
-    with pytest.raises(ValueError, match=r"b\.jsonl has no column 'v2'; it has 'V2', 'V 2', 'v2 '"):
+    write_jsonl(test, [{"V2": "a"}])
+    with pytest.raises(ValueError, match=r"b\.jsonl has no column 'v2'; it has 'V2'"):
         load_rows(files)
 
 
@@ -178,7 +176,6 @@ def load(texts: list[str], table: str, folder: Path, file: str = "test", **flags
     ("table", "flags", "expected"),
     [
         ("headline:bodies; body:bodies; mood; class", {}, "headline; mood"),
-        ("Headline:bodies; body:bodies; MOOD; class", {}, "Headline; MOOD"),
         ("headline:bodies; body:bodies; mood", {"text_column_names": ["body"]}, "body; mood"),
         # A training finds its own.
         ("headline:bodies; body:bodies; class", {"file": "train"}, "body; class"),
@@ -218,5 +215,5 @@ def test_load_rows_keeps_the_direction_of_the_training(tmp_path: Path) -> None:
     """A model that translates from French must not read the English column, which comes first."""
     load(["fr", "en"], "en:bodies; fr", tmp_path)
     path = str(tmp_path / "rows.csv")
-    rows = load_rows(PairArguments(validation_file=path), checkpoint=str(tmp_path))
+    rows = load_rows(SourceArguments(validation_file=path), checkpoint=str(tmp_path))
     assert rows.text_columns == ("fr", "en")

@@ -116,7 +116,7 @@ def test_corrections_are_in_the_log_and_among_the_sources(
     caplog.set_level(logging.INFO, "sase_hf.data.marks")
     rows = load(reviews, [{"text": text, "label": "1"} for text in ("good food", "new")])
     assert "corrections: 2 texts, training rows added: 1" in caplog.messages
-    assert rows.sources["corrections"]["file"] == "corrections.jsonl"
+    assert rows.sources["corrections_1"]["file"] == "corrections.jsonl"
 
 
 @pytest.mark.parametrize(
@@ -124,10 +124,6 @@ def test_corrections_are_in_the_log_and_among_the_sources(
     [
         ({"text": "a", "label": "5"}, r"corrections\.jsonl.*column 'label'.*'5'"),
         ({"review": "a", "stars": "1"}, r"has no column 'text'; it has 'review', 'stars'"),
-        (
-            {"text": "bad food", "text_pair": "b", "label": "4"},
-            "corrections of pairs.*one text",
-        ),
     ],
     ids=json.dumps,
 )

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer, models, processors
 from transformers import TokenizersBackend
 
 from sase_hf import build_tokenizer, build_translation_tokenizer
-from sase_hf.data.arguments import DataArguments, PairArguments
+from sase_hf.data.arguments import DataArguments, SourceArguments
 from sase_hf.data.batching import encode_pairs, encode_rows
 from sase_hf.data.rows import Rows, load_rows
 from sase_hf.models import checked_model
@@ -71,7 +71,7 @@ def test_encode_rows_refuses_a_tokenizer_that_tells_no_texts_apart(pairs: Rows) 
 
 def test_encode_pairs_both_ways_adds_each_training_pair_exchanged(tmp_path: Path) -> None:
     path = str(write_jsonl(tmp_path / "pairs.jsonl", PAIRS))
-    pairs = load_rows(PairArguments(train_file=path, text_column_names=["premise,hypothesis"]))
+    pairs = load_rows(SourceArguments(train_file=path, text_column_names=["premise,hypothesis"]))
     tokenizer = build_translation_tokenizer(pairs.texts_to_learn_from())
     both = encode_pairs(pairs, tokenizer, 99, both_directions=True)
     once = encode_pairs(pairs, tokenizer, 99)

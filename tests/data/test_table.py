@@ -15,7 +15,7 @@ import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from rows import REVIEWS, write_csv
 
-from sase_hf.data.arguments import PredictionArguments
+from sase_hf.data.arguments import SourceArguments
 from sase_hf.data.rows import open_sources
 from sase_hf.data.table import load_splits, table, usual_splits
 
@@ -97,7 +97,7 @@ def test_table_reads_the_first_sheet_and_names_the_others(
 
 def test_table_of_rows_in_memory() -> None:
     rows = Dataset.from_list(ROWS)
-    assert table(rows) is rows
+    assert table(rows.with_format("numpy")).to_list() == ROWS
     assert table(pd.DataFrame(ROWS, [7, 9])).to_list() == ROWS
 
 
@@ -110,9 +110,9 @@ REFUSED = {
     "equal names": ("r.csv", "a,b,a\nx,1,y\n", "'Field \"a\" exists 2 times"),
     "break between tabs": ("r.tsv", 'a\tb\nx\t1\n"y\t1\nz"\t0\n', "row 3, column 'a'"),
     "mixed types": ("r.jsonl", '{"a": "x"}\n{"a": 1}\n', "convert 'x'"),
-    "broken line": ("r.jsonl", '{"a": 1}\n\n{"a":\n', "line 3: Expecting value"),
+    "broken line": ("r.jsonl", '{"a": 1}\n\n{"a":\n', "row 1 .*: Expecting value"),
     "broken array": ("r.json", '[{"a": 1},\n{"a"}]', "line 2 column 5"),
-    "no objects": ("r.jsonl", '"x"\n"y"\n', "no object"),
+    "no objects": ("r.jsonl", '"x"\n"y"\n', "StructArray"),
     "empty": ("r.csv", "", "Empty CSV file"),
     "empty array": ("r.json", "[]", "has no rows"),
     "unknown ending": ("r.txt", "a\n", "none of .csv, "),
@@ -131,7 +131,7 @@ def test_open_sources_names_a_file_that_it_refuses(
 ) -> None:
     path = written(tmp_path / name, content)
     with pytest.raises(ValueError, match=fault) as error:
-        open_sources(PredictionArguments(test_file=path))
+        open_sources(SourceArguments(test_file=path))
     assert re.search(f"^[^\n]*{path}[^\n]*$", str(error.value))
 
 
@@ -206,7 +206,7 @@ def test_usual_splits_are_known_by_their_names(caplog: pytest.LogCaptureFixture)
     """Those that are not read are named; of several usual names the first counts."""
     splits = ["extra", "eval", "dev_matched", "dev", "test"]
     assert usual_splits("some/set", splits) == {"validation": "dev", "test": "test"}
-    assert "['extra', 'eval', 'dev_matched']" in caplog.text
+    assert "['dev_matched', 'eval', 'extra']" in caplog.text
 
 
 def test_usual_splits_refuses_names_that_are_all_unknown() -> None:
@@ -227,21 +227,21 @@ def test_open_sources_records_commit_of_dataset(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr("sase_hf.data.table.load_dataset", load_dataset)
     flags = {"dataset_name": "some/set@main", "dataset_config_name": "en"}
-    sources = open_sources(PredictionArguments(**flags))
+    sources = open_sources(SourceArguments(**flags))
     assert [source.origin["revision"] for source in sources] == [commit, "main"]
     assert asked == ["some/set", "en", {"revision": "main", "cache_dir": None}]
 
 
 def test_open_sources_records_the_name_of_a_folder_only(tmp_path: Path) -> None:
     write_csv(tmp_path / "train.csv", ROWS)
-    (train,) = open_sources(PredictionArguments(dataset_name=str(tmp_path)))
+    (train,) = open_sources(SourceArguments(dataset_name=str(tmp_path)))
     assert train.origin == {"dataset": tmp_path.name, "config": None, "revision": None}
 
 
 @pytest.mark.parametrize("flags", [{}, {"dataset_name": "a/b", "train_file": "r.jsonl"}])
 def test_open_sources_takes_either_a_dataset_or_files(flags: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"--dataset_name is (None|'a/b') and the files are"):
-        open_sources(PredictionArguments(**flags))
+        open_sources(SourceArguments(**flags))
 
 
 # ---- temporary files -----------------------------------------------------------------------------

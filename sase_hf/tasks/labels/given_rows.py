@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 from datasets import ClassLabel, Column, Dataset, DatasetDict, List
 
-from ...data.columns import parted
 from ...data.rows import Source
 from ...data.table import TEXT_COLUMNS, table, usual_splits
 from ...utils.errors import refusal
@@ -83,9 +82,9 @@ def rows_to_read(texts: Any, names: Sequence[str]) -> list[list[str]]:
     ValueError: a row is neither a text nor a pair, or of both the one that the model does not read.
     """
     frame = _text_frame([texts] if isinstance(texts, str) else texts)
-    columns = parted(names, "+", frame.columns)
-    if isinstance(texts, Dataset | pd.DataFrame) and {*columns} <= {*frame.columns}:
-        frame = Source("test", "the texts", table(texts), {}).texts(names).to_pandas()
+    if isinstance(texts, Dataset | pd.DataFrame) and len(frame):
+        source = Source("test", "the texts", table(texts), {})
+        frame = source.texts(names).to_pandas() if all(map(source.has, names)) else frame
     if len(frame) and len(frame.columns) != len(names):
         raise refusal(
             f"the model reads {len(names)} text(s) a row, here are {len(frame.columns)}",
