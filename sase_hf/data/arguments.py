@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from ..utils.errors import refusal
-
 SPLITS = ("train", "validation", "test")
 MAX_SAMPLES = {  # the flag that limits the rows of each split
     "train": "max_train_samples",
@@ -48,16 +46,6 @@ class SourceArguments:
         "Share of the training rows to evaluate on, if there is no validation split; 0 for none."
     )
     shuffle_seed: int | None = flag("Shuffle the training rows before any are left out.")
-
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        for name in ("max_train_words", *MAX_SAMPLES.values()):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise refusal(f"--{name} is {value}", "it must be 1 or more, or left out")
-        if not 0 <= (self.validation_fraction or 0) < 1:
-            what = f"--validation_fraction is {self.validation_fraction}"
-            raise refusal(what, "it must be at least 0 and below 1")
 
 
 @dataclass

@@ -110,32 +110,34 @@ def find_columns(
     label = getattr(arguments, "label_column_name", "")
     labels = _asked(label if label is None else [label], record.get("label_column_name"), names)
     trained = record.get("text_column_names", ())[: max(arguments.numbers_of_texts)]
-    given = _asked(arguments.text_column_names, trained, names)
-    taken = [*labels, *chain.from_iterable(parted(text, "+", names) for text in given)]
-    if len({*taken}) < len(taken) or len(given) not in (0, *arguments.numbers_of_texts):
+    texts = _asked(arguments.text_column_names, trained, names)
+    taken = [*labels, *chain.from_iterable(parted(text, "+", names) for text in texts)]
+    if len({*taken}) < len(taken) or len(texts) not in (0, *arguments.numbers_of_texts):
         raise refusal(
-            f"--text_column_names is {given}, --label_column_name {labels}",
+            f"--text_column_names is {texts}, --label_column_name {labels}",
             "name one column of texts, or two for pairs, such as en,fr, and each column once",
         )
-    finds_labels = label is None and not labels
     sample = _sample(rows)
     free = [name for name in sample if name not in taken]
+    finds_labels = label is None and not labels
     labels = labels or (_usual(free, LABELS) if finds_labels else [])
     free = [name for name in free if name not in labels]
     most = min(arguments.numbers_of_texts)  # where no flag names them, nor usual names of pairs
     least = most if labelled else 1
-    rest = free[:1] if len(free) == 1 or len(sample) == 2 else []
-    if not isinstance(arguments, DataArguments):
-        rest = names
-    given = given or _usual(free, PAIRS, least=2)
-    texts = given or _usual(free, TEXTS, least) or rest
+    texts = texts or _usual(free, PAIRS, least=2)
+    is_clear = texts != []
+    if not is_clear:
+        rest = free[:1] if len(free) == 1 or len(sample) == 2 else []
+        rest = rest if isinstance(arguments, DataArguments) else names
+        texts = _usual(free, TEXTS, least) or rest
+        is_clear = least <= len(texts) <= most
     free = [name for name in free if name not in texts]
-    if finds_labels and labelled and len(free) == 1:
-        labels = labels or free
-    has_labels = len(labels) == 1 or not (labels or labelled)
-    if not (given or least <= len(texts) <= most) or not (has_labels or not finds_labels):
-        likely = [*texts, *free, "NAME"][:most], [*labels, *free[::-1], "NAME"][:finds_labels]
-        raise _unclear(title, sample, *likely)
+    if finds_labels:
+        labels = labels or (free if labelled and len(free) == 1 else [])
+        is_clear = is_clear and labelled <= len(labels) <= 1
+    if not is_clear:
+        label = [*labels, *free[::-1], "NAME"][0] if finds_labels else None
+        raise _unclear(title, sample, [*texts, *free, "NAME"][:most], label)
     if trained and arguments.text_column_names is None and [*texts] != [*trained]:
         note = f"{title}: the texts are read from {','.join(texts)}"
         logger.warning(one_line(f"{note}; the model was trained on {','.join(trained)}"))
@@ -177,18 +179,15 @@ def _sample(rows: Dataset) -> dict[str, list[Any]]:
 
 
 def _unclear(
-    title: str, sample: Mapping[str, list[Any]], texts: Sequence[str], labels: Sequence[str]
+    title: str, sample: Mapping[str, list[Any]], texts: Sequence[str], label: str | None
 ) -> Exception:
     """Return the error of a source whose columns are not clear; its flags name likely ones."""
-    listed = []
-    for name, cells in sample.items():
-        example = next(cell for cell in cells if cell not in (None, ""))
-        listed.append(f"{name!r} (such as {reprlib.repr(example)})")
+    examples = (f"{name!r} (such as {reprlib.repr(cells[0])})" for name, cells in sample.items())
     flags = f"--text_column_names {shlex.quote(','.join(texts))}"
-    for label in labels:
+    if label is not None:
         flags += f" --label_column_name {shlex.quote(label)}"
     what = f"{title}: it is not clear which columns are the texts or the labels"
-    return refusal(f"{what}. It has {', '.join(listed)}", f"name them, such as {flags}")
+    return refusal(f"{what}. It has {', '.join(examples)}", f"name them, such as {flags}")
 
 
 def training_rows_of(checkpoint: str | Path | None) -> dict[str, Any]:

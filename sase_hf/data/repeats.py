@@ -16,7 +16,7 @@ from pandas.util import hash_pandas_object
 
 from ..utils.errors import refusal
 from .arguments import SourceArguments
-from .table import PLACE, PROBABILITIES, TEXT_COLUMNS, Origin, present
+from .table import TEXT_COLUMNS, Origin, present
 
 logger = logging.getLogger(__name__)
 
@@ -36,13 +36,11 @@ def _comparable(text: str) -> str:
 
 
 def warn_of_repeats(splits: Mapping[str, Dataset]) -> None:
-    """Log how many texts stand in two splits, by the text columns that all splits have."""
-    if len(splits) < 2:  # hashing the texts takes long
-        return
-    columns = min((present(TEXT_COLUMNS, rows) for rows in splits.values()), key=len)
-    texts = {name: text_digests(rows, columns) for name, rows in splits.items()}
-    for earlier, later in combinations(texts, 2):
-        if num_repeated := np.isin(texts[later], texts[earlier]).sum():
+    """Log how many texts stand in two splits, by the text columns that both have."""
+    for earlier, later in combinations(splits, 2):
+        columns = present(present(TEXT_COLUMNS, splits[earlier]), splits[later])
+        known, texts = (text_digests(splits[name], columns) for name in (earlier, later))
+        if num_repeated := np.isin(texts, known).sum():
             logger.warning(
                 f"{num_repeated:,} {later} texts are also in the {earlier} rows, so results look "
                 "better than they are on new texts; delete these rows in one of the two"
@@ -63,15 +61,14 @@ def hold_out(
         return
     train = splits["train"]
     is_picked = _evenly_picked(train, fraction, seed)
-    if is_picked.all() or not is_picked.any():
+    if fraction < 0 or is_picked.all() or not is_picked.any():
         raise refusal(
             f"--validation_fraction {fraction} of {train.num_rows} train rows leaves none to train "
             "on or none to validate with",
             "add rows with other texts, as equal ones stay together, or give --validation_file",
         )
     splits["train"] = train.select(np.flatnonzero(~is_picked))
-    only_to_learn = present((PROBABILITIES, PLACE), train)
-    splits["validation"] = train.remove_columns(only_to_learn).select(np.flatnonzero(is_picked))
+    splits["validation"] = train.select(np.flatnonzero(is_picked))
     sources["validation"] = {**sources["train"], "split_off": fraction, "seed": seed}
 
 

@@ -7,7 +7,7 @@ other rows from 0.
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
@@ -31,6 +31,7 @@ from .repeats import hold_out, warn_of_repeats
 from .table import (
     PLACE,
     PROBABILITIES,
+    SPLIT_NAMES,
     TEXT_COLUMNS,
     Origin,
     commit_of,
@@ -39,6 +40,7 @@ from .table import (
     load_splits,
     origin_of,
     place_of,
+    present,
     table,
     usual_splits,
     with_column,
@@ -53,8 +55,10 @@ TRANSLATION = "translation"
 SAMPLE = 1000  # texts in which markup is looked for
 SHOWN_ROWS = 3  # of those left out
 TAG = re.compile(r"</?(a|b|br|div|em|h[1-6]|i|img|li|p|span|strong|table|td|tr|ul)\b[^<>]*>", re.I)
+TAGS = "tags of HTML"
 LEAST_TAGGED = 0.05  # of the texts
 MOST_ALIKE = 0.9  # of the texts
+FURTHER = ("corrections", "unlabelled")  # files of rows beside the splits
 LABEL = "label"  # the column of labels in a file of corrections
 TEXTS_ALONE = DataArguments(label_column_name="")
 
@@ -220,52 +224,47 @@ def _decoded(feature: Any, cell: Any) -> Any:
 
 def open_sources(
     arguments: SourceArguments, in_memory: Mapping[str, Any] = MappingProxyType({})
-) -> list[Source]:
-    """Return the splits that the flags name, in the order of `SPLITS`.
+) -> dict[str, Source]:
+    """Return the splits that the flags name, in the order of `SPLITS`, and further files of rows.
 
-    Splits `in_memory` take the place of all flags. ValueError names all files that cannot be read.
+    A file takes the place of a split of the dataset, or of those `in_memory`. ValueError names all
+    files that cannot be read.
     """
-    paths = {name: getattr(arguments, f"{name}_file") for name in SPLITS}
-    files = {name: path for name, path in paths.items() if path is not None}
-    title, config = arguments.dataset_name or "the files", arguments.dataset_config_name
-    revision = ""
-    splits: Mapping[str, Any] = files
-    if in_memory:
-        title, splits = "rows in memory", in_memory
-    elif (arguments.dataset_name is None) == (not files):
+    config = arguments.dataset_config_name
+    title, splits = "rows in memory", in_memory
+    if arguments.dataset_name is not None:
+        title, splits = arguments.dataset_name, load_splits(arguments.dataset_name, config)
+        title = Path(title).resolve().name if Path(title).exists() else title.partition("@")[0]
+    usual = usual_splits(splits)
+    given: dict[str, Any] = {}
+    for name in SPLITS:
+        path = getattr(arguments, f"{name}_file")
+        if path is not None or name in usual:
+            given[name] = splits[usual[name]] if path is None else path
+    if not given:
         raise refusal(
-            f"--dataset_name is {arguments.dataset_name!r} and the files are {files}",
-            "give either a dataset, or files by --train_file, --validation_file and --test_file",
+            f"--dataset_name is {arguments.dataset_name}, with the splits {[*splits]}",
+            f"give --train_file, or the splits one of these names: {SPLIT_NAMES}",
         )
-    elif Path(title).exists():
-        splits, title = load_splits(title, config), Path(title).resolve().name
-    elif not files:
-        title, _, revision = title.partition("@")
-        splits = load_splits(title, config, revision or None)
-    sources = []
+    for kind in FURTHER:
+        for number, path in enumerate(getattr(arguments, f"{kind}_file", None) or (), start=1):
+            given[f"{kind}_{number}"] = path
+    sources = {}
     faults = []
-    for split, own_split in usual_splits(title, splits).items():
-        rows = splits[own_split]
+    for name, rows in given.items():
         try:
-            if splits is files:
-                sources.append(source_of_file(split, str(rows)))
+            if isinstance(rows, Dataset):
+                origin: Origin = {"dataset": title, "config": config, "revision": commit_of(rows)}
+                if in_memory:
+                    origin["fingerprint"] = rows._fingerprint
+                sources[name] = Source(name, f"the {name} split of {title}", table(rows), origin)
             else:
-                rows = table(rows)
-                origin: Origin = {"dataset": title, "fingerprint": rows._fingerprint}
-                if not in_memory:
-                    origin = {"dataset": title, "config": config}
-                    origin["revision"] = commit_of(rows) or revision or None
-                sources.append(Source(split, f"the {own_split} split of {title}", rows, origin))
+                sources[name] = Source(name, str(rows), table(rows), origin_of(rows))
         except (ValueError, OSError) as fault:
             faults.append(fault)
     if faults:
         raise type(faults[0])(". Also: ".join(map(str, faults)))
     return sources
-
-
-def source_of_file(name: str, path: str) -> Source:
-    """Return the rows of a file as a split of this name."""
-    return Source(name, path, table(path), origin_of(path))
 
 
 def load_rows(
@@ -292,7 +291,7 @@ def load_rows(
         in_memory: Splits, by the names of `SPLITS`, in place of files.
     """
     sources = open_sources(arguments, in_memory)
-    first = sources[0]
+    first = next(iter(sources.values()))
     columns = find_columns(
         first.title,
         first.table,
@@ -303,28 +302,24 @@ def load_rows(
     labels = LabelColumn(kind, ())
     if isinstance(arguments, DataArguments):
         labels = _learn(first, columns, arguments)
-    splits = {source.name: _read(source, columns, labels) for source in sources}
-    origins = {source.name: source.origin for source in sources}
-    unlabelled = []
-    if isinstance(arguments, DataArguments):
-        for source, rows in _read_more(arguments, columns, labels):
-            origins[source.name] = {**source.origin, "rows": rows.num_rows}
-            if LABEL in rows.column_names:
-                splits = with_corrections(splits, rows, len(labels.names))
-            else:
-                unlabelled.append(rows)
+    read = {name: _read(source, columns, labels) for name, source in sources.items()}
+    splits = {name: rows for name, rows in read.items() if name in SPLITS}
+    further = {name: rows for name, rows in read.items() if name not in SPLITS}
+    unlabelled = [rows for rows in further.values() if LABEL not in rows.column_names]
+    for rows in further.values():
+        if LABEL in rows.column_names:
+            splits = with_corrections(splits, rows)
+    origins = {name: source.origin for name, source in sources.items()}
     hold_out(splits, origins, arguments)
     for name, rows in splits.items():
-        chosen = _chosen(rows, arguments) if name == "train" else rows
-        limit = getattr(arguments, MAX_SAMPLES[name]) or chosen.num_rows
-        splits[name] = chosen.select(range(min(limit, chosen.num_rows)))
+        splits[name] = _chosen(name, rows, arguments)
     warn_of_repeats(splits)
     splits, left_out = without_wrong_reasons(splits)
-    for name, rows in splits.items():
+    for name, rows in {**further, **splits}.items():
         origins[name] = {**origins[name], "rows": rows.num_rows}
     test_table = None
     if "test" in splits:
-        test_table = sources[-1].table.select(range(splits["test"].num_rows))
+        test_table = sources["test"].table.select(range(splits["test"].num_rows))
     logger.info("%s, labels %s, read from %s", labels.kind, labels.names, origins)
     return Rows(
         DatasetDict(splits),
@@ -338,60 +333,72 @@ def load_rows(
     )
 
 
-def _chosen(rows: Dataset, arguments: SourceArguments) -> Dataset:
-    """Return the training rows that are read, in their order; log markup in them."""
-    max_words = arguments.max_train_words
-    if max_words is not None:
-        rows = rows.filter(lambda row: all(len(text.split()) <= max_words for text in row.values()))
-        if not rows.num_rows:
-            raise refusal(f"--max_train_words {max_words} leaves no rows", "give a larger number")
-    _warn_of_markup(rows)
-    if arguments.shuffle_seed is None:
-        return rows
-    return rows.shuffle(arguments.shuffle_seed, keep_in_memory=True)
+def _chosen(name: str, rows: Dataset, arguments: SourceArguments) -> Dataset:
+    """Return the rows of a split that are read, in their order; ValueError if there are none.
+
+    Markup in training rows is logged. Only these keep what is only to learn.
+    """
+    if name != "train":
+        rows = rows.remove_columns(present((PROBABILITIES, PLACE), rows))
+    else:
+        most = arguments.max_train_words
+        if most is not None:
+            rows = rows.filter(lambda row: all(len(text.split()) <= most for text in row.values()))
+        _warn_of_markup(rows[:SAMPLE]["text"])
+        if arguments.shuffle_seed is not None:
+            rows = rows.shuffle(arguments.shuffle_seed, keep_in_memory=True)
+    limit = getattr(arguments, MAX_SAMPLES[name])
+    if limit is not None:
+        rows = rows.select(range(min(limit, rows.num_rows)))
+    if not rows.num_rows:
+        way_out = f"raise --{MAX_SAMPLES[name]}, or --max_train_words"
+        raise refusal(f"the limits leave no {name} rows", way_out)
+    return rows
 
 
 def _learn(source: Source, columns: Columns, arguments: DataArguments) -> LabelColumn:
     """Learn the labels from the train split; without one, their names must be known."""
     names: Sequence[str] | None = arguments.label_names
-    if source.name != "train" and names is None:
+    if names is None and source.name != "train":
         raise refusal("there is no train split to learn from", "list the --label_names")
-    cells = source.labels(columns.labels)
-    what = f"{source.title}, column {','.join(columns.labels)!r}"
-    for name in columns.labels:
-        if name in cells:
-            note = f"{what} holds its own name; a line of names stands twice, or is a row"
-            logger.warning(one_line(note))
     if names is None:
-        feature = source.table.features[columns.labels[0]]
+        feature = source.table.features.get(",".join(columns.labels))
         classes = getattr(getattr(feature, "feature", feature), "names", None)
-        names = classes if len(columns.labels) == 1 else columns.labels
-    try:
-        return LabelColumn.learn(cells, arguments.problem_type, names, arguments.label_separator)
-    except ValueError as reason:
-        raise ValueError(f"{what}: {reason}") from None
+        names = columns.labels if len(columns.labels) > 1 else classes
+    cells = source.labels(columns.labels)
+    return LabelColumn.learn(cells, arguments.problem_type, names, arguments.label_separator)
 
 
 def _read(source: Source, columns: Columns, labels: LabelColumn) -> Dataset:
-    """Check every row of a split and give its columns their standard names and types."""
-    is_test = source.name == "test"
-    has_labels = labels.names != ()
-    has_one_text = not has_labels and is_test and not source.has(columns.texts[-1])
-    rows = source.texts(columns.texts[:1] if has_one_text else columns.texts)
+    """Check every row of a source and give its columns their standard names and types.
+
+    Corrections have the columns that a page writes. Texts without labels are in the column of the
+    training rows or, where a file has none of this name, in one that is found.
+    """
+    texts = columns.texts
+    may_lack = source.name.startswith(("test", "unlabelled"))
+    if source.name.startswith("corrections"):
+        columns = Columns(TEXT_COLUMNS[: len(texts)], (LABEL,))
+    elif source.name.startswith("unlabelled"):
+        if not source.has(texts[0]):
+            texts = find_columns(source.title, source.table, TEXTS_ALONE, labelled=False).texts
+        columns = Columns(texts[:1], ())
+    elif may_lack and not labels.names and not source.has(texts[-1]):
+        columns = Columns(texts[:1], ())
+    rows = source.texts(columns.texts)
     is_left_out = np.any([_are_blank(texts) for texts in rows.data.columns], axis=0)
-    cells = source.labels(columns.labels) if has_labels else []
-    if not all(map(is_unlabelled, cells)) or (has_labels and not is_test):
+    cells = source.labels(columns.labels)
+    if labels.names and not (may_lack and all(map(is_unlabelled, cells))):
         encoded = source.encoded(",".join(columns.labels), labels.encode, cells)
         is_left_out |= np.array([label is None for label in encoded])
         if labels.soft:
-            if source.name == "train":
-                rows = with_column(rows, PROBABILITIES, encoded)
+            rows = with_column(rows, PROBABILITIES, encoded)
             encoded = [None if shares is None else int(np.argmax(shares)) for shares in encoded]
         rows = with_column(rows, LABEL, encoded, labels.feature)
-    if has_labels and source.name == "train":
-        first = first_number(source.title)
-        rows = with_column(rows, PLACE, range(first, first + rows.num_rows))
-    if has_labels and not is_test:
+        if source.name in SPLITS:
+            first = first_number(source.title)
+            rows = with_column(rows, PLACE, range(first, first + rows.num_rows))
+    if labels.names and not may_lack:
         rows = _with_spans(rows, source)
     if is_left_out.any():
         source.leave_out(is_left_out)
@@ -410,42 +417,13 @@ def _with_spans(rows: Dataset, source: Source) -> Dataset:
     return rows
 
 
-def _warn_of_markup(rows: Dataset) -> None:
-    """Log texts that hold tags of HTML, and a line that nearly all texts have."""
-    texts = rows[:SAMPLE]["text"]
-    shown = f"of the first {len(texts):,} texts"
-    num_tagged = sum(TAG.search(text) is not None for text in texts)
-    if num_tagged > LEAST_TAGGED * len(texts):
-        logger.warning(f"{num_tagged:,} {shown} hold tags of HTML, which are read; take them out")
-    lines = Counter(
-        line for text in texts for line in dict.fromkeys(text.splitlines()[1:]) if line.strip()
-    )
-    for line, count in lines.most_common(1):
-        if count > MOST_ALIKE * len(texts):
-            note = f"{count:,} {shown} have the line {line!r:.80}, which is read; take it out"
-            logger.warning(one_line(note))
-
-
-def _read_more(
-    arguments: DataArguments, columns: Columns, labels: LabelColumn
-) -> Iterator[tuple[Source, Dataset]]:
-    """Yield each file of corrections, and of texts without labels, with its rows.
-
-    Corrections have the columns that a page writes. Other texts are in the column of the training
-    rows or, where a file has none of this name, in one that is found.
-    """
-    corrections = Columns(TEXT_COLUMNS[: len(columns.texts)], (LABEL,))
-    for number, path in enumerate(arguments.corrections_file or (), start=1):
-        source = source_of_file(f"corrections_{number}", path)
-        yield source, _read(source, corrections, labels)
-    for number, path in enumerate(arguments.unlabelled_file or (), start=1):
-        if len(columns.texts) > 1:
-            raise refusal(
-                f"--unlabelled_file is {path}, and the rows are pairs of texts",
-                "leave it out; only a new model of single texts reads it",
-            )
-        source = source_of_file(f"unlabelled_{number}", path)
-        texts = columns.texts
-        if not source.has(*texts):
-            texts = find_columns(path, source.table, TEXTS_ALONE, labelled=False).texts[:1]
-        yield source, _read(source, Columns(texts, ()), LabelColumn("", ()))
+def _warn_of_markup(texts: Sequence[str]) -> None:
+    """Log that texts hold tags of HTML, and a line that nearly all texts have."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update({*filter(str.strip, text.splitlines()[1:])})
+        counts[TAGS] += TAG.search(text) is not None
+    for found, count in counts.items():
+        if count > (LEAST_TAGGED if found == TAGS else MOST_ALIKE) * len(texts):
+            note = f"{count:,} of the first {len(texts):,} texts have {found!r:.80}"
+            logger.warning(one_line(f"{note}, which is read; take it out"))

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet as pq
-from datasets import Dataset, Features, load_dataset, load_from_disk
+from datasets import Dataset, Features, load_dataset
 
 from ..utils.errors import refusal
 from ..utils.files import check_content, check_readable, is_write_error
@@ -38,10 +38,10 @@ ENDINGS = (*SHEET_ENDINGS, ".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet
 FIRST_ROW = 2  # of a sheet, below the names of the columns
 MAX_ROW = 2**24  # bytes of a row of a CSV file
 WAY_OUT = (
-    "give the values of a column one type, and each column another name; a file is UTF-8, the first "
-    "line of a sheet names the columns, quotation marks are around cells with a separator or a "
-    "line break, and a row of JSON is an object; fit of TextClassifier and TextRegressor also takes "
-    "what pandas reads as a DataFrame"
+    "give the values of a column one type, and each column another name; a file is UTF-8, the "
+    "first line of a sheet names the columns, quotation marks are around cells with a separator "
+    "or a line break, and a row of JSON is an object; fit of TextClassifier and TextRegressor also "
+    "takes what pandas reads as a DataFrame"
 )
 
 # The names that a split of a dataset may have; the first one present counts.
@@ -172,31 +172,20 @@ def _json_rows(path: str) -> pa.Table:
     """
     with _opened(path) as file:
         content = file.read()
-    if content.lstrip().startswith("["):
-        rows = json.loads(content)
-    else:
+    if not content.lstrip().startswith("["):
         lines = filter(str.strip, content.split("\n"))
-        rows = [_json_row(line, number) for number, line in enumerate(lines)]
+        content = "[" + ",\n".join(lines) + "]"
     # A table without columns has no rows.
-    return pa.Table.from_struct_array(pa.array(rows or [{}]))
-
-
-def _json_row(line: str, number: int) -> Any:
-    try:
-        return json.loads(line)
-    except json.JSONDecodeError as reason:
-        raise ValueError(f"row {number} (counted from 0): {reason}") from reason
+    return pa.Table.from_struct_array(pa.array(json.loads(content) or [{}]))
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
-    """Return the named columns; texts are of one type, and categories are their values."""
+    """Return the named columns; categories are their values."""
     fields = []
     for field in schema:
-        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        if str(kind) in ("large_string", "string_view"):
-            kind = pa.string()
         if field.name.strip():
-            fields.append(field.with_type(kind))
+            is_category = pa.types.is_dictionary(field.type)
+            fields.append(field.with_type(field.type.value_type) if is_category else field)
     return pa.schema(fields, schema.metadata)
 
 
@@ -225,19 +214,17 @@ def place_of(title: str, row: int) -> str:
 # ---- datasets with splits ------------------------------------------------------------------------
 
 
-def load_splits(
-    name: str, config: str | None = None, revision: str | None = None
-) -> Mapping[str, Dataset]:
+def load_splits(name: str, config: str | None = None) -> Mapping[str, Dataset]:
     """Return the splits of a dataset of the Hub, or of a folder, by their own names.
 
     ValueError names the dataset that `datasets` cannot read.
     """
+    cache_dir = revision = None
+    if os.path.isdir(name):  # `datasets` copies its files
+        name, cache_dir = os.path.abspath(name), _scratch().name
+    elif "@" in name:
+        name, revision = name.split("@")
     try:
-        if Path(name, "dataset_dict.json").exists():
-            return load_from_disk(name)
-        cache_dir = None
-        if os.path.isdir(name):  # `datasets` copies its files
-            name, cache_dir = os.path.abspath(name), _scratch().name
         loaded = load_dataset(name, config, revision=revision, cache_dir=cache_dir)
         # The names of classes in one file are read as those of all.
         schemas = map(pq.read_schema, Path(name).rglob("*.parquet"))
@@ -252,23 +239,14 @@ def load_splits(
     return loaded
 
 
-def usual_splits(title: str, splits: Collection[str]) -> dict[str, str]:
-    """Return which split of a dataset is which of `SPLIT_NAMES`; log those that are not read.
-
-    ValueError if there is none.
-    """
-    chosen = {}
-    for name, usual in SPLIT_NAMES.items():
-        for split in reversed(usual):
-            if split in splits:
-                chosen[name] = split
-    if not chosen:
-        raise refusal(
-            f"{title} has the splits {list(splits)}", f"name them as usual: {SPLIT_NAMES}"
-        )
-    if unread := {*splits} - {*chosen.values()}:
-        logger.warning("of %s the splits %s are not read", title, sorted(unread))
-    return chosen
+def usual_splits(splits: Collection[str]) -> dict[str, str]:
+    """Return which split of a dataset is which of `SPLIT_NAMES`."""
+    return {
+        name: split
+        for name, usual in SPLIT_NAMES.items()
+        for split in reversed(usual)
+        if split in splits
+    }
 
 
 def origin_of(path: str) -> Origin:

@@ -196,7 +196,6 @@ class Settings(DataArguments):
                 setattr(self, name, None)
         for entry in fields(self):
             self._check(entry)
-        super().__post_init__()
         names = self.word_vectors or []
         if len(set(names)) < len(names):
             raise refusal(f"--word_vectors are {' '.join(names)}", "name each once")

@@ -126,17 +126,6 @@ def test_find_columns_lists_unclear_columns_and_flags_that_work(
     assert find(table, text_column_names=[text], label_column_name=label) == [text, label]
 
 
-def test_load_rows_doubts_a_label_that_is_the_name_of_its_column(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Files that were joined have the line of names twice."""
-    rows = [{"text": f"text {kind}", "label": kind} for kind in (*KINDS, "label")]
-    load_rows(DataArguments(train_file=str(write_csv(tmp_path / "a.csv", rows[:-1]))))
-    assert not caplog.messages
-    load_rows(DataArguments(train_file=str(write_csv(tmp_path / "a.csv", rows))))
-    assert "column 'label' holds its own name" in caplog.text
-
-
 def test_find_columns_of_pairs_without_labels_takes_all_or_those_that_flags_name() -> None:
     rows = Dataset.from_dict(columns_of("en; fr; x"))
 

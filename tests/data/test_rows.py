@@ -151,15 +151,15 @@ def test_test_table_has_all_columns_of_the_rows_that_are_read(
         ("title+body", [("A\nb", "D", "e")]),
         ("body+title", [("b\nA", "D", "e")]),
         ("title + body, id", [("A\nb", "D", "e"), ("x", "y", "z")]),
-        ("one+two", [("p", "q", "r")]),
+        ("one+two", [("p", "q", "r", "s")]),
     ],
 )
 def test_load_rows_joins_columns_into_one_text(
     columns: str, texts: list[tuple[str, ...]], tmp_path: Path
 ) -> None:
     """A part may be empty, but not all. A column of the whole name comes first."""
-    table = {"title": ["A", "D", None], "body": ["b", "", "e"], "id": ["x", "y", "z"]}
-    table |= {"one+two": ["p", "q", "r"], "label": ["1", "2", "1"]}
+    table = {"title": ["A", "D", None, None], "body": ["b", "", "e", None], "id": [*"xyzw"]}
+    table |= {"one+two": [*"pqrs"], "label": ["1", "2", "1", "2"]}
     path = write_jsonl(tmp_path / "a.jsonl", Dataset.from_dict(table).to_list())
     train = load(train_file=path, text_column_names=[columns]).splits["train"]
     assert [tuple(train[name]) for name in present(TEXT_COLUMNS, train)] == texts
@@ -300,8 +300,17 @@ TWO = {**ALONE, "label_column_name": "x,y", "label_names": ["y", "x"]}
         ([{"text": "a", "label": "-"}], {}, r"1 of 1 rows of .*dev\.jsonl have no text or no"),
         (labelled(["bad", "great"]), {}, r"row 1 of .*'label': 'great' fits no"),
         (REVIEWS, ALONE, "--label_names"),
-        (REVIEWS, {"max_train_samples": 0}, "max_train_samples is 0"),
-        (REVIEWS, {"validation_fraction": 1.5}, "validation_fraction is 1.5"),
+        (REVIEWS, {"max_train_samples": 0}, "no train rows; raise --max_train_samples"),
+        (
+            [REVIEWS[0]] * 4,
+            {**SPLIT, "validation_fraction": 1.5},
+            "1.5 of 4 train rows leaves none",
+        ),
+        (
+            [REVIEWS[0]] * 4,
+            {**SPLIT, "validation_fraction": -0.5},
+            "-0.5 of 4 train rows leaves none",
+        ),
         # Rows with one text stay together.
         (
             [REVIEWS[0]] * 4,
@@ -337,9 +346,9 @@ def test_load_rows_refuses_validation_rows(
 @pytest.mark.parametrize(
     ("pattern", "warning"),
     [
-        ("I liked it.\n\nSent from my phone", "have the line 'Sent from my phone'"),
-        ("I liked it.<br />{}", "hold tags of HTML"),
-        ('<p class="x">{}</p>', "hold tags of HTML"),
+        ("I liked it.\n\nSent from my phone", "have 'Sent from my phone'"),
+        ("I liked it.<br />{}", "have 'tags of HTML'"),
+        ('<p class="x">{}</p>', "have 'tags of HTML'"),
         ("I <3 it, 2 < {} > 1, List<String>", ""),
         ("Dear shop,\nI bought {}.", ""),
     ],

@@ -186,8 +186,8 @@ def test_adadelta_is_that_of_the_paper(tmp_path: Path) -> None:
     [
         ({"text_column_names": "en"}, "or two for pairs, such as en,fr"),
         ({"text_column_names": "en,de"}, "has no column 'de'; it has 'en', 'fr'"),
-        ({"max_train_words": 0}, "--max_train_words is 0"),
-        ({"max_train_words": 2}, "--max_train_words 2 leaves no rows"),
+        ({"max_train_samples": 0}, "no train rows; raise --max_train_samples"),
+        ({"max_train_words": 2}, "no train rows"),
         ({"generation_max_length": 10_001}, "_length is 10001; it must be from 1 to 10000"),
         ({"model_name_or_path": "CHECKPOINT", "do_train": "true"}, "does not translate"),
         ({"do_predict": "true", "predict_with_generate": "false"}, "leave out --predict_with_gen"),

@@ -38,7 +38,7 @@ def rows_to_fit(
     """
     given: dict[str, Any] = {"train": texts if labels is None else (texts, labels)}
     if labels is None and isinstance(texts, DatasetDict):
-        splits = usual_splits("the rows", texts)
+        splits = usual_splits(texts)
         given = {name: texts[own_name] for name, own_name in splits.items() if name != "test"}
     if validation is not None:
         given["validation"] = validation
