@@ -1,25 +1,22 @@
 """The columns of a source that hold texts, labels and marks: by flag, else by their usual names."""
 
 import json
-import logging
 import reprlib
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from datasets import Dataset
 
 from ..utils.errors import refusal
-from ..utils.text import one_line
-from .arguments import DataArguments, SourceArguments
+from .arguments import SourceArguments
 from .table import usual_form
 
-logger = logging.getLogger(__name__)
-
 FLAGS = "--text_column_names and --label_column_name"
+Names = Sequence[str]
+
 ROWS_NAME = "training_rows.json"  # in the folder of a run: where its training rows come from
 SAMPLE = 1000  # rows whose lengths tell a text from a label
 
@@ -77,89 +74,91 @@ MARKS = {
 }
 
 
-class Columns(NamedTuple):
-    """The columns of a task, by the names of the first split."""
-
-    texts: tuple[str, ...]  # one, or two for pairs; "title+body" joins two columns into one text
-    labels: tuple[str, ...]  # one; several of numbers, each a label; none where rows have no label
-
-
 def find_columns(
     title: str,
     rows: Dataset,
     arguments: SourceArguments,
     *,
     labelled: bool,
-    record: Mapping[str, Sequence[str]] = MappingProxyType({}),
-) -> Columns:
-    """Return the columns that the flags name, or find them in the rows of a source.
+    record: Mapping[str, Names],
+) -> tuple[Names, Names]:
+    """Return the columns of texts, and of labels, that flags name, or find them in a source.
 
     A column that no flag names is that of a training, else it is found by its usual name, in any
-    case of letters. Of two columns that are not, the one with the longer texts is the text, and a
-    single one is what is missing; of a task without labels, both are the texts. ValueError lists
-    the columns, with an example of each, and the flags.
+    case of letters. Where there are but two, the other one is what is missing, and that with the
+    longer texts is the text; of a task without labels, both are the texts. Of texts there are one,
+    or two for pairs; "title+body" joins two columns into one text. Of labels there are one, several
+    of numbers, or none where rows have no label. ValueError lists the columns, with an example of
+    each, and the flags.
 
     Args:
         title: What errors call the source.
         rows: All rows of the source.
         arguments: The flags.
-        labelled: Whether the rows must have labels, or both texts.
+        labelled: Whether the rows must have labels.
         record: The columns of a training, as `training_rows_of` returns them.
     """
     names = rows.column_names
-    label = getattr(arguments, "label_column_name", "")
-    labels = _asked(label if label is None else [label], record.get("label_column_name"), names)
-    trained = record.get("text_column_names", ())[: max(arguments.numbers_of_texts)]
-    texts = _asked(arguments.text_column_names, trained, names)
-    taken = [*labels, *chain.from_iterable(parted(text, "+", names) for text in texts)]
-    if len({*taken}) < len(taken) or len(texts) not in (0, *arguments.numbers_of_texts):
-        raise refusal(
-            f"--text_column_names is {texts}, --label_column_name {labels}",
-            "name one column of texts, or two for pairs, such as en,fr, and each column once",
-        )
+    number = min(arguments.numbers_of_texts)  # where no flag names them, nor usual names of pairs
+    texts, labels = _asked(arguments, record, names)
+    finds_labels = labels is None
     sample = _sample(rows)
-    free = [name for name in sample if name not in taken]
-    finds_labels = label is None and not labels
-    labels = labels or (_usual(free, LABELS) if finds_labels else [])
-    free = [name for name in free if name not in labels]
-    most = min(arguments.numbers_of_texts)  # where no flag names them, nor usual names of pairs
-    least = most if labelled else 1
-    texts = texts or _usual(free, PAIRS, least=2)
-    is_clear = texts != []
-    if not is_clear:
-        rest = free[:1] if len(free) == 1 or len(sample) == 2 else []
-        rest = rest if isinstance(arguments, DataArguments) else names
-        texts = _usual(free, TEXTS, least) or rest
-        is_clear = least <= len(texts) <= most
-    free = [name for name in free if name not in texts]
-    if finds_labels:
-        labels = labels or (free if labelled and len(free) == 1 else [])
-        is_clear = is_clear and labelled <= len(labels) <= 1
-    if not is_clear:
-        label = [*labels, *free[::-1], "NAME"][0] if finds_labels else None
-        raise _unclear(title, sample, [*texts, *free, "NAME"][:most], label)
-    if trained and arguments.text_column_names is None and [*texts] != [*trained]:
-        note = f"{title}: the texts are read from {','.join(texts)}"
-        logger.warning(one_line(f"{note}; the model was trained on {','.join(trained)}"))
-    return Columns(tuple(texts), tuple(labels))
+    is_small = len(sample) <= 2
+    taken = chain.from_iterable(parted(text, "+", names) for text in texts)
+    free = _without(sample, [*taken, *(labels or ())])
+    if labels is None:
+        labels = _usual(free, LABELS)
+    free = _without(free, labels)
+    if number > 1:
+        free.sort(key=names.index)
+    texts = texts or _usual(free, PAIRS, 2)
+    if not texts:
+        found = _usual(free, TEXTS, number) or (free[:number] if is_small else [])
+        texts = found if len(found) == number else []
+    free = _without(free, texts)
+    if finds_labels and labelled and is_small:
+        labels = labels or free
+    if not texts or (finds_labels and not labelled <= len(labels) <= 1):
+        likely = [*labels, *free[::-1], "NAME"][0] if finds_labels else None
+        raise _unclear(title, sample, [*texts, *free, "NAME"][:number], likely)
+    return tuple(texts), tuple(labels)
 
 
 def _asked(
-    words: Iterable[str] | None, trained: Sequence[str] | None, names: Sequence[str]
-) -> Sequence[str]:
-    """Return the columns that the words of a flag name, else those of a training that are there."""
-    if words is None and trained and {*parted(trained[0], "+", names)} <= {*names}:
-        return trained
-    parts = (parted(word, ",", names) for word in words or ())
-    return [*filter(None, chain.from_iterable(parts))]
+    arguments: SourceArguments, record: Mapping[str, Names], names: Names
+) -> tuple[Names, Names | None]:
+    """Return the columns that flags name, else those of a training that are there.
+
+    The labels are None if they are to be found. ValueError for too many texts.
+    """
+    words, label = arguments.text_column_names, getattr(arguments, "label_column_name", "")
+    texts = [name for word in words or () for name in parted(word, ",", names)]
+    if words is None:
+        trained = _trained(record.get("text_column_names"), names)
+        texts = trained[: max(arguments.numbers_of_texts)]
+    if len(texts) not in (0, *arguments.numbers_of_texts):
+        what = f"--text_column_names is {texts}"
+        raise refusal(what, "name one column of texts, or two for pairs, such as en,fr")
+    if label is None:
+        return texts, _trained(record.get("label_column_name"), names) or None
+    return texts, parted(label, ",", names) if label else []
 
 
-def parted(word: str, sign: str, names: Sequence[str]) -> list[str]:
+def _trained(columns: Names | None, names: Names) -> Names:
+    """Return the columns of a training if a source has the first; of a test it may lack others."""
+    return columns if columns and {*parted(columns[0], "+", names)} <= {*names} else []
+
+
+def parted(word: str, sign: str, names: Names) -> list[str]:
     """Return the columns that a word names, parted by a sign, unless one of the `names` has it."""
     return [word] if word in names else [*map(str.strip, word.split(sign))]
 
 
-def _usual(names: Sequence[str], groups: Sequence[Sequence[str]], least: int = 1) -> list[str]:
+def _without(names: Iterable[str], taken: Names) -> list[str]:
+    return [name for name in names if name not in taken]
+
+
+def _usual(names: Names, groups: Sequence[Names], least: int = 1) -> list[str]:
     """Return the columns with names of the first group that as many columns have as is needed."""
     for group in groups:
         found = [name for form in group for name in names if usual_form(name) == form]
@@ -170,8 +169,8 @@ def _usual(names: Sequence[str], groups: Sequence[Sequence[str]], least: int = 1
 
 def _sample(rows: Dataset) -> dict[str, list[Any]]:
     """Return the first cells of the columns that hold any, but marks; the longest texts first."""
-    lengths = {}
     sample = rows.with_format("arrow")[:SAMPLE].to_pydict()
+    lengths = {}
     for name, cells in sample.items():
         if usual_form(name) not in MARKS.values() and {*map(str, cells)} - {"None", ""}:
             lengths[name] = sum(len(cell) for cell in cells if isinstance(cell, str))
@@ -179,7 +178,7 @@ def _sample(rows: Dataset) -> dict[str, list[Any]]:
 
 
 def _unclear(
-    title: str, sample: Mapping[str, list[Any]], texts: Sequence[str], label: str | None
+    title: str, sample: Mapping[str, list[Any]], texts: Names, label: str | None
 ) -> Exception:
     """Return the error of a source whose columns are not clear; its flags name likely ones."""
     examples = (f"{name!r} (such as {reprlib.repr(cells[0])})" for name, cells in sample.items())
@@ -198,7 +197,6 @@ def training_rows_of(checkpoint: str | Path | None) -> dict[str, Any]:
     record: dict[str, Any] = {}
     if checkpoint is not None:
         for folder in (Path(checkpoint).absolute().parent, Path(checkpoint)):
-            path = folder / ROWS_NAME
-            if path.is_file():
-                record = json.loads(path.read_text(encoding="utf-8"))
+            if (folder / ROWS_NAME).is_file():
+                record = json.loads((folder / ROWS_NAME).read_text(encoding="utf-8"))
     return record

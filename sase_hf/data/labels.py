@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import regex
-from datasets import ClassLabel, List, Value
 
 from ..utils.errors import refusal
 
@@ -94,14 +93,6 @@ class LabelColumn:
             separator=separator,
         )
 
-    @property
-    def feature(self) -> ClassLabel | List | Value:
-        """The type of a column of encoded labels."""
-        if self.kind == SINGLE_LABEL:
-            return ClassLabel(names=list(self.names))
-        number = Value("float64")  # as in the file; batches round it to float32
-        return number if self.kind == REGRESSION and len(self.names) == 1 else List(number)
-
     def encode(self, cell: object) -> int | float | list[float] | None:
         """Return the label as the loss takes it, None for no label; ValueError if unknown."""
         if is_unlabelled(cell, self.names):
@@ -122,7 +113,7 @@ class LabelColumn:
             return (np.array(numbers) / np.sum(numbers)).tolist()
         if self.kind == SINGLE_LABEL:
             return numbers.index(1)
-        return numbers if isinstance(self.feature, List) else numbers[0]
+        return numbers if self.kind == MULTI_LABEL or len(numbers) > 1 else numbers[0]
 
     def decode(self, label: Any) -> Any:
         """Return a name for a class id, a list of names for zeros and ones, numbers as written."""

@@ -8,6 +8,7 @@ import logging
 import unicodedata
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from pandas.util import hash_pandas_object
 
 from ..utils.errors import refusal
 from .arguments import SourceArguments
-from .table import TEXT_COLUMNS, Origin, present
+from .table import TEXT_COLUMNS, present
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ def warn_of_repeats(splits: Mapping[str, Dataset]) -> None:
 
 
 def hold_out(
-    splits: dict[str, Dataset], sources: dict[str, Origin], arguments: SourceArguments
+    splits: dict[str, Dataset], sources: dict[str, Any], arguments: SourceArguments
 ) -> None:
     """Split validation rows off if it is asked for: no text on both sides, the labels alike.
 

@@ -1,7 +1,6 @@
 """The rows of a task: texts under standard names, and labels as a model takes them.
 
-A fault names the source, the row and the column. Rows of a sheet are counted as a spreadsheet does,
-other rows from 0.
+A fault names the source, the row and the column. Rows are counted from 0.
 """
 
 import logging
@@ -11,20 +10,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
-from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from datasets import ClassLabel, Dataset, DatasetDict, List, Value, concatenate_datasets
+from datasets import ClassLabel, Dataset, DatasetDict, concatenate_datasets
 
 from ..utils.errors import refusal
 from ..utils.text import one_line
 from .arguments import MAX_SAMPLES, SPLITS, DataArguments, SourceArguments
-from .columns import FLAGS, MARKS, Columns, find_columns, parted, training_rows_of
+from .columns import FLAGS, MARKS, Names, find_columns, parted, training_rows_of
 from .labels import LabelColumn, is_unlabelled
 from .marks import parse_spans, with_corrections, without_wrong_reasons
 from .repeats import hold_out, warn_of_repeats
@@ -33,9 +30,7 @@ from .table import (
     PROBABILITIES,
     SPLIT_NAMES,
     TEXT_COLUMNS,
-    Origin,
     commit_of,
-    first_number,
     holds_texts,
     load_splits,
     origin_of,
@@ -43,11 +38,7 @@ from .table import (
     present,
     table,
     usual_splits,
-    with_column,
 )
-
-if TYPE_CHECKING:
-    from ..models.answers import Answers  # imports torch, which takes seconds
 
 logger = logging.getLogger(__name__)
 
@@ -55,12 +46,8 @@ TRANSLATION = "translation"
 SAMPLE = 1000  # texts in which markup is looked for
 SHOWN_ROWS = 3  # of those left out
 TAG = re.compile(r"</?(a|b|br|div|em|h[1-6]|i|img|li|p|span|strong|table|td|tr|ul)\b[^<>]*>", re.I)
-TAGS = "tags of HTML"
-LEAST_TAGGED = 0.05  # of the texts
-MOST_ALIKE = 0.9  # of the texts
 FURTHER = ("corrections", "unlabelled")  # files of rows beside the splits
 LABEL = "label"  # the column of labels in a file of corrections
-TEXTS_ALONE = DataArguments(label_column_name="")
 
 
 @dataclass(frozen=True)
@@ -80,14 +67,14 @@ class Rows:
     label_columns: the names in the source, none if no rows have labels.
     left_out: the words that the train split lacks, and that texts to predict have.
     unlabelled: more texts for the words and the word vectors of a new model, column `text`.
-    test_table: the rows of the test split with all columns of their source.
+    test_table: the rows of the test split, also beyond a limit, with all columns of their source.
     """
 
     splits: DatasetDict
     labels: LabelColumn
-    sources: dict[str, Origin]
-    text_columns: tuple[str, ...]
-    label_columns: tuple[str, ...] = ()
+    sources: dict[str, dict[str, Any]]
+    text_columns: Names
+    label_columns: Names = ()
     left_out: tuple[str, ...] = ()
     unlabelled: Dataset | None = None
     test_table: Dataset | None = None
@@ -98,9 +85,9 @@ class Rows:
         return self.labels.kind
 
     @property
-    def answers(self) -> "Answers":
-        """What a model of these labels answers."""
-        from ..models.answers import answers_of_kind
+    def answers(self) -> Any:
+        """What a model of these labels answers, `models.answers.Answers`."""
+        from ..models.answers import answers_of_kind  # imports torch, which takes seconds
 
         return answers_of_kind(self.kind, self.label_names)
 
@@ -114,11 +101,12 @@ class Rows:
 
         The texts of pairs come row by row, so that any part has both languages of a translation.
         """
-        train = self.splits["train"]
-        if TEXT_COLUMNS[1] in train.column_names:
-            return chain.from_iterable(zip(*(train[name] for name in TEXT_COLUMNS), strict=True))
-        texts = [train.select_columns("text"), self.unlabelled]
-        return concatenate_datasets([rows for rows in texts if rows is not None])["text"]
+        names = present(TEXT_COLUMNS, self.splits["train"])
+        parts = [self.splits["train"], self.unlabelled]
+        rows = concatenate_datasets([part.select_columns(names) for part in parts if part])
+        if len(names) == 1:
+            return rows["text"]
+        return chain.from_iterable(zip(*(rows[name] for name in names), strict=True))
 
 
 @dataclass
@@ -128,7 +116,7 @@ class Source:
     name: str
     title: str
     table: Dataset
-    origin: Origin
+    origin: dict[str, Any]
 
     def __post_init__(self) -> None:
         """Raise ValueError if there are no rows."""
@@ -148,7 +136,7 @@ class Source:
             raise refusal(f"{self.title} has no column {name!r}", f"it has {listed}; name another")
         return parted(name, "+", names)
 
-    def texts(self, names: Sequence[str]) -> Dataset:
+    def texts(self, names: Names) -> pa.Table:
         """Return columns of texts by the names in `TEXT_COLUMNS`; ValueError for other values."""
         stored: pa.Table = self.table.with_format("arrow")[:]
         texts = {}
@@ -156,14 +144,13 @@ class Source:
             own = self.columns(name)
             for column in own:
                 if not holds_texts(self.table, column):
-                    kind = stored.schema.field(column).type
-                    what = f"column {column!r} of {self.title} holds values of type {kind}"
+                    what = f"column {column!r} of {self.title}"
+                    what += f" holds values of type {self.table.features[column]}"
                     raise refusal(what, "texts are wanted there")
-            texts[standard] = reduce(_joined, [stored[column] for column in own])
-        # The fingerprint is random, because hashing all values takes long.
-        return Dataset(pa.table(texts), fingerprint=uuid4().hex)
+            texts[standard] = reduce(_joined, [stored[column].cast("string") for column in own])
+        return pa.table(texts)
 
-    def labels(self, names: Sequence[str]) -> list[Any]:
+    def labels(self, names: Names) -> list[Any]:
         """Return a cell for each row: None without a label, of several columns their numbers."""
         if not names or (self.name == "test" and not all(map(self.has, names))):
             return [None] * self.table.num_rows
@@ -176,30 +163,31 @@ class Source:
 
     def encoded(self, column: str, encode: Callable[..., Any], *cells: Iterable[Any]) -> list[Any]:
         """Return what becomes of the cells of each row; ValueError names the first bad ones."""
-        forms = {}
-        values = []
+        known = {}
+        encoded = []
         for row, arguments in enumerate(zip(*cells, strict=True)):
             form = repr(arguments)
-            if form not in forms:
-                try:
-                    forms[form] = encode(*arguments)
-                except ValueError as reason:
-                    place = place_of(self.title, row)
-                    raise ValueError(f"{place}, column {column!r}: {reason}") from None
-            values.append(forms[form])
-        return values
+            try:
+                if form not in known:
+                    known[form] = encode(*arguments)
+            except ValueError as reason:
+                place = place_of(self.title, row)
+                raise ValueError(f"{place}, column {column!r}: {reason}") from None
+            encoded.append(known[form])
+        return encoded
 
-    def leave_out(self, is_left_out: np.ndarray) -> None:
-        """Leave rows out, and log how many; ValueError if these are more than half of the rows."""
-        rows = np.flatnonzero(is_left_out)
-        what = f"{rows.size:,} of {self.table.num_rows:,} rows of {one_line(self.title)}"
-        what += " have no text or no label"
-        if 2 * rows.size > self.table.num_rows:
+    def leave_out(self, is_kept: np.ndarray) -> None:
+        """Keep some rows, and log how many not; ValueError if these are more than half of them."""
+        left_out = np.flatnonzero(~is_kept)
+        what = (
+            f"{left_out.size:,} of {is_kept.size:,} rows of {self.title} have no text or no label"
+        )
+        if 2 * left_out.size > is_kept.size:
             raise refusal(what, f"name other columns with {FLAGS}")
-        first = ", ".join(map(str, rows[:SHOWN_ROWS] + first_number(self.title)))
-        logger.warning(f"{what} and are left out; the first: {first}")
-        self.origin = {**self.origin, "left_out": rows.size}
-        self.table = self.table.select(np.flatnonzero(~is_left_out))
+        first = ", ".join(map(str, left_out[:SHOWN_ROWS]))
+        logger.warning(one_line(f"{what} and are left out; the first, from 0: {first}"))
+        self.origin["left_out"] = left_out.size
+        self.table = self.table.select(np.flatnonzero(is_kept))
 
 
 def _joined(first: pa.ChunkedArray, second: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -223,7 +211,7 @@ def _decoded(feature: Any, cell: Any) -> Any:
 
 
 def open_sources(
-    arguments: SourceArguments, in_memory: Mapping[str, Any] = MappingProxyType({})
+    arguments: SourceArguments, in_memory: Mapping[str, Any] | None = None
 ) -> dict[str, Source]:
     """Return the splits that the flags name, in the order of `SPLITS`, and further files of rows.
 
@@ -231,10 +219,9 @@ def open_sources(
     files that cannot be read.
     """
     config = arguments.dataset_config_name
-    title, splits = "rows in memory", in_memory
+    title, splits = "rows in memory", in_memory or {}
     if arguments.dataset_name is not None:
         title, splits = arguments.dataset_name, load_splits(arguments.dataset_name, config)
-        title = Path(title).resolve().name if Path(title).exists() else title.partition("@")[0]
     usual = usual_splits(splits)
     given: dict[str, Any] = {}
     for name in SPLITS:
@@ -254,7 +241,8 @@ def open_sources(
     for name, rows in given.items():
         try:
             if isinstance(rows, Dataset):
-                origin: Origin = {"dataset": title, "config": config, "revision": commit_of(rows)}
+                origin: dict[str, Any] = {"dataset": title.partition("@")[0], "config": config}
+                origin["revision"] = commit_of(rows)
                 if in_memory:
                     origin["fingerprint"] = rows._fingerprint
                 sources[name] = Source(name, f"the {name} split of {title}", table(rows), origin)
@@ -272,7 +260,7 @@ def load_rows(
     *,
     kind: str = "",
     checkpoint: str | None = None,
-    in_memory: Mapping[str, Any] = MappingProxyType({}),
+    in_memory: Mapping[str, Any] | None = None,
 ) -> Rows:
     """Load the splits of a task and give its columns their standard names.
 
@@ -292,17 +280,17 @@ def load_rows(
     """
     sources = open_sources(arguments, in_memory)
     first = next(iter(sources.values()))
-    columns = find_columns(
+    texts, label_columns = find_columns(
         first.title,
         first.table,
         arguments,
         labelled=first.name != "test",
-        record={} if first.name == "train" else training_rows_of(checkpoint),
+        record=training_rows_of(checkpoint) if first.name != "train" else {},
     )
     labels = LabelColumn(kind, ())
     if isinstance(arguments, DataArguments):
-        labels = _learn(first, columns, arguments)
-    read = {name: _read(source, columns, labels) for name, source in sources.items()}
+        labels = _learn(first, label_columns, arguments)
+    read = {name: _read(source, texts, label_columns, labels) for name, source in sources.items()}
     splits = {name: rows for name, rows in read.items() if name in SPLITS}
     further = {name: rows for name, rows in read.items() if name not in SPLITS}
     unlabelled = [rows for rows in further.values() if LABEL not in rows.column_names]
@@ -317,19 +305,15 @@ def load_rows(
     splits, left_out = without_wrong_reasons(splits)
     for name, rows in {**further, **splits}.items():
         origins[name] = {**origins[name], "rows": rows.num_rows}
-    test_table = None
-    if "test" in splits:
-        test_table = sources["test"].table.select(range(splits["test"].num_rows))
-    logger.info("%s, labels %s, read from %s", labels.kind, labels.names, origins)
     return Rows(
         DatasetDict(splits),
         labels,
         origins,
-        columns.texts,
-        columns.labels,
+        texts,
+        label_columns,
         left_out=tuple(dict.fromkeys(chain.from_iterable(left_out))),
         unlabelled=concatenate_datasets(unlabelled) if unlabelled else None,
-        test_table=test_table,
+        test_table=sources["test"].table if "test" in sources else None,
     )
 
 
@@ -356,74 +340,72 @@ def _chosen(name: str, rows: Dataset, arguments: SourceArguments) -> Dataset:
     return rows
 
 
-def _learn(source: Source, columns: Columns, arguments: DataArguments) -> LabelColumn:
+def _learn(source: Source, columns: Names, arguments: DataArguments) -> LabelColumn:
     """Learn the labels from the train split; without one, their names must be known."""
-    names: Sequence[str] | None = arguments.label_names
+    names: Names | None = arguments.label_names
     if names is None and source.name != "train":
         raise refusal("there is no train split to learn from", "list the --label_names")
     if names is None:
-        feature = source.table.features.get(",".join(columns.labels))
+        feature = source.table.features.get(",".join(columns))
         classes = getattr(getattr(feature, "feature", feature), "names", None)
-        names = columns.labels if len(columns.labels) > 1 else classes
-    cells = source.labels(columns.labels)
+        names = columns if len(columns) > 1 else classes
+    cells = source.labels(columns)
     return LabelColumn.learn(cells, arguments.problem_type, names, arguments.label_separator)
 
 
-def _read(source: Source, columns: Columns, labels: LabelColumn) -> Dataset:
+def _read(source: Source, texts: Names, label_columns: Names, labels: LabelColumn) -> Dataset:
     """Check every row of a source and give its columns their standard names and types.
 
-    Corrections have the columns that a page writes. Texts without labels are in the column of the
-    training rows or, where a file has none of this name, in one that is found.
+    Corrections have the columns that a page writes.
     """
-    texts = columns.texts
     may_lack = source.name.startswith(("test", "unlabelled"))
     if source.name.startswith("corrections"):
-        columns = Columns(TEXT_COLUMNS[: len(texts)], (LABEL,))
+        texts, label_columns = TEXT_COLUMNS[: len(texts)], (LABEL,)
     elif source.name.startswith("unlabelled"):
-        if not source.has(texts[0]):
-            texts = find_columns(source.title, source.table, TEXTS_ALONE, labelled=False).texts
-        columns = Columns(texts[:1], ())
+        label_columns = ()
     elif may_lack and not labels.names and not source.has(texts[-1]):
-        columns = Columns(texts[:1], ())
-    rows = source.texts(columns.texts)
-    is_left_out = np.any([_are_blank(texts) for texts in rows.data.columns], axis=0)
-    cells = source.labels(columns.labels)
+        texts = texts[:1]
+    rows = source.texts(texts)
+    is_kept = ~np.any([*map(_are_blank, rows.columns)], axis=0)
+    cells = source.labels(label_columns)
     if labels.names and not (may_lack and all(map(is_unlabelled, cells))):
-        encoded = source.encoded(",".join(columns.labels), labels.encode, cells)
-        is_left_out |= np.array([label is None for label in encoded])
+        encoded = source.encoded(",".join(label_columns), labels.encode, cells)
+        is_kept &= np.array([label is not None for label in encoded])
         if labels.soft:
-            rows = with_column(rows, PROBABILITIES, encoded)
+            rows = rows.append_column(PROBABILITIES, [encoded])
             encoded = [None if shares is None else int(np.argmax(shares)) for shares in encoded]
-        rows = with_column(rows, LABEL, encoded, labels.feature)
+        rows = rows.append_column(LABEL, [encoded])
         if source.name in SPLITS:
-            first = first_number(source.title)
-            rows = with_column(rows, PLACE, range(first, first + rows.num_rows))
+            rows = rows.append_column(PLACE, [np.arange(rows.num_rows)])
     if labels.names and not may_lack:
         rows = _with_spans(rows, source)
-    if is_left_out.any():
-        source.leave_out(is_left_out)
-        rows = rows.select(np.flatnonzero(~is_left_out))
-    return rows
+    if not is_kept.all():
+        source.leave_out(is_kept)
+        rows = rows.filter(is_kept)
+    # The fingerprint is random, because hashing all values takes long.
+    return Dataset(rows, fingerprint=uuid4().hex)
 
 
-def _with_spans(rows: Dataset, source: Source) -> Dataset:
+def _with_spans(rows: pa.Table, source: Source) -> pa.Table:
     """Check the marks on each text and add them."""
     for name, column in MARKS.items():
         text_name = TEXT_COLUMNS[name.endswith("_pair")]
         if source.has(column) and text_name in rows.column_names:
-            cells = source.table[column], rows[text_name]
-            spans = source.encoded(column, parse_spans, *cells)
-            rows = with_column(rows, name, spans, List(List(Value("int64"))))
+            texts = rows[text_name].to_pylist()
+            spans = source.encoded(column, parse_spans, source.table[column], texts)
+            rows = rows.append_column(name, pa.array(spans, pa.list_(pa.list_(pa.int64()))))
     return rows
 
 
 def _warn_of_markup(texts: Sequence[str]) -> None:
-    """Log that texts hold tags of HTML, and a line that nearly all texts have."""
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update({*filter(str.strip, text.splitlines()[1:])})
-        counts[TAGS] += TAG.search(text) is not None
+    """Log that most texts hold tags of HTML, or a line that they all have."""
+    counts = Counter(
+        found
+        for text in texts
+        for found in {bool(TAG.search(text)) and "tags of HTML", *text.splitlines()[1:]}
+        if found and found.strip()
+    )
     for found, count in counts.items():
-        if count > (LEAST_TAGGED if found == TAGS else MOST_ALIKE) * len(texts):
+        if 2 * count > len(texts):
             note = f"{count:,} of the first {len(texts):,} texts have {found!r:.80}"
             logger.warning(one_line(f"{note}, which is read; take it out"))

@@ -35,7 +35,6 @@ logger = logging.getLogger(__name__)
 SEPARATORS = ("\t", ";", "|", ",")  # of equally frequent ones the first; names hold commas
 SHEET_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx")
 ENDINGS = (*SHEET_ENDINGS, ".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
-FIRST_ROW = 2  # of a sheet, below the names of the columns
 MAX_ROW = 2**24  # bytes of a row of a CSV file
 WAY_OUT = (
     "give the values of a column one type, and each column another name; a file is UTF-8, the "
@@ -64,8 +63,6 @@ TEXT_COLUMNS = ("text", "text_pair")
 PROBABILITIES = "probabilities"  # of the classes, in a train split
 PLACE = "row"  # in a train split, the number of a row in its source
 
-Origin = dict[str, str | int | float | None]  # what distinguishes rows from others, for a record
-
 
 def table(source: Any) -> Dataset:
     """Return the rows of a source, with its columns.
@@ -86,8 +83,6 @@ def table(source: Any) -> Dataset:
             return Dataset(rows.cast(_plain(rows.schema)))
         return _rows_of_file(title)
     except Exception as reason:  # libraries raise classes of their own
-        if getattr(reason, "errno", None) is not None:
-            raise  # of the file system
         raise refusal(f"cannot read {title}: {one_line(reason)}", WAY_OUT) from reason
 
 
@@ -108,7 +103,12 @@ def _rows_of_file(path: str) -> Dataset:
             stream.write_batch(batch.select(schema.names).cast(schema))
     rows = Dataset.from_file(stored)
     if path.lower().endswith((".tsv", ".tsv.gz")):
-        _check_lines(rows)
+        breaks = [pa.compute.match_substring(cells, "\n") for cells in rows.data.columns]
+        if any(pa.compute.any(cells).as_py() for cells in breaks):
+            raise ValueError(
+                "quotation marks join lines into one cell; save it as CSV, in which those inside "
+                "a cell are doubled"
+            )
     return rows
 
 
@@ -189,26 +189,9 @@ def _plain(schema: pa.Schema) -> pa.Schema:
     return pa.schema(fields, schema.metadata)
 
 
-def _check_lines(rows: Dataset) -> None:
-    """Raise ValueError if a cell between tabs holds a line break: a quote joined rows."""
-    for name in rows.column_names:
-        row = pa.compute.match_substring(rows.data.column(name), "\n").index(True).as_py()
-        if row >= 0:
-            raise ValueError(
-                f"row {row + FIRST_ROW}, column {name!r}: quotation marks join lines into one "
-                "cell; save it as CSV, in which those inside a cell are doubled"
-            )
-
-
-def first_number(title: str) -> int:
-    """Return the number of the first row of a source; a spreadsheet counts the line of names."""
-    return FIRST_ROW if title.lower().endswith(SHEET_ENDINGS) else 0
-
-
 def place_of(title: str, row: int) -> str:
-    """Return where a row is, for errors, as `first_number` counts."""
-    first = first_number(title)
-    return f"row {first + row} of {title} (the first is row {first})"
+    """Return where a row is, for errors."""
+    return f"row {row} (counted from 0) of {title}"
 
 
 # ---- datasets with splits ------------------------------------------------------------------------
@@ -249,7 +232,7 @@ def usual_splits(splits: Collection[str]) -> dict[str, str]:
     }
 
 
-def origin_of(path: str) -> Origin:
+def origin_of(path: str) -> dict[str, Any]:
     """Return what distinguishes the content of a file from another's, for a record."""
     with open(path, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -279,12 +262,6 @@ def present(names: Sequence[str], rows: Dataset) -> list[str]:
 def holds_texts(rows: Dataset, name: str) -> bool:
     """Return whether a dataset has a column of this name, and it holds texts."""
     return getattr(rows.features.get(name), "dtype", None) in ("string", "large_string")
-
-
-def with_column(rows: Dataset, name: str, values: Sequence[Any], feature: Any = None) -> Dataset:
-    """Return rows with one more column, whose type is the `feature`, or that of the values."""
-    # The fingerprint is random, because hashing all values takes long.
-    return rows.add_column(name, values, feature=feature, new_fingerprint=uuid4().hex)
 
 
 def scratch_file() -> str:

@@ -43,7 +43,7 @@ def test_correction_takes_the_place_of_all_rows_with_its_text(reviews: Path) -> 
     assert shown(rows) == [("good food", "4"), corrected, ("by staff", "4"), corrected]
     train = rows.splits["train"]
     assert train["spans"][:] == [None, [[5, 9]], None, [[5, 9]]]
-    assert train["row"][:] == [2, None, 4, None], "the sheet holds no correction"
+    assert train["row"][:] == [0, None, 2, None], "the file holds no correction"
 
 
 def test_correction_without_marks_deletes_those_of_its_row(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ REFUSED = {
     "UTF-16 without its mark": ("r.csv", "text\nsoup".encode("utf-16-le"), "not UTF-8"),
     "cell without a name": ("r.csv", "a,b,,\nx,1,,\ny,0,,z\n", "no name"),
     "equal names": ("r.csv", "a,b,a\nx,1,y\n", "'Field \"a\" exists 2 times"),
-    "break between tabs": ("r.tsv", 'a\tb\nx\t1\n"y\t1\nz"\t0\n', "row 3, column 'a'"),
+    "break between tabs": ("r.tsv", 'a\tb\nx\t1\n"y\t1\nz"\t0\n', "join lines into one cell"),
     "mixed types": ("r.jsonl", '{"a": "x"}\n{"a": 1}\n', "convert 'x'"),
     "broken line": ("r.jsonl", '{"a": 1}\n\n{"a":\n', "Expecting value: line 2"),
     "broken array": ("r.json", '[{"a": 1},\n{"a"}]', "line 2 column 5"),
@@ -219,12 +219,6 @@ def test_open_sources_records_commit_of_dataset(monkeypatch: pytest.MonkeyPatch)
     assert sources["train"].origin == {**origin, "revision": commit}
     assert sources["validation"].origin == {**origin, "revision": None}
     assert asked == ["some/set", "en", {"revision": "main", "cache_dir": None}]
-
-
-def test_open_sources_records_the_name_of_a_folder_only(tmp_path: Path) -> None:
-    write_csv(tmp_path / "train.csv", ROWS)
-    sources = open_sources(SourceArguments(dataset_name=str(tmp_path)))
-    assert sources["train"].origin == {"dataset": tmp_path.name, "config": None, "revision": None}
 
 
 def test_open_sources_takes_a_file_in_place_of_a_split(tmp_path: Path) -> None:
