@@ -109,8 +109,8 @@ def find_columns(
     if labels is None:
         labels = _usual(free, LABELS)
     free = _without(free, labels)
-    if number > 1:
-        free.sort(key=names.index)
+    if number == 1:  # the longest texts first
+        free.sort(key=lambda name: -sum(len(x) for x in sample[name] if isinstance(x, str)))
     texts = texts or _usual(free, PAIRS, 2)
     if not texts:
         found = _usual(free, TEXTS, number) or (free[:number] if is_small else [])
@@ -168,13 +168,12 @@ def _usual(names: Names, groups: Sequence[Names], least: int = 1) -> list[str]:
 
 
 def _sample(rows: Dataset) -> dict[str, list[Any]]:
-    """Return the first cells of the columns that hold any, but marks; the longest texts first."""
-    sample = rows.with_format("arrow")[:SAMPLE].to_pydict()
-    lengths = {}
-    for name, cells in sample.items():
-        if usual_form(name) not in MARKS.values() and {*map(str, cells)} - {"None", ""}:
-            lengths[name] = sum(len(cell) for cell in cells if isinstance(cell, str))
-    return {name: sample[name] for name in sorted(lengths, key=lengths.__getitem__, reverse=True)}
+    """Return the first cells of the columns that hold any, but marks."""
+    return {
+        name: cells
+        for name, cells in rows.with_format("arrow")[:SAMPLE].to_pydict().items()
+        if usual_form(name) not in MARKS.values() and {*map(str, cells)} - {"None", ""}
+    }
 
 
 def _unclear(
@@ -196,7 +195,8 @@ def training_rows_of(checkpoint: str | Path | None) -> dict[str, Any]:
     """
     record: dict[str, Any] = {}
     if checkpoint is not None:
-        for folder in (Path(checkpoint).absolute().parent, Path(checkpoint)):
-            if (folder / ROWS_NAME).is_file():
-                record = json.loads((folder / ROWS_NAME).read_text(encoding="utf-8"))
+        above = Path(checkpoint).absolute().with_name(ROWS_NAME)
+        for path in (above, Path(checkpoint, ROWS_NAME)):
+            if path.is_file():
+                record = json.loads(path.read_text(encoding="utf-8"))
     return record

@@ -7,7 +7,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -76,7 +76,9 @@ class LabelColumn:
         names = tuple(names or ())
         values = [cell for cell in cells if not is_unlabelled(cell, names)]
         distinct = {repr(cell): cell for cell in values}.values()
-        found = _in_order({name for cell in distinct for name in _labels_in(cell, separator)})
+        found = sorted({name for cell in distinct for name in _labels_in(cell, separator)})
+        if all(map(NUMBER.fullmatch, found)):
+            found.sort(key=float)
         types = {*map(type, distinct)} if separator is None else {list}
         kind = problem_type or _kind_of(found, types, len(values), are_named=names != ())
         names = names or (("score",) if kind == REGRESSION else tuple(found))
@@ -166,12 +168,6 @@ def _labels_in(cell: object, separator: str | None) -> list[str]:
 def _number(name: str) -> float:
     """Return the number that a label is, NaN if it is none."""
     return float(name) if NUMBER.fullmatch(name) else _TRUTHS.get(name, math.nan)
-
-
-def _in_order(names: Iterable[str]) -> list[str]:
-    """Return numbers by size, and other names by alphabet."""
-    ordered = sorted(names)
-    return sorted(ordered, key=float) if all(map(NUMBER.fullmatch, ordered)) else ordered
 
 
 def _kind_of(names: Sequence[str], types: set[type], num_rows: int, *, are_named: bool) -> str:

@@ -30,11 +30,11 @@ from .table import (
     PROBABILITIES,
     SPLIT_NAMES,
     TEXT_COLUMNS,
+    Record,
     commit_of,
     holds_texts,
     load_splits,
     origin_of,
-    place_of,
     present,
     table,
     usual_splits,
@@ -72,7 +72,7 @@ class Rows:
 
     splits: DatasetDict
     labels: LabelColumn
-    sources: dict[str, dict[str, Any]]
+    sources: dict[str, Record]
     text_columns: Names
     label_columns: Names = ()
     left_out: tuple[str, ...] = ()
@@ -116,7 +116,7 @@ class Source:
     name: str
     title: str
     table: Dataset
-    origin: dict[str, Any]
+    origin: Record
 
     def __post_init__(self) -> None:
         """Raise ValueError if there are no rows."""
@@ -128,38 +128,27 @@ class Source:
         names = self.table.column_names
         return {*parted(name, "+", names)} <= {*names}
 
-    def columns(self, name: str) -> list[str]:
-        """Return the columns that a name means, parted by +; ValueError if one is missing."""
-        names = self.table.column_names
-        if not self.has(name):
-            listed = ", ".join(map(repr, names))
-            raise refusal(f"{self.title} has no column {name!r}", f"it has {listed}; name another")
-        return parted(name, "+", names)
-
     def texts(self, names: Names) -> pa.Table:
         """Return columns of texts by the names in `TEXT_COLUMNS`; ValueError for other values."""
-        stored: pa.Table = self.table.with_format("arrow")[:]
         texts = {}
         for standard, name in zip(TEXT_COLUMNS, names, strict=False):
-            own = self.columns(name)
-            for column in own:
-                if not holds_texts(self.table, column):
-                    what = f"column {column!r} of {self.title}"
-                    what += f" holds values of type {self.table.features[column]}"
+            own = self.table.select_columns(parted(name, "+", self.table.column_names))
+            stored: pa.Table = own.with_format("arrow")[:]
+            for column, kind in zip(own.column_names, stored.schema.types, strict=True):
+                if not holds_texts(own, column):
+                    what = f"column {column!r} of {self.title} holds values of type {kind}"
                     raise refusal(what, "texts are wanted there")
-            texts[standard] = reduce(_joined, [stored[column].cast("string") for column in own])
+            texts[standard] = reduce(_joined, [cells.cast("string") for cells in stored.columns])
         return pa.table(texts)
 
     def labels(self, names: Names) -> list[Any]:
         """Return a cell for each row: None without a label, of several columns their numbers."""
         if not names or (self.name == "test" and not all(map(self.has, names))):
             return [None] * self.table.num_rows
-        own = [*chain.from_iterable(map(self.columns, names))]
-        if len(own) == 1:
-            feature = self.table.features[own[0]]
-            return [_decoded(feature, cell) for cell in self.table[own[0]]]
-        rows = self.table.select_columns(own).to_list()
-        return [None if any(map(is_unlabelled, row.values())) else row for row in rows]
+        rows = self.table.select_columns([*names])
+        if len(names) == 1:
+            return [_decoded(rows.features[names[0]], cell) for cell in rows[names[0]]]
+        return [None if any(map(is_unlabelled, row.values())) else row for row in rows.to_list()]
 
     def encoded(self, column: str, encode: Callable[..., Any], *cells: Iterable[Any]) -> list[Any]:
         """Return what becomes of the cells of each row; ValueError names the first bad ones."""
@@ -171,21 +160,19 @@ class Source:
                 if form not in known:
                     known[form] = encode(*arguments)
             except ValueError as reason:
-                place = place_of(self.title, row)
-                raise ValueError(f"{place}, column {column!r}: {reason}") from None
+                place = f"row {row} (counted from 0), column {column!r}"
+                raise ValueError(f"{place}: {reason}") from None
             encoded.append(known[form])
         return encoded
 
     def leave_out(self, is_kept: np.ndarray) -> None:
         """Keep some rows, and log how many not; ValueError if these are more than half of them."""
         left_out = np.flatnonzero(~is_kept)
-        what = (
-            f"{left_out.size:,} of {is_kept.size:,} rows of {self.title} have no text or no label"
-        )
+        what = f"{left_out.size:,} of {is_kept.size:,} rows have no text or no label"
         if 2 * left_out.size > is_kept.size:
             raise refusal(what, f"name other columns with {FLAGS}")
-        first = ", ".join(map(str, left_out[:SHOWN_ROWS]))
-        logger.warning(one_line(f"{what} and are left out; the first, from 0: {first}"))
+        note = f"{self.title}: {what} and are left out; the first, counted from 0: "
+        logger.warning(one_line(note + ", ".join(map(str, left_out[:SHOWN_ROWS]))))
         self.origin["left_out"] = left_out.size
         self.table = self.table.select(np.flatnonzero(is_kept))
 
@@ -241,7 +228,7 @@ def open_sources(
     for name, rows in given.items():
         try:
             if isinstance(rows, Dataset):
-                origin: dict[str, Any] = {"dataset": title.partition("@")[0], "config": config}
+                origin: Record = {"dataset": title.partition("@")[0], "config": config}
                 origin["revision"] = commit_of(rows)
                 if in_memory:
                     origin["fingerprint"] = rows._fingerprint
@@ -290,7 +277,12 @@ def load_rows(
     labels = LabelColumn(kind, ())
     if isinstance(arguments, DataArguments):
         labels = _learn(first, label_columns, arguments)
-    read = {name: _read(source, texts, label_columns, labels) for name, source in sources.items()}
+    read = {}
+    for name, source in sources.items():
+        try:
+            read[name] = _read(source, texts, label_columns, labels)
+        except ValueError as reason:
+            raise ValueError(f"{source.title}: {reason}") from reason
     splits = {name: rows for name, rows in read.items() if name in SPLITS}
     further = {name: rows for name, rows in read.items() if name not in SPLITS}
     unlabelled = [rows for rows in further.values() if LABEL not in rows.column_names]

@@ -58,6 +58,8 @@ SPLIT_NAMES = {
     "test": ("test", "testing", "eval", "evaluation", "test_matched"),
 }
 
+Record = dict[str, Any]  # what distinguishes rows from others
+
 # The names of columns by which the rest of the package knows texts and soft labels.
 TEXT_COLUMNS = ("text", "text_pair")
 PROBABILITIES = "probabilities"  # of the classes, in a train split
@@ -214,7 +216,7 @@ def load_splits(name: str, config: str | None = None) -> Mapping[str, Dataset]:
         kinds = {str(Features.from_arrow_schema(schema)) for schema in schemas}
         if len(kinds) > 1 and "ClassLabel" in str(kinds):
             raise ValueError("a class id can mean two classes, as its files differ in their types")
-    except (RuntimeError, KeyError, TypeError, ValueError) as error:
+    except Exception as error:  # of many classes
         raise refusal(
             f"cannot read the dataset {name}: {one_line(error.__cause__ or error)}",
             "give its files by --train_file",
@@ -232,7 +234,7 @@ def usual_splits(splits: Collection[str]) -> dict[str, str]:
     }
 
 
-def origin_of(path: str) -> dict[str, Any]:
+def origin_of(path: str) -> Record:
     """Return what distinguishes the content of a file from another's, for a record."""
     with open(path, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()

@@ -128,8 +128,8 @@ def test_load_rows_leaves_out_and_counts_rows_without_a_text_or_a_label(
     source = task.sources["train"]
     assert source.keys() == {"file", "sha256", "rows", "left_out"}
     assert (source["file"], source["rows"], source["left_out"]) == ("rows.jsonl", 4, 3)
-    assert re.search("3 of 7 rows of .*; the first, from 0: 0, 1, 2$", caplog.text.strip())
-    with pytest.raises(ValueError, match=r"3 of 5 rows of .*rows.jsonl have no text or no label"):
+    assert re.search("rows.jsonl: 3 of 7 rows .*: 0, 1, 2$", caplog.text.strip())
+    with pytest.raises(ValueError, match=r"rows.jsonl: 3 of 5 rows have no text or no label"):
         load_written(tmp_path, [*BAD, *REVIEWS[:2]])
 
 
@@ -295,10 +295,10 @@ TWO = {**ALONE, "label_column_name": "x,y", "label_names": ["y", "x"]}
     ("rows", "options", "message"),
     [
         ([], {}, r"dev\.jsonl has no rows"),
-        ([{"text": "a"}], {}, r"dev\.jsonl has no column 'label'; it has 'text'"),
+        ([{"text": "a"}], {}, r"dev\.jsonl: Column name \['label'\] not in .*\['text'"),
         ([{"text": 5, "label": "bad"}], {}, r"column 'text' of .*dev\.jsonl holds .*int64"),
-        ([{"text": "a", "label": "-"}], {}, r"1 of 1 rows of .*dev\.jsonl have no text or no"),
-        (labelled(["bad", "great"]), {}, r"row 1 \(counted from 0\) of .*'label': 'great' fits no"),
+        ([{"text": "a", "label": "-"}], {}, r"dev\.jsonl: 1 of 1 rows have no text or no"),
+        (labelled(["bad", "great"]), {}, r"row 1 \(counted from 0\), .*'label': 'great' fits no"),
         (REVIEWS, ALONE, "--label_names"),
         (REVIEWS, {"max_train_samples": 0}, "no train rows; raise --max_train_samples"),
         (
