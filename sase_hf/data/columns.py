@@ -14,7 +14,6 @@ from ..utils.errors import refusal
 from .arguments import SourceArguments
 from .table import usual_form
 
-FLAGS = "--text_column_names and --label_column_name"
 Names = Sequence[str]
 
 ROWS_NAME = "training_rows.json"  # in the folder of a run: where its training rows come from
@@ -185,7 +184,9 @@ def _unclear(
     if label is not None:
         flags += f" --label_column_name {shlex.quote(label)}"
     what = f"{title}: it is not clear which columns are the texts or the labels"
-    return refusal(f"{what}. It has {', '.join(examples)}", f"name them, such as {flags}")
+    return refusal(
+        f"{what}. It has {', '.join(examples) or 'no rows'}", f"name them, such as {flags}"
+    )
 
 
 def training_rows_of(checkpoint: str | Path | None) -> dict[str, Any]:

@@ -88,12 +88,7 @@ class LabelColumn:
                 f"the training rows have the labels {names}",
                 f"at least {least} are needed; add rows, or list every label in --label_names",
             )
-        return cls(
-            kind,
-            names,
-            soft=kind == SINGLE_LABEL and dict in types,
-            separator=separator,
-        )
+        return cls(kind, names, kind == SINGLE_LABEL and dict in types, separator)
 
     def encode(self, cell: object) -> int | float | list[float] | None:
         """Return the label as the loss takes it, None for no label; ValueError if unknown."""
@@ -202,11 +197,9 @@ def _kind_of(names: Sequence[str], types: set[type], num_rows: int, *, are_named
 def label_doubts(names: Sequence[str]) -> Iterator[str]:
     """Yield what may be wrong with the names of labels."""
     counts = Counter(map(_letters_and_digits, names))
-    doubtful = []
-    for name in names:
-        forms = {*map(_letters_and_digits, [name, *_MARK.split(name)])}
-        if sum(map(counts.__getitem__, forms)) > 1:  # more labels have these letters
-            doubtful.append(ascii(name))
+    forms = {name: {*map(_letters_and_digits, [name, *_MARK.split(name)])} for name in names}
+    # Of which more labels have the letters of one form.
+    doubtful = [ascii(name) for name in names if sum(map(counts.__getitem__, forms[name])) > 1]
     if doubtful:
         yield (
             f"labels that look alike or hold others: {', '.join(doubtful)}; if they are one, write "

@@ -21,7 +21,7 @@ from datasets import ClassLabel, Dataset, DatasetDict, concatenate_datasets
 from ..utils.errors import refusal
 from ..utils.text import one_line
 from .arguments import MAX_SAMPLES, SPLITS, DataArguments, SourceArguments
-from .columns import FLAGS, MARKS, Names, find_columns, parted, training_rows_of
+from .columns import MARKS, Names, find_columns, parted, training_rows_of
 from .labels import LabelColumn, is_unlabelled
 from .marks import parse_spans, with_corrections, without_wrong_reasons
 from .repeats import hold_out, warn_of_repeats
@@ -44,8 +44,7 @@ logger = logging.getLogger(__name__)
 
 TRANSLATION = "translation"
 SAMPLE = 1000  # texts in which markup is looked for
-SHOWN_ROWS = 3  # of those left out
-TAG = re.compile(r"</?(a|b|br|div|em|h[1-6]|i|img|li|p|span|strong|table|td|tr|ul)\b[^<>]*>", re.I)
+TAG = re.compile(r"</?[a-z][^<>]*>")
 FURTHER = ("corrections", "unlabelled")  # files of rows beside the splits
 LABEL = "label"  # the column of labels in a file of corrections
 
@@ -118,11 +117,6 @@ class Source:
     table: Dataset
     origin: Record
 
-    def __post_init__(self) -> None:
-        """Raise ValueError if there are no rows."""
-        if not self.table.num_rows:
-            raise refusal(f"{self.title} has no rows", "add some, or leave it out")
-
     def has(self, name: str) -> bool:
         """Return whether the table has all columns that a name means, parted by +."""
         names = self.table.column_names
@@ -170,9 +164,11 @@ class Source:
         left_out = np.flatnonzero(~is_kept)
         what = f"{left_out.size:,} of {is_kept.size:,} rows have no text or no label"
         if 2 * left_out.size > is_kept.size:
-            raise refusal(what, f"name other columns with {FLAGS}")
+            raise refusal(
+                what, "name other columns with --text_column_names and --label_column_name"
+            )
         note = f"{self.title}: {what} and are left out; the first, counted from 0: "
-        logger.warning(one_line(note + ", ".join(map(str, left_out[:SHOWN_ROWS]))))
+        logger.warning(one_line(note + ", ".join(map(str, left_out[:3]))))
         self.origin["left_out"] = left_out.size
         self.table = self.table.select(np.flatnonzero(is_kept))
 
@@ -390,14 +386,11 @@ def _with_spans(rows: pa.Table, source: Source) -> pa.Table:
 
 
 def _warn_of_markup(texts: Sequence[str]) -> None:
-    """Log that most texts hold tags of HTML, or a line that they all have."""
+    """Log a tag of HTML, and a line but the first, that most texts have."""
     counts = Counter(
-        found
-        for text in texts
-        for found in {bool(TAG.search(text)) and "tags of HTML", *text.splitlines()[1:]}
-        if found and found.strip()
+        found for text in texts for found in {*TAG.findall(text), *text.splitlines()[1:]}
     )
     for found, count in counts.items():
-        if 2 * count > len(texts):
+        if found.strip() and 2 * count > len(texts):
             note = f"{count:,} of the first {len(texts):,} texts have {found!r:.80}"
             logger.warning(one_line(f"{note}, which is read; take it out"))

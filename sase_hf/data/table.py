@@ -162,8 +162,8 @@ def _excel_rows(path: str) -> pa.Table:
         cells = pd.read_excel(file, header=None, dtype=str, na_filter=False)
     if others:
         logger.warning("of %s the sheet %r is read, not %s", path, sheet, others)
-    rows = pa.Table.from_pandas(cells[1:].rename(columns=str), preserve_index=False)
-    return rows.rename_columns(list(cells.iloc[0]))
+    cells.columns = cells.iloc[0]
+    return pa.Table.from_pandas(cells[1:], preserve_index=False)
 
 
 def _json_rows(path: str) -> pa.Table:

@@ -294,7 +294,7 @@ TWO = {**ALONE, "label_column_name": "x,y", "label_names": ["y", "x"]}
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        ([], {}, r"dev\.jsonl has no rows"),
+        ([], {}, r"dev\.jsonl: Column name"),
         ([{"text": "a"}], {}, r"dev\.jsonl: Column name \['label'\] not in .*\['text'"),
         ([{"text": 5, "label": "bad"}], {}, r"column 'text' of .*dev\.jsonl holds .*int64"),
         ([{"text": "a", "label": "-"}], {}, r"dev\.jsonl: 1 of 1 rows have no text or no"),
@@ -347,8 +347,8 @@ def test_load_rows_refuses_validation_rows(
     ("pattern", "warning"),
     [
         ("I liked it.\n\nSent from my phone", "have 'Sent from my phone'"),
-        ("I liked it.<br />{}", "have 'tags of HTML'"),
-        ('<p class="x">{}</p>', "have 'tags of HTML'"),
+        ("I liked it.<br />{}", "have '<br />'"),
+        ('<p class="x">{}</p>', "have '</p>'"),
         ("I <3 it, 2 < {} > 1, List<String>", ""),
         ("Dear shop,\nI bought {}.", ""),
     ],

@@ -16,7 +16,7 @@ from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from rows import REVIEWS, write_csv
 
 from sase_hf.data.arguments import SourceArguments
-from sase_hf.data.rows import open_sources
+from sase_hf.data.rows import load_rows, open_sources
 from sase_hf.data.table import load_splits, table, usual_splits
 
 # Among them are some of which readers that guess types make a missing value, a number or a date.
@@ -130,7 +130,7 @@ def test_open_sources_names_a_file_that_it_refuses(
 ) -> None:
     path = written(tmp_path / name, content)
     with pytest.raises(ValueError, match=fault) as error:
-        open_sources(SourceArguments(test_file=path))
+        load_rows(SourceArguments(test_file=path))
     assert re.search(f"^[^\n]*{path}[^\n]*$", str(error.value))
 
 
