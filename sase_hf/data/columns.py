@@ -104,12 +104,12 @@ def find_columns(
     sample = _sample(rows)
     is_small = len(sample) <= 2
     taken = chain.from_iterable(parted(text, "+", names) for text in texts)
-    free = _without(sample, [*taken, *(labels or ())])
+    free = _without(sample, [*taken])
     if labels is None:
         labels = _usual(free, LABELS)
     free = _without(free, labels)
-    if number == 1:  # the longest texts first
-        free.sort(key=lambda name: -sum(len(x) for x in sample[name] if isinstance(x, str)))
+    if number == 1:
+        free.sort(key=lambda name: -_length(sample[name]))
     texts = texts or _usual(free, PAIRS, 2)
     if not texts:
         found = _usual(free, TEXTS, number) or (free[:number] if is_small else [])
@@ -118,7 +118,7 @@ def find_columns(
     if finds_labels and labelled and is_small:
         labels = labels or free
     if not texts or (finds_labels and not labelled <= len(labels) <= 1):
-        likely = [*labels, *free[::-1], "NAME"][0] if finds_labels else None
+        likely = [*labels, *free[::-1], "NAME"][:finds_labels]
         raise _unclear(title, sample, [*texts, *free, "NAME"][:number], likely)
     return tuple(texts), tuple(labels)
 
@@ -175,13 +175,15 @@ def _sample(rows: Dataset) -> dict[str, list[Any]]:
     }
 
 
-def _unclear(
-    title: str, sample: Mapping[str, list[Any]], texts: Names, label: str | None
-) -> Exception:
+def _length(cells: Sequence[Any]) -> int:
+    return sum(len(cell) for cell in cells if isinstance(cell, str))
+
+
+def _unclear(title: str, sample: Mapping[str, list[Any]], texts: Names, labels: Names) -> Exception:
     """Return the error of a source whose columns are not clear; its flags name likely ones."""
     examples = (f"{name!r} (such as {reprlib.repr(cells[0])})" for name, cells in sample.items())
     flags = f"--text_column_names {shlex.quote(','.join(texts))}"
-    if label is not None:
+    for label in labels:
         flags += f" --label_column_name {shlex.quote(label)}"
     what = f"{title}: it is not clear which columns are the texts or the labels"
     return refusal(

@@ -273,26 +273,28 @@ def load_rows(
     labels = LabelColumn(kind, ())
     if isinstance(arguments, DataArguments):
         labels = _learn(first, label_columns, arguments)
-    read = {}
+    splits: dict[str, Dataset] = {}
+    unlabelled = []
     for name, source in sources.items():
         try:
-            read[name] = _read(source, texts, label_columns, labels)
+            rows = _read(source, texts, label_columns, labels)
         except ValueError as reason:
             raise ValueError(f"{source.title}: {reason}") from reason
-    splits = {name: rows for name, rows in read.items() if name in SPLITS}
-    further = {name: rows for name, rows in read.items() if name not in SPLITS}
-    unlabelled = [rows for rows in further.values() if LABEL not in rows.column_names]
-    for rows in further.values():
-        if LABEL in rows.column_names:
+        source.origin["rows"] = rows.num_rows
+        if name in SPLITS:
+            splits[name] = rows
+        elif LABEL in rows.column_names:
             splits = with_corrections(splits, rows)
+        else:
+            unlabelled.append(rows)
     origins = {name: source.origin for name, source in sources.items()}
     hold_out(splits, origins, arguments)
     for name, rows in splits.items():
         splits[name] = _chosen(name, rows, arguments)
     warn_of_repeats(splits)
     splits, left_out = without_wrong_reasons(splits)
-    for name, rows in {**further, **splits}.items():
-        origins[name] = {**origins[name], "rows": rows.num_rows}
+    for name, rows in splits.items():
+        origins[name]["rows"] = rows.num_rows
     return Rows(
         DatasetDict(splits),
         labels,
@@ -358,11 +360,11 @@ def _read(source: Source, texts: Names, label_columns: Names, labels: LabelColum
     cells = source.labels(label_columns)
     if labels.names and not (may_lack and all(map(is_unlabelled, cells))):
         encoded = source.encoded(",".join(label_columns), labels.encode, cells)
-        is_kept &= np.array([label is not None for label in encoded])
         if labels.soft:
             rows = rows.append_column(PROBABILITIES, [encoded])
             encoded = [None if shares is None else int(np.argmax(shares)) for shares in encoded]
         rows = rows.append_column(LABEL, [encoded])
+        is_kept &= rows[LABEL].is_valid()
         if source.name in SPLITS:
             rows = rows.append_column(PLACE, [np.arange(rows.num_rows)])
     if labels.names and not may_lack:

@@ -37,8 +37,9 @@ SHEET_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx")
 ENDINGS = (*SHEET_ENDINGS, ".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
 MAX_ROW = 2**24  # bytes of a row of a CSV file
 WAY_OUT = (
-    "give the values of a column one type, and each column another name; a file is UTF-8, the "
-    "first line of a sheet names the columns, quotation marks are around cells with a separator "
+    "give the values of a column one type, and each column another name; the ending of a file is "
+    "its format, CSV, TSV, JSON, JSON Lines, Excel or Parquet; a file is UTF-8, the first line of "
+    "a sheet names the columns, quotation marks are around cells with a separator "
     "or a line break, and a row of JSON is an object; fit of TextClassifier and TextRegressor also "
     "takes what pandas reads as a DataFrame"
 )
@@ -124,9 +125,7 @@ def _reader(path: str) -> pa.RecordBatchReader:
         return _excel_rows(path).to_reader()
     if name.endswith(SHEET_ENDINGS):
         return _csv_reader(path)
-    if name.endswith(ENDINGS):
-        return _json_rows(path).to_reader()
-    raise ValueError(f"its ending is none of {', '.join(ENDINGS)}")
+    return _json_rows(path).to_reader()
 
 
 def _opened(path: str) -> io.TextIOWrapper:
@@ -189,11 +188,6 @@ def _plain(schema: pa.Schema) -> pa.Schema:
             is_category = pa.types.is_dictionary(field.type)
             fields.append(field.with_type(field.type.value_type) if is_category else field)
     return pa.schema(fields, schema.metadata)
-
-
-def place_of(title: str, row: int) -> str:
-    """Return where a row is, for errors."""
-    return f"row {row} (counted from 0) of {title}"
 
 
 # ---- datasets with splits ------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from datasets import Dataset
 from torch.nn.utils.rnn import pad_sequence
 
 from ..data.batching import batches_by_length
-from ..data.table import holds_texts, place_of, table
+from ..data.table import holds_texts, table
 from ..models.checked_model import readable
 from ..utils.errors import refusal
 from ..utils.loading import load_encoder
@@ -88,5 +88,6 @@ def open_rows(file: str, text_column_names: str) -> Dataset:
         )
     row = rows.data.column(text_column_names).is_null().index(True).as_py()
     if row >= 0:
-        raise ValueError(f"{place_of(file, row)}, column {text_column_names!r}: there is no text")
+        place = f"{file}: row {row} (counted from 0), column {text_column_names!r}"
+        raise ValueError(f"{place}: there is no text")
     return rows

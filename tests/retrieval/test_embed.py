@@ -180,7 +180,7 @@ def test_embed_computes_in_bf16_where_the_processor_is_fast_in_it(
         (
             [*CORPUS[:9], {"id": 9, "text": None}],
             "text",
-            r"row 9 \(counted from 0\) of .*'text': there is",
+            r"row 9 \(counted from 0\), .*'text': there is",
         ),
         (CORPUS, "body", r"no column of texts 'body'; choose one of 'id', 'text' with --text_col"),
         (CORPUS, "id", "no column of texts 'id'"),
