@@ -131,7 +131,7 @@ def _asked(
     The labels are None if they are to be found. ValueError for too many texts.
     """
     words, label = arguments.text_column_names, getattr(arguments, "label_column_name", "")
-    texts = [name for word in words or () for name in parted(word, ",", names)]
+    texts: Names = [name for word in words or () for name in parted(word, ",", names)]
     if words is None:
         trained = _trained(record.get("text_column_names"), names)
         texts = trained[: max(arguments.numbers_of_texts)]
