@@ -83,12 +83,12 @@ def find_columns(
 ) -> tuple[Names, Names]:
     """Return the columns of texts, and of labels, that flags name, or find them in a source.
 
-    A column that no flag names is that of a training, else it is found by its usual name, in any
-    case of letters. Where there are but two, the other one is what is missing, and that with the
-    longer texts is the text; of a task without labels, both are the texts. Of texts there are one,
-    or two for pairs; "title+body" joins two columns into one text. Of labels there are one, several
-    of numbers, or none where rows have no label. ValueError lists the columns, with an example of
-    each, and the flags.
+    A column that no flag names is that of a training. Without one it is found by its usual name, in
+    any case of letters. Where there are but two, the other one is what is missing, and that with
+    the longer texts is the text; of a task without labels, both are the texts. Of texts there are
+    one, or two for pairs; "title+body" joins two columns into one text. Of labels there are one,
+    several of numbers, or none where rows have no label. ValueError lists the columns, with an
+    example of each, and the flags.
 
     Args:
         title: What errors call the source.
@@ -126,26 +126,20 @@ def find_columns(
 def _asked(
     arguments: SourceArguments, record: Mapping[str, Names], names: Names
 ) -> tuple[Names, Names | None]:
-    """Return the columns that flags name, else those of a training that are there.
+    """Return the columns that flags name, else those of a training; None for labels to find.
 
-    The labels are None if they are to be found. ValueError for too many texts.
+    ValueError for too many texts.
     """
     words, label = arguments.text_column_names, getattr(arguments, "label_column_name", "")
     texts: Names = [name for word in words or () for name in parted(word, ",", names)]
     if words is None:
-        trained = _trained(record.get("text_column_names"), names)
-        texts = trained[: max(arguments.numbers_of_texts)]
+        texts = record.get("text_column_names", [])[: max(arguments.numbers_of_texts)]
     if len(texts) not in (0, *arguments.numbers_of_texts):
         what = f"--text_column_names is {texts}"
         raise refusal(what, "name one column of texts, or two for pairs, such as en,fr")
     if label is None:
-        return texts, _trained(record.get("label_column_name"), names) or None
+        return texts, record.get("label_column_name") or None
     return texts, parted(label, ",", names) if label else []
-
-
-def _trained(columns: Names | None, names: Names) -> Names:
-    """Return the columns of a training if a source has the first; of a test it may lack others."""
-    return columns if columns and {*parted(columns[0], "+", names)} <= {*names} else []
 
 
 def parted(word: str, sign: str, names: Names) -> list[str]:

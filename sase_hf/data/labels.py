@@ -9,7 +9,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -95,14 +94,15 @@ class LabelColumn:
         if is_unlabelled(cell, self.names):
             return None if self.separator is None else [0.0] * len(self.names)
         labels = _labels_in(cell, self.separator)
+        classes = [*map(class_name, self.names)]  # in the form of those in cells
         numbers: list[float] = []
         if isinstance(cell, Mapping):
             if cell.keys() == {*self.names}:
                 numbers = [_number(class_name(cell[name])) for name in self.names]
         elif self.kind == REGRESSION:
             numbers = [*map(_number, labels)]
-        elif {*labels}.issubset(self._classes):
-            numbers = [float(name in labels) for name in self._classes]
+        elif {*labels}.issubset(classes):
+            numbers = [float(name in labels) for name in classes]
         if len(numbers) != len(self.names) or not self._allows(numbers):
             what = f"{cell!r:.80} fits no {self.kind} of {self.names!r:.400}"
             raise refusal(what, _WAYS_OUT)
@@ -119,11 +119,6 @@ class LabelColumn:
         if self.kind == MULTI_LABEL:
             return [name for name, applies in zip(self.names, label, strict=True) if applies]
         return label
-
-    @cached_property
-    def _classes(self) -> list[str]:
-        """The names in the form of those in cells."""
-        return [*map(class_name, self.names)]
 
     def _allows(self, numbers: Sequence[float]) -> bool:
         """Return whether numbers (C,) can be targets, truths, or probabilities of one label."""

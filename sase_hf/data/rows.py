@@ -394,5 +394,7 @@ def _warn_of_markup(texts: Sequence[str]) -> None:
     )
     for found, count in counts.items():
         if found.strip() and 2 * count > len(texts):
-            note = f"{count:,} of the first {len(texts):,} texts have {found!r:.80}"
-            logger.warning(one_line(f"{note}, which is read; take it out"))
+            note = (
+                f"{count:,} of {len(texts):,} texts have {found!r:.80}, which is read; take it out"
+            )
+            logger.warning(one_line(note))

@@ -21,10 +21,10 @@ from uuid import uuid4
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute
-import pyarrow.csv
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from datasets import Dataset, Features, load_dataset
+from pyarrow import csv
 
 from ..utils.errors import refusal
 from ..utils.files import check_content, check_readable, is_write_error
@@ -101,13 +101,13 @@ def _rows_of_file(path: str) -> Dataset:
     with writing_rows(), pa.OSFile(stored, "wb") as file, pa.ipc.new_stream(file, schema) as stream:
         for batch in reader:
             for name, cells in zip(reader.schema.names[1:], batch.columns[1:], strict=True):
-                if not name.strip() and any(str(x or "").strip() for x in cells.to_pylist()):
+                if not name.strip() and pc.any(pc.not_equal(cells, "")).as_py():
                     raise ValueError("a column that holds cells has no name")
             stream.write_batch(batch.select(schema.names).cast(schema))
     rows = Dataset.from_file(stored)
     if path.lower().endswith((".tsv", ".tsv.gz")):
-        breaks = [pa.compute.match_substring(cells, "\n") for cells in rows.data.columns]
-        if any(pa.compute.any(cells).as_py() for cells in breaks):
+        breaks = [pc.match_substring(cells, "\n") for cells in rows.data.columns]
+        if any(pc.any(cells).as_py() for cells in breaks):
             raise ValueError(
                 "quotation marks join lines into one cell; save it as CSV, in which those inside "
                 "a cell are doubled"
@@ -144,13 +144,12 @@ def _csv_reader(path: str) -> pa.RecordBatchReader:
     if "\0" in names:
         raise ValueError("it is not UTF-8")
     marks = re.sub(r'"[^"]*"', "", names)
-    return pyarrow.csv.open_csv(
+    separator = max(SEPARATORS, key=marks.count)
+    return csv.open_csv(
         path,
-        pyarrow.csv.ReadOptions(use_threads=False, block_size=MAX_ROW),
-        pyarrow.csv.ParseOptions(
-            delimiter=max(SEPARATORS, key=marks.count), newlines_in_values=True
-        ),
-        pyarrow.csv.ConvertOptions(default_column_type=pa.string()),
+        csv.ReadOptions(use_threads=False, block_size=MAX_ROW),
+        csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+        csv.ConvertOptions(default_column_type=pa.string()),
     )
 
 

@@ -178,6 +178,8 @@ def test_load_rows_reads_the_columns_of_the_training(
     """Usual names would choose others; a flag wins."""
     task = load(["headline"], table, tmp_path, **flags)
     assert "; ".join([*task.text_columns, *task.label_columns]) == expected
+    with pytest.raises(ValueError, match=r"rows\.csv: Column name \['headline'\]"):
+        load(["headline"], "text:bodies; mood", tmp_path)
 
 
 @pytest.mark.parametrize(
