@@ -98,29 +98,36 @@ def find_columns(
         record: The columns of a training, as `training_rows_of` returns them.
     """
     names = rows.column_names
-    number = min(arguments.numbers_of_texts)  # where no flag names them, nor usual names of pairs
+    numbers = arguments.numbers_of_texts
+    number = min(numbers)  # where no flag names them, nor usual names of pairs
     texts, labels = _asked(arguments, record, names)
-    finds_labels = labels is None
+    must_find_labels = labels is None and labelled
     sample = _sample(rows)
     is_small = len(sample) <= 2
     taken = chain.from_iterable(parted(text, "+", names) for text in texts)
     free = _without(sample, [*taken])
     if labels is None:
-        labels = _usual(free, LABELS)
+        labels = _usual(free, LABELS, 1)
     free = _without(free, labels)
     if number == 1:
         free.sort(key=lambda name: -_length(sample[name]))
-    texts = texts or _usual(free, PAIRS, 2)
-    if not texts:
-        found = _usual(free, TEXTS, number) or (free[:number] if is_small else [])
-        texts = found if len(found) == number else []
+    few = free[:number] if is_small else []
+    texts = texts or _usual(free, PAIRS, 2) or _usual(free, TEXTS, number) or few
     free = _without(free, texts)
-    if finds_labels and labelled and is_small:
+    if must_find_labels and is_small:
         labels = labels or free
-    if not texts or (finds_labels and not labelled <= len(labels) <= 1):
-        likely = [*labels, *free[::-1], "NAME"][:finds_labels]
-        raise _unclear(title, sample, [*texts, *free, "NAME"][:number], likely)
+    if len(texts) not in numbers or (must_find_labels and not labels):
+        flags = f"--text_column_names {shlex.quote(','.join([*texts, *free, 'NAME'][:number]))}"
+        if must_find_labels:
+            flags += f" --label_column_name {shlex.quote([*labels, *free[::-1], 'NAME'][0])}"
+        what = f"{title}: it is not clear which columns are the texts or the labels"
+        raise refusal(f"{what}. It has {_examples(sample)}", f"name them, such as {flags}")
     return tuple(texts), tuple(labels)
+
+
+def _examples(sample: Mapping[str, list[Any]]) -> str:
+    listed = (f"{name!r} (such as {reprlib.repr(cells[0])})" for name, cells in sample.items())
+    return ", ".join(listed) or "no rows"
 
 
 def _asked(
@@ -151,12 +158,12 @@ def _without(names: Iterable[str], taken: Names) -> list[str]:
     return [name for name in names if name not in taken]
 
 
-def _usual(names: Names, groups: Sequence[Names], least: int = 1) -> list[str]:
-    """Return the columns with names of the first group that as many columns have as is needed."""
+def _usual(names: Names, groups: Sequence[Names], number: int) -> list[str]:
+    """Return the columns with names of the first group that has so many; none if it has more."""
     for group in groups:
         found = [name for form in group for name in names if usual_form(name) == form]
-        if len(found) >= least:
-            return found
+        if len(found) >= number:
+            return found if len(found) == number else []
     return []
 
 
@@ -171,18 +178,6 @@ def _sample(rows: Dataset) -> dict[str, list[Any]]:
 
 def _length(cells: Sequence[Any]) -> int:
     return sum(len(cell) for cell in cells if isinstance(cell, str))
-
-
-def _unclear(title: str, sample: Mapping[str, list[Any]], texts: Names, labels: Names) -> Exception:
-    """Return the error of a source whose columns are not clear; its flags name likely ones."""
-    examples = (f"{name!r} (such as {reprlib.repr(cells[0])})" for name, cells in sample.items())
-    flags = f"--text_column_names {shlex.quote(','.join(texts))}"
-    for label in labels:
-        flags += f" --label_column_name {shlex.quote(label)}"
-    what = f"{title}: it is not clear which columns are the texts or the labels"
-    return refusal(
-        f"{what}. It has {', '.join(examples) or 'no rows'}", f"name them, such as {flags}"
-    )
 
 
 def training_rows_of(checkpoint: str | Path | None) -> dict[str, Any]:

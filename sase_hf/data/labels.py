@@ -73,7 +73,7 @@ class LabelColumn:
         Raises ValueError for labels that may be something else (`_kind_of`), and too few of them.
         """
         names = tuple(names or ())
-        values = [cell for cell in cells if not is_unlabelled(cell, names)]
+        values = [cell for cell in cells if not is_unlabelled(cell)]
         distinct = {repr(cell): cell for cell in values}.values()
         found = sorted({name for cell in distinct for name in _labels_in(cell, separator)})
         if all(map(NUMBER.fullmatch, found)):
@@ -91,7 +91,7 @@ class LabelColumn:
 
     def encode(self, cell: object) -> int | float | list[float] | None:
         """Return the label as the loss takes it, None for no label; ValueError if unknown."""
-        if is_unlabelled(cell, self.names):
+        if is_unlabelled(cell):
             return None if self.separator is None else [0.0] * len(self.names)
         labels = _labels_in(cell, self.separator)
         classes = [*map(class_name, self.names)]  # in the form of those in cells
@@ -130,10 +130,9 @@ class LabelColumn:
         return min(numbers) >= 0 and abs(total - 1) <= MAX_ROUNDING
 
 
-def is_unlabelled(value: object, names: Sequence[str] = ()) -> bool:
-    """Return whether a label is None, NaN, blank or "-", and none of the `names`."""
-    text = str(value).strip()
-    return value is None or (text in ("", "-", "nan") and text not in names)
+def is_unlabelled(value: object) -> bool:
+    """Return whether a label is None, NaN, blank or "-"."""
+    return value is None or str(value).strip() in ("", "-", "nan")
 
 
 def class_name(value: object) -> str:

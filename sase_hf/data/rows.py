@@ -31,7 +31,6 @@ from .table import (
     SPLIT_NAMES,
     TEXT_COLUMNS,
     Record,
-    commit_of,
     holds_texts,
     load_splits,
     origin_of,
@@ -154,8 +153,8 @@ class Source:
                 if form not in known:
                     known[form] = encode(*arguments)
             except ValueError as reason:
-                place = f"row {row} (counted from 0), column {column!r}"
-                raise ValueError(f"{place}: {reason}") from None
+                what = f"row {row} (counted from 0), column {column!r}: {reason}"
+                raise ValueError(what) from None
             encoded.append(known[form])
         return encoded
 
@@ -208,9 +207,9 @@ def open_sources(
     usual = usual_splits(splits)
     given: dict[str, Any] = {}
     for name in SPLITS:
-        path = getattr(arguments, f"{name}_file")
-        if path is not None or name in usual:
-            given[name] = splits[usual[name]] if path is None else path
+        rows = getattr(arguments, f"{name}_file") or splits.get(usual.get(name, ""))
+        if rows is not None:
+            given[name] = rows
     if not given:
         raise refusal(
             f"--dataset_name is {arguments.dataset_name}, with the splits {[*splits]}",
@@ -225,7 +224,9 @@ def open_sources(
         try:
             if isinstance(rows, Dataset):
                 origin: Record = {"dataset": title.partition("@")[0], "config": config}
-                origin["revision"] = commit_of(rows)
+                # The commit of a dataset of the Hub.
+                urls = " ".join(rows.info.download_checksums or ())
+                origin["revision"] = next(iter(re.findall(r"@([0-9a-f]{40})/", urls)), None)
                 if in_memory:
                     origin["fingerprint"] = rows._fingerprint
                 sources[name] = Source(name, f"the {name} split of {title}", table(rows), origin)

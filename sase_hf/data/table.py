@@ -234,13 +234,6 @@ def origin_of(path: str) -> Record:
     return {"file": Path(path).name, "sha256": digest}
 
 
-def commit_of(rows: Dataset) -> str | None:
-    """Return the commit that a dataset was downloaded at, None if it is not from the Hub."""
-    urls = " ".join(rows.info.download_checksums or ())
-    match = re.search(r"@([0-9a-f]{40})/", urls)
-    return match and match[1]
-
-
 # ---- columns and temporary files -----------------------------------------------------------------
 
 

@@ -83,9 +83,8 @@ TAGS = {"label": ["fun;sad", "sad", ""], "fun": [1, 0, 0], "sad": [1, 1, 0]}
     [
         ({"label": ["yes", "no"]}, {"label_names": ["yes", "no"]}, "yes,no", [0, 1]),
         ({"label": [4.5, -1]}, {"problem_type": "regression"}, "score", [4.5, -1.0]),
-        # - is a class by name; elsewhere it is no label, as in SNLI.
+        # - is no label, as in SNLI.
         ({"label": ["o", "x", "-"]}, {}, "o,x", [0, 1]),
-        ({"label": ["o", "x", "-"]}, {"label_names": ["o", "-", "x"]}, "o,-,x", [0, 2, 1]),
         # Several labels, with a separator, or as columns in the order of the flag.
         (TAGS, {"label_separator": ";"}, "fun,sad", [[1, 1], [0, 1], [0, 0]]),
         (TAGS, {"label_column_name": "fun,sad"}, "fun,sad", [[1, 1], [0, 1], [0, 0]]),
