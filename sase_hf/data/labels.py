@@ -78,7 +78,7 @@ class LabelColumn:
         found = sorted({name for cell in distinct for name in _labels_in(cell, separator)})
         if all(map(NUMBER.fullmatch, found)):
             found.sort(key=float)
-        types = {*map(type, distinct)} if separator is None else {list}
+        types: set[type] = {*map(type, distinct)} if separator is None else {list}
         kind = problem_type or _kind_of(found, types, len(values), are_named=names != ())
         names = names or (("score",) if kind == REGRESSION else tuple(found))
         least = 2 if kind == SINGLE_LABEL else 1
