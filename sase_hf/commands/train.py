@@ -74,7 +74,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from ..data.arguments import DataArguments, PairArguments
+from ..data.arguments import DataArguments, SourceArguments
 from ..data.rows import load_rows
 from ..utils.cli import errors_in_one_line
 from ..utils.recipes import with_recipe
@@ -118,7 +118,7 @@ def check_files(words: Sequence[str]) -> str:
     task: str = given.task
     if given.train_file is None:
         return task
-    kind = PairArguments if task in ("retrieval", "translation") else DataArguments
+    kind = SourceArguments if task in ("retrieval", "translation") else DataArguments
     rows = {entry.name: value for entry in fields(kind) if (value := vars(given).get(entry.name))}
     logging.disable(logging.WARNING)  # the run says it again
     try:

@@ -18,10 +18,10 @@ def flag(text: str, default: Any = None, **metadata: object) -> Any:
 
 @dataclass
 class SourceArguments:
-    """The rows that any task trains on and evaluates on."""
+    """The rows of any task; alone, the pairs of one without labels."""
 
     _argument_group_name: ClassVar[str] = "data"
-    numbers_of_texts: ClassVar[tuple[int, ...]] = (1, 2)
+    numbers_of_texts: ClassVar[tuple[int, ...]] = (2,)
 
     dataset_name: str | None = flag(
         "A dataset on the Hub, OWNER/NAME or OWNER/NAME@REVISION, or a folder of data files."
@@ -29,6 +29,7 @@ class SourceArguments:
     dataset_config_name: str | None = flag("Configuration of the dataset on the Hub.")
     train_file: str | None = flag("CSV, TSV, JSON, JSON Lines (all also .gz), Excel or Parquet.")
     validation_file: str | None = flag("Rows to evaluate on.")
+    test_file: str | None = flag("Rows to predict; labels may be missing.")
     text_column_names: list[str] | None = flag(
         'One text column, or two for pairs: "premise,hypothesis"; "title+body" joins two into one '
         "text. By default found by their usual names."
@@ -37,37 +38,21 @@ class SourceArguments:
     max_eval_samples: int | None = flag(
         "Evaluate only on this number of validation rows, the first ones."
     )
+    max_predict_samples: int | None = flag("Predict only this number of test rows, the first ones.")
+    max_train_words: int | None = flag(
+        "Train only on pairs in which neither side has more words, counted between spaces.",
+    )
     validation_fraction: float | None = flag(
         "Share of the training rows to evaluate on, if there is no validation split; 0 for none."
     )
     shuffle_seed: int | None = flag("Shuffle the training rows before any are left out.")
 
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        for name in ("max_train_words", *MAX_SAMPLES.values()):
-            value = getattr(self, name, None)
-            if value is not None and value < 1:
-                raise ValueError(f"--{name} is {value}; it must be 1 or more, or left out")
-        if (fraction := self.validation_fraction) is not None and not 0 <= fraction < 1:
-            allowed = "it must be at least 0 and below 1"
-            raise ValueError(f"--validation_fraction is {fraction}; {allowed}")
-
-    def file_of(self, split: str) -> str | None:
-        """Return the file of a split; None also for test rows of a task that predicts none."""
-        return getattr(self, f"{split}_file", None)
-
 
 @dataclass
-class PredictionArguments(SourceArguments):
-    """The rows that a task predicts."""
-
-    test_file: str | None = flag("Rows to predict; labels may be missing.")
-    max_predict_samples: int | None = flag("Predict only this number of test rows, the first ones.")
-
-
-@dataclass
-class DataArguments(PredictionArguments):
+class DataArguments(SourceArguments):
     """The rows of a task with labels."""
+
+    numbers_of_texts: ClassVar[tuple[int, ...]] = (1, 2)
 
     unlabelled_file: list[str] | None = flag(
         "Files of more texts, whose labels are not read: a new model of single texts takes words "
@@ -94,10 +79,3 @@ class DataArguments(PredictionArguments):
     label_separator: str | None = flag(
         'What stands between several labels of one cell, such as ";".'
     )
-
-
-@dataclass
-class PairArguments(SourceArguments):
-    """The pairs of a task without labels."""
-
-    numbers_of_texts: ClassVar[tuple[int, ...]] = (2,)

@@ -24,7 +24,7 @@ from transformers.trainer_pt_utils import LengthGroupedSampler, get_length_group
 from ..models.answers import answers_of
 from ..models.checkpoint import readable
 from ..utils.errors import refusal
-from .arguments import DataArguments, PredictionArguments
+from .arguments import DataArguments, SourceArguments
 from .columns import SPAN_COLUMNS
 from .marks import Marks, marked_tokens
 from .rows import TRANSLATION, Rows, load_rows
@@ -34,7 +34,7 @@ Batch = Mapping[str, Sequence[Any]]  # some rows, the values of each column
 
 
 @dataclass
-class TranslatedRows(PredictionArguments):
+class TranslatedRows(SourceArguments):
     """The rows of a file to translate: of pairs, the first text."""
 
     numbers_of_texts: ClassVar[tuple[int, ...]] = (1,)
@@ -46,17 +46,13 @@ def rows_for_model(
     file: str,
     text_column_names: list[str] | None = None,
     label_column_name: str | None = None,
-    with_marks: bool = False,
 ) -> Rows:
     """Read the rows of a file for a model, as a test split, which may lack labels.
 
-    Columns that are None are found by name; a `label_column_name` of "" reads no labels. Marks are
-    read on request. Errors name the `checkpoint` of the model. Raises ValueError if the rows do not
-    fit the model.
+    Columns that are None are found by name; a `label_column_name` of "" reads no labels. Errors
+    name the `checkpoint` of the model. Raises ValueError if the rows do not fit the model.
     """
-    arguments: PredictionArguments = TranslatedRows(
-        test_file=file, text_column_names=text_column_names
-    )
+    arguments: SourceArguments = TranslatedRows(test_file=file, text_column_names=text_column_names)
     if not model.can_generate():
         arguments = DataArguments(
             **vars(arguments),
@@ -64,7 +60,7 @@ def rows_for_model(
             problem_type=model.config.problem_type,
             label_names=list(answers_of(model.config).names),
         )
-    rows = load_rows(arguments, with_marks=with_marks, checkpoint=checkpoint)
+    rows = load_rows(arguments, checkpoint=checkpoint)
     num_texts = 2 if model.reads_pairs else 1
     if len(rows.text_columns) != num_texts:
         raise refusal(

@@ -1,27 +1,21 @@
 """The columns of a source that hold texts, labels and marks: by flag, else by their usual names."""
 
 import json
-import logging
 import reprlib
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
-import pyarrow.compute as pc
 from datasets import Dataset
 
 from ..utils.errors import refusal
-from ..utils.text import one_line
-from .arguments import DataArguments, SourceArguments
-from .table import holds_texts, usual_form
+from .arguments import SourceArguments
+from .table import usual_form
 
-logger = logging.getLogger(__name__)
+Names = Sequence[str]
 
-FLAGS = "--text_column_names and --label_column_name"
 ROWS_NAME = "training_rows.json"  # in the folder of a run: where its training rows come from
 SAMPLE = 1000  # rows whose lengths tell a text from a label
 
@@ -78,169 +72,112 @@ MARKS = {
     "spans_against_pair": "rationale_against_pair",
 }
 
-_Arguments = TypeVar("_Arguments", bound=SourceArguments)
-
-
-class Columns(NamedTuple):
-    """The columns of a task, by the names of the first split."""
-
-    texts: tuple[str, ...]  # one, or two for pairs; "title+body" joins two columns into one text
-    labels: tuple[str, ...]  # one; several of numbers, each a label; none where rows have no label
-
 
 def find_columns(
-    title: str, rows: Dataset, arguments: SourceArguments, *, labelled: bool
-) -> Columns:
-    """Return the columns that the flags name, or find them in the rows of a source.
+    title: str,
+    rows: Dataset,
+    arguments: SourceArguments,
+    *,
+    labelled: bool,
+    record: Mapping[str, Names],
+) -> tuple[Names, Names]:
+    """Return the columns of texts, and of labels, that flags name, or find them in a source.
 
-    A column that no flag names is found by its usual name, in any case of letters. Of two columns
-    that are not, the one with the longer texts is the text, and a single one is what is missing;
-    of a task without labels, both are the texts. `labelled`: the rows must have labels, or both
-    texts. ValueError lists the columns, with an example of each, and the flags.
+    A column that no flag names is that of a training. Without one it is found by its usual name, in
+    any case of letters. Where there are but two, the other one is what is missing, and that with
+    the longer texts is the text; of a task without labels, both are the texts. Of texts there are
+    one, or two for pairs; "title+body" joins two columns into one text. Of labels there are one,
+    several of numbers, or none where rows have no label. ValueError lists the columns, with an
+    example of each, and the flags.
+
+    Args:
+        title: What errors call the source.
+        rows: All rows of the source.
+        arguments: The flags.
+        labelled: Whether the rows must have labels.
+        record: The columns of a training, as `training_rows_of` returns them.
     """
-    given = _given_columns(arguments, rows.column_names)
-    if isinstance(arguments, DataArguments):
-        finds_labels = arguments.label_column_name is None
-        found = _with_labels(title, rows, given, finds_labels, labelled)
-    else:
-        found = Columns(given.texts or _texts_alone(title, rows, labelled), ())
-    _doubt_names(title, rows, found.texts + found.labels)
-    return found
-
-
-def _with_labels(
-    title: str, rows: Dataset, given: Columns, finds_labels: bool, labelled: bool
-) -> Columns:
-    """Return the columns of texts and labels of rows, of which some are given."""
-    sample = _sample(rows)
-    taken = (*parted(given.texts, "+", rows.column_names), *given.labels)
-    free = [name for name in sample if name not in taken]
-    labels = _usual(free, LABELS) if finds_labels else given.labels
-    free = [name for name in free if name not in labels]
-    only = tuple(free[:1]) if len(free) == 1 or len(sample) == 2 else ()
-    texts = given.texts or _usual_texts(free) or only
-    free = [name for name in free if name not in texts]
-    if finds_labels and labelled and not labels and len(free) == 1:
-        labels = tuple(free)
-    is_pair = [*map(usual_form, texts)] in PAIRS
-    has_labels = len(labels) == 1 or not (labels or labelled)
-    if (len(texts) == 1 or is_pair or given.texts) and (has_labels or not finds_labels):
-        return Columns(texts, labels)
-    text, label = [*texts, *free, *sample, "NAME"][0], [*labels, *free[::-1], "NAME"][0]
-    raise _unclear(title, sample, (text,), label)
-
-
-def _texts_alone(title: str, rows: Dataset, both: bool) -> tuple[str, ...]:
-    """Return the texts of a task without labels: by their usual names, else all columns."""
     names = rows.column_names
-    for texts in (_usual_texts(names), tuple(names)):
-        if both < len(texts) <= 2:
-            return texts
-    raise _unclear(title, _sample(rows), names[:2])
+    numbers = arguments.numbers_of_texts
+    number = min(numbers)  # where no flag names them, nor usual names of pairs
+    texts, labels = _asked(arguments, record, names)
+    must_find_labels = labels is None and labelled
+    sample = _sample(rows)
+    is_small = len(sample) <= 2
+    taken = chain.from_iterable(parted(text, "+", names) for text in texts)
+    free = _without(sample, [*taken])
+    if labels is None:
+        labels = _usual(free, LABELS, 1)
+    free = _without(free, labels)
+    if number == 1:
+        free.sort(key=lambda name: -_length(sample[name]))
+    few = free[:number] if is_small else []
+    texts = texts or _usual(free, PAIRS, 2) or _usual(free, TEXTS, number) or few
+    free = _without(free, texts)
+    if must_find_labels and is_small:
+        labels = labels or free
+    if len(texts) not in numbers or (must_find_labels and not labels):
+        flags = f"--text_column_names {shlex.quote(','.join([*texts, *free, 'NAME'][:number]))}"
+        if must_find_labels:
+            flags += f" --label_column_name {shlex.quote([*labels, *free[::-1], 'NAME'][0])}"
+        what = f"{title}: it is not clear which columns are the texts or the labels"
+        raise refusal(f"{what}. It has {_examples(sample)}", f"name them, such as {flags}")
+    return tuple(texts), tuple(labels)
 
 
-def _given_columns(arguments: SourceArguments, names: Sequence[str]) -> Columns:
-    """Return the columns that flags name; ValueError for a name twice, or too many texts."""
-    asked = getattr(arguments, "label_column_name", None)
-    labels = tuple(parted([asked] if asked else (), ",", names))
-    texts = parted(arguments.text_column_names or (), ",", names)
-    texts = ["+".join(parted([text], "+", names)) for text in texts]
-    by_flag = [*labels, *parted(texts, "+", names)]
-    if len({*by_flag}) < len(by_flag) or (texts and len(texts) not in arguments.numbers_of_texts):
-        raise refusal(
-            f"--text_column_names is {texts}, --label_column_name {[*labels]}",
-            "name one column of texts, or two for pairs, such as en,fr, and each column once",
-        )
-    return Columns(tuple(texts), labels)
+def _examples(sample: Mapping[str, list[Any]]) -> str:
+    listed = (f"{name!r} (such as {reprlib.repr(cells[0])})" for name, cells in sample.items())
+    return ", ".join(listed) or "no rows"
 
 
-def parted(words: Iterable[str], sign: str, names: Sequence[str]) -> list[str]:
-    """Return the columns that words name, parted by a sign, as a source of `names` writes them.
+def _asked(
+    arguments: SourceArguments, record: Mapping[str, Names], names: Names
+) -> tuple[Names, Names | None]:
+    """Return the columns that flags name, else those of a training; None for labels to find.
 
-    The letters may have another case. A column with the sign in its name is one.
+    ValueError for too many texts.
     """
-    forms = [*map(usual_form, names)]
-    parts = ([word] if usual_form(word) in forms else word.split(sign) for word in words)
-    own = []
-    for name in chain.from_iterable(parts):
-        is_respelt = name not in names and forms.count(usual_form(name)) == 1
-        own.append(names[forms.index(usual_form(name))] if is_respelt else name)
-    return own
+    words, label = arguments.text_column_names, getattr(arguments, "label_column_name", "")
+    texts: Names = [name for word in words or () for name in parted(word, ",", names)]
+    if words is None:
+        texts = record.get("text_column_names", [])[: max(arguments.numbers_of_texts)]
+    if len(texts) not in (0, *arguments.numbers_of_texts):
+        what = f"--text_column_names is {texts}"
+        raise refusal(what, "name one column of texts, or two for pairs, such as en,fr")
+    if label is None:
+        return texts, record.get("label_column_name") or None
+    return texts, parted(label, ",", names) if label else []
 
 
-def _usual_texts(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns with usual names of texts: a pair, or those of the first group."""
-    pairs = (_usual(names, [[first]]) + _usual(names, [[second]]) for first, second in PAIRS)
-    return next((pair for pair in pairs if len(pair) == 2), _usual(names, TEXTS))
+def parted(word: str, sign: str, names: Names) -> list[str]:
+    """Return the columns that a word names, parted by a sign, unless one of the `names` has it."""
+    return [word] if word in names else [*map(str.strip, word.split(sign))]
 
 
-def _usual(names: Sequence[str], groups: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Return the columns with a name of the first group that any column has one of."""
+def _without(names: Iterable[str], taken: Names) -> list[str]:
+    return [name for name in names if name not in taken]
+
+
+def _usual(names: Names, groups: Sequence[Names], number: int) -> list[str]:
+    """Return the columns with names of the first group that has so many; none if it has more."""
     for group in groups:
-        if found := [name for form in group for name in names if usual_form(name) == form]:
-            return tuple(found)
-    return ()
+        found = [name for form in group for name in names if usual_form(name) == form]
+        if len(found) >= number:
+            return found if len(found) == number else []
+    return []
 
 
 def _sample(rows: Dataset) -> dict[str, list[Any]]:
-    """Return the first cells of the columns that hold any, but marks; the longest texts first."""
-    filled = {
+    """Return the first cells of the columns that hold any, but marks."""
+    return {
         name: cells
         for name, cells in rows.with_format("arrow")[:SAMPLE].to_pydict().items()
         if usual_form(name) not in MARKS.values() and {*map(str, cells)} - {"None", ""}
     }
-    return dict(sorted(filled.items(), key=lambda column: -_mean_length(column[1])))
 
 
-def _mean_length(cells: Sequence[object]) -> float:
-    """Return the mean number of characters of the texts of a column, 0 without texts."""
-    lengths = [len(cell) for cell in cells if isinstance(cell, str)]
-    return sum(lengths) / max(len(lengths), 1)
-
-
-def _unclear(
-    title: str, sample: Mapping[str, list[Any]], texts: Sequence[str], label: str | None = None
-) -> Exception:
-    """Return the error of a source whose columns are not clear; its flags name likely ones."""
-    cells = {
-        name: next(cell for cell in column if cell not in (None, ""))
-        for name, column in sample.items()
-    }
-    listed = ", ".join(f"{name!r} (such as {reprlib.repr(cell)})" for name, cell in cells.items())
-    flags = f"--text_column_names {shlex.quote(','.join(texts))}"
-    if label is not None:
-        flags += f" --label_column_name {shlex.quote(label)}"
-    what = f"{title}: it is not clear which columns are the texts or the labels. It has {listed}"
-    return refusal(what, f"name them, such as {flags}")
-
-
-def _doubt_names(title: str, rows: Dataset, names: Sequence[str]) -> None:
-    """Warn where the name of a column is also one of its cells: a row in the line of names."""
-    for name in names:
-        if holds_texts(rows, name) and pc.index(rows.data[name], name).as_py() >= 0:
-            note = f"{title}: the column {name!r} holds its own name as a cell"
-            logger.warning(one_line(f"{note}; a line of names stands twice, or is a row"))
-
-
-# ---- the columns of a training -------------------------------------------------------------------
-
-
-def with_trained_columns(
-    arguments: _Arguments, record: Mapping[str, Any], names: Sequence[str]
-) -> _Arguments:
-    """Return arguments that name the columns of a training, if no flag names others.
-
-    The `record` is that of `training_rows_of`. What is not among the `names` of the columns of a
-    source stays unnamed.
-    """
-    named: dict[str, Any] = {}
-    for flag in ("text_column_names", "label_column_name"):
-        columns = record.get(flag) or [""]
-        is_asked = getattr(arguments, flag, "") is not None
-        if not is_asked and {*parted(columns[:1], "+", names)} <= {*names}:
-            texts = columns[: max(arguments.numbers_of_texts)]
-            named[flag] = texts if flag == "text_column_names" else ",".join(columns)
-    return replace(arguments, **named)
+def _length(cells: Sequence[Any]) -> int:
+    return sum(len(cell) for cell in cells if isinstance(cell, str))
 
 
 def training_rows_of(checkpoint: str | Path | None) -> dict[str, Any]:
@@ -248,10 +185,10 @@ def training_rows_of(checkpoint: str | Path | None) -> dict[str, Any]:
 
     The `checkpoint` is the folder of a run, or one in it.
     """
-    if checkpoint is None:
-        return {}
-    for folder in (Path(checkpoint), Path(checkpoint).absolute().parent):
-        with suppress(FileNotFoundError, NotADirectoryError):
-            record: dict[str, Any] = json.loads((folder / ROWS_NAME).read_text(encoding="utf-8"))
-            return record
-    return {}
+    record: dict[str, Any] = {}
+    if checkpoint is not None:
+        above = Path(checkpoint).absolute().with_name(ROWS_NAME)
+        for path in (above, Path(checkpoint, ROWS_NAME)):
+            if path.is_file():
+                record = json.loads(path.read_text(encoding="utf-8"))
+    return record

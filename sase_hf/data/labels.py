@@ -7,16 +7,12 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
-from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import regex
-from datasets import ClassLabel, List, Value
 
 from ..utils.errors import refusal
 
@@ -32,6 +28,7 @@ MAX_ROUNDING = 0.01  # of the sum of rounded probabilities
 
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _WHOLE_NUMBER = re.compile(r"^([+-]?[0-9]+)\.0*$")  # pandas writes it so beside missing cells
+_TRUTHS = {"true": 1.0, "false": 0.0}
 # Between several labels of one text; names rarely have such marks.
 _MARK = regex.compile(r"[^\p{L}\p{M}\p{N}\p{So}\s\p{Pd}\p{Ps}\p{Pe}_.'\u2019]+")
 
@@ -42,94 +39,70 @@ _WAYS_OUT = (
     "checkpoint; --label_column_name '' leaves out the labels of rows to predict"
 )
 
-EncodedLabel = int | float | list[float]
-
 
 @dataclass(frozen=True)
 class LabelColumn:
     """The labels of a task: from the cells of a column to the labels of a model, and to names.
 
-    A cell holds one label, or several in a list. Of several columns it is a tuple with the number
-    in each of them. With a `separator` a text is several labels.
+    A cell holds one label, or several in a list. Of several columns it has the number in each of
+    them, by its name. With a `separator` a text is several labels, and an empty one none.
     """
 
     kind: str  # one of the problem types, or what pairs without labels are for
     names: tuple[str, ...]  # the classes in id order; for regression one name per output
     soft: bool = False  # whether a row of a single-label problem gives each class a probability
     separator: str | None = None
-    blanks: bool = False  # whether an empty cell is a row to which no label applies
 
     @classmethod
     def learn(
         cls,
         cells: Sequence[object],
         problem_type: str | None = None,
-        label_names: Sequence[str] | None = None,
-        class_names: Sequence[str] | None = None,
+        names: Sequence[str] | None = None,
         separator: str | None = None,
     ) -> "LabelColumn":
         """Find out the meaning of the labels of the train split.
 
         Without `problem_type`, lists are a multi-label problem; numbers that are not all whole are
-        a regression unless names are given; all else is a single-label problem. Tuples of 0 and 1
-        are a multi-label problem, others the probabilities of a single-label problem. An empty cell
-        beside cells of several labels is a row without any.
+        a regression unless `names` are given; all else is a single-label problem. Columns of 0 and
+        1 are a multi-label problem, others the probabilities of a single-label problem.
 
-        The order of the names: `label_names`; else the `class_names` of the dataset; else numbers
-        by size, so that "10" comes after "9"; else alphabetical. 1, 1.0, "1" and "1.0" are the same
-        label.
+        The order of the names: `names`; else numbers by size, so that "10" comes after "9"; else
+        alphabetical. 1, 1.0, "1" and "1.0" are the same label.
 
-        Raises ValueError for labels that may be something else (`_kind_of`), for too few of
-        them, and for `label_names` in another order than the columns of labels.
+        Raises ValueError for labels that may be something else (`_kind_of`), and too few of them.
         """
-        names = tuple(label_names or class_names or ())
-        values = [cell for cell in cells if not is_unlabelled(cell, names)]
-        rows = [_labels_in(cell, separator) for cell in {repr(x): x for x in values}.values()]
-        most = max(map(len, rows), default=1)
-        found = _in_order({*chain.from_iterable(rows)})
-        types = {*map(type, values)}
-        if separator is not None:
-            types.add(list)
+        names = tuple(names or ())
+        values = [cell for cell in cells if not is_unlabelled(cell)]
+        distinct = {repr(cell): cell for cell in values}.values()
+        found = sorted({name for cell in distinct for name in _labels_in(cell, separator)})
+        if all(map(NUMBER.fullmatch, found)):
+            found.sort(key=float)
+        types: set[type] = {*map(type, distinct)} if separator is None else {list}
         kind = problem_type or _kind_of(found, types, len(values), are_named=names != ())
-        if kind == REGRESSION:
-            found = [f"score_{number}" for number in range(most)] if most > 1 else ["score"]
-        names = names or tuple(found)
-        are_columns = tuple in types
-        _check_names(names, kind, class_names if are_columns else names)
-        return cls(
-            kind,
-            names,
-            soft=kind == SINGLE_LABEL and are_columns,
-            separator=separator,
-            blanks=kind == MULTI_LABEL and most > 1 and not are_columns,
-        )
+        names = names or (("score",) if kind == REGRESSION else tuple(found))
+        least = 2 if kind == SINGLE_LABEL else 1
+        if len(names) < least:
+            raise refusal(
+                f"the training rows have the labels {names}",
+                f"at least {least} are needed; add rows, or list every label in --label_names",
+            )
+        return cls(kind, names, kind == SINGLE_LABEL and dict in types, separator)
 
-    @property
-    def answers(self) -> Any:
-        """What a model of these labels answers, `models.answers.Answers`."""
-        from ..models.answers import answers_of_kind
-
-        return answers_of_kind(self.kind, self.names)
-
-    @property
-    def feature(self) -> ClassLabel | List | Value:
-        """The type of a column of encoded labels."""
-        if self.kind == SINGLE_LABEL:
-            return ClassLabel(names=list(self.names))
-        number = Value("float64")  # as in the file; batches round it to float32
-        return number if self.kind == REGRESSION and len(self.names) == 1 else List(number)
-
-    def encode(self, cell: object) -> EncodedLabel | None:
+    def encode(self, cell: object) -> int | float | list[float] | None:
         """Return the label as the loss takes it, None for no label; ValueError if unknown."""
-        if is_unlabelled(cell, self.names):
-            return [0.0] * len(self.names) if self.blanks else None
+        if is_unlabelled(cell):
+            return None if self.separator is None else [0.0] * len(self.names)
         labels = _labels_in(cell, self.separator)
-        if self.kind == REGRESSION or isinstance(cell, tuple):
-            numbers = [float(label) if NUMBER.fullmatch(label) else math.nan for label in labels]
-        elif {*labels}.issubset(self._classes):
-            numbers = [float(name in labels) for name in self._classes]
-        else:
-            numbers = [math.nan]
+        classes = [*map(class_name, self.names)]  # in the form of those in cells
+        numbers: list[float] = []
+        if isinstance(cell, Mapping):
+            if cell.keys() == {*self.names}:
+                numbers = [_number(class_name(cell[name])) for name in self.names]
+        elif self.kind == REGRESSION:
+            numbers = [*map(_number, labels)]
+        elif {*labels}.issubset(classes):
+            numbers = [float(name in labels) for name in classes]
         if len(numbers) != len(self.names) or not self._allows(numbers):
             what = f"{cell!r:.80} fits no {self.kind} of {self.names!r:.400}"
             raise refusal(what, _WAYS_OUT)
@@ -137,7 +110,7 @@ class LabelColumn:
             return (np.array(numbers) / np.sum(numbers)).tolist()
         if self.kind == SINGLE_LABEL:
             return numbers.index(1)
-        return numbers if isinstance(self.feature, List) else numbers[0]
+        return numbers if self.kind == MULTI_LABEL or len(numbers) > 1 else numbers[0]
 
     def decode(self, label: Any) -> Any:
         """Return a name for a class id, a list of names for zeros and ones, numbers as written."""
@@ -146,11 +119,6 @@ class LabelColumn:
         if self.kind == MULTI_LABEL:
             return [name for name, applies in zip(self.names, label, strict=True) if applies]
         return label
-
-    @cached_property
-    def _classes(self) -> list[str]:
-        """The names in the form of those in cells."""
-        return [*map(class_name, self.names)]
 
     def _allows(self, numbers: Sequence[float]) -> bool:
         """Return whether numbers (C,) can be targets, truths, or probabilities of one label."""
@@ -162,15 +130,14 @@ class LabelColumn:
         return min(numbers) >= 0 and abs(total - 1) <= MAX_ROUNDING
 
 
-def is_unlabelled(value: object, names: Sequence[str] = ()) -> bool:
-    """Return whether a label is None, NaN, blank or "-", and none of the `names`."""
-    text = str(value).strip()
-    return value is None or (text in ("", "-", "nan") and text not in names)
+def is_unlabelled(value: object) -> bool:
+    """Return whether a label is None, NaN, blank or "-"."""
+    return value is None or str(value).strip() in ("", "-", "nan")
 
 
 def class_name(value: object) -> str:
     """Return the name of a label, without blanks around it; ValueError if it cannot be one."""
-    if not isinstance(value, str | int | float | date | timedelta):
+    if not isinstance(value, str | int | float):
         what = f"the label {value!r:.80} is a {type(value).__name__}"
         raise refusal(what, "it must be a text or a number")
     name = str(value).strip()  # spreadsheets and `, ` leave blanks
@@ -179,16 +146,17 @@ def class_name(value: object) -> str:
 
 def _labels_in(cell: object, separator: str | None) -> list[str]:
     """Return the names of the labels of a cell, or its numbers as texts."""
-    labels = cell if isinstance(cell, list | tuple) else [cell]
-    if separator is not None and isinstance(cell, str):
+    labels = cell if isinstance(cell, list) else [cell]
+    if isinstance(cell, Mapping):
+        labels = [*cell.values()]
+    elif separator is not None and isinstance(cell, str):
         labels = [*filter(str.strip, cell.split(separator))]
     return [*map(class_name, labels)]
 
 
-def _in_order(names: Iterable[str]) -> list[str]:
-    """Return numbers by size, and other names by alphabet."""
-    ordered = sorted(names)
-    return sorted(ordered, key=float) if all(map(NUMBER.fullmatch, ordered)) else ordered
+def _number(name: str) -> float:
+    """Return the number that a label is, NaN if it is none."""
+    return float(name) if NUMBER.fullmatch(name) else _TRUTHS.get(name, math.nan)
 
 
 def _kind_of(names: Sequence[str], types: set[type], num_rows: int, *, are_named: bool) -> str:
@@ -203,7 +171,7 @@ def _kind_of(names: Sequence[str], types: set[type], num_rows: int, *, are_named
             "write lists of the labels that apply, or a column for each label, named by "
             "--label_column_name fun,sad; fit takes an array (N, C) of numpy",
         )
-    are_truths = tuple in types and {"0", "1"}.issuperset(names)
+    are_truths = dict in types and {"0", "1", *_TRUTHS}.issuperset(names)
     kind = MULTI_LABEL if list in types or are_truths else SINGLE_LABEL
     if are_named:
         return kind
@@ -220,29 +188,12 @@ def _kind_of(names: Sequence[str], types: set[type], num_rows: int, *, are_named
     return kind
 
 
-def _check_names(names: Sequence[str], kind: str, columns: Sequence[str] | None) -> None:
-    """Raise ValueError for names in another order than the columns, or for a single class."""
-    if tuple(columns or ()) != names:
-        raise refusal(
-            f"the labels are {names}, their columns {columns}",
-            "name the columns in the order of the labels: --label_column_name",
-        )
-    least = 2 if kind == SINGLE_LABEL else 1
-    if len(names) < least:
-        raise refusal(
-            f"the training rows have the labels {names}",
-            f"at least {least} are needed; add rows, or list every label in --label_names",
-        )
-
-
 def label_doubts(names: Sequence[str]) -> Iterator[str]:
     """Yield what may be wrong with the names of labels."""
     counts = Counter(map(_letters_and_digits, names))
-    doubtful = []
-    for name in names:
-        forms = {*map(_letters_and_digits, [name, *_MARK.split(name)])}
-        if sum(counts[form] for form in forms) > 1:  # more labels have these letters
-            doubtful.append(ascii(name))
+    forms = {name: {*map(_letters_and_digits, [name, *_MARK.split(name)])} for name in names}
+    # Of which more labels have the letters of one form.
+    doubtful = [ascii(name) for name in names if sum(map(counts.__getitem__, forms[name])) > 1]
     if doubtful:
         yield (
             f"labels that look alike or hold others: {', '.join(doubtful)}; if they are one, write "

@@ -19,7 +19,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, compress
 from typing import Any
 
-import numpy as np
 import regex
 from datasets import Dataset, concatenate_datasets
 
@@ -27,7 +26,7 @@ from ..utils.errors import refusal
 from ..utils.text import UNSPACED
 from .columns import AGAINST_COLUMNS, SPAN_COLUMNS
 from .repeats import text_digests
-from .table import PROBABILITIES, TEXT_COLUMNS, present, with_column
+from .table import TEXT_COLUMNS, present
 
 logger = logging.getLogger(__name__)
 
@@ -83,9 +82,7 @@ def count_marked(rows: Dataset | None) -> int:
     return sum(map(any, rows["rationale"]))
 
 
-def with_corrections(
-    splits: Mapping[str, Dataset], corrections: Dataset, num_labels: int
-) -> dict[str, Dataset]:
+def with_corrections(splits: Mapping[str, Dataset], corrections: Dataset) -> dict[str, Dataset]:
     """Return splits with corrections in place of the rows that have the same texts.
 
     Test rows stay as they are. Corrections of other texts become training rows. Texts are the same
@@ -105,9 +102,6 @@ def with_corrections(
         if name not in splits:
             continue
         rows = splits[name]
-        if PROBABILITIES in rows.column_names:
-            certain = np.eye(num_labels)[corrections["label"][:]]
-            corrections = with_column(corrections, PROBABILITIES, list(certain))
         places = enumerate(text_digests(rows, texts), start=corrections.num_rows)
         order = [numbers.get(text, place) for place, text in places]
         new -= {*order}

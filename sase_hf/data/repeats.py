@@ -8,6 +8,7 @@ import logging
 import unicodedata
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from pandas.util import hash_pandas_object
 
 from ..utils.errors import refusal
 from .arguments import SourceArguments
-from .table import PLACE, PROBABILITIES, TEXT_COLUMNS, Origin, present
+from .table import TEXT_COLUMNS, present
 
 logger = logging.getLogger(__name__)
 
@@ -35,15 +36,12 @@ def _comparable(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).casefold().split())
 
 
-def warn_of_repeats(splits: Mapping[str, Dataset], text_columns: Sequence[str]) -> None:
-    """Log how many texts stand in two splits, by the text columns that all splits have."""
-    if len(splits) < 2:  # hashing the texts takes long
-        return
-    columns = min((present(text_columns, rows) for rows in splits.values()), key=len)
-    texts = {name: text_digests(rows, columns) for name, rows in splits.items()}
-    for earlier, later in combinations(texts, 2):
-        num_repeated = np.isin(texts[later], texts[earlier]).sum()
-        if num_repeated:
+def warn_of_repeats(splits: Mapping[str, Dataset]) -> None:
+    """Log how many texts stand in two splits, by the text columns that both have."""
+    for earlier, later in combinations(splits, 2):
+        columns = present(present(TEXT_COLUMNS, splits[earlier]), splits[later])
+        known, texts = (text_digests(splits[name], columns) for name in (earlier, later))
+        if num_repeated := np.isin(texts, known).sum():
             logger.warning(
                 f"{num_repeated:,} {later} texts are also in the {earlier} rows, so results look "
                 "better than they are on new texts; delete these rows in one of the two"
@@ -51,7 +49,7 @@ def warn_of_repeats(splits: Mapping[str, Dataset], text_columns: Sequence[str]) 
 
 
 def hold_out(
-    splits: dict[str, Dataset], sources: dict[str, Origin], arguments: SourceArguments
+    splits: dict[str, Dataset], sources: dict[str, Any], arguments: SourceArguments
 ) -> None:
     """Split validation rows off if it is asked for: no text on both sides, the labels alike.
 
@@ -64,15 +62,14 @@ def hold_out(
         return
     train = splits["train"]
     is_picked = _evenly_picked(train, fraction, seed)
-    if is_picked.all() or not is_picked.any():
+    if fraction < 0 or is_picked.all() or not is_picked.any():
         raise refusal(
             f"--validation_fraction {fraction} of {train.num_rows} train rows leaves none to train "
             "on or none to validate with",
             "add rows with other texts, as equal ones stay together, or give --validation_file",
         )
     splits["train"] = train.select(np.flatnonzero(~is_picked))
-    only_to_learn = present((PROBABILITIES, PLACE), train)
-    splits["validation"] = train.remove_columns(only_to_learn).select(np.flatnonzero(is_picked))
+    splits["validation"] = train.select(np.flatnonzero(is_picked))
     sources["validation"] = {**sources["train"], "split_off": fraction, "seed": seed}
 
 
@@ -86,12 +83,12 @@ def _evenly_picked(rows: Dataset, fraction: float, seed: int) -> np.ndarray:
     scikit-learn's `StratifiedGroupKFold` takes no numbers, no lists, no labels that occur once and
     no fraction but 1 / n; a million rows take it three minutes, and this function two seconds.
     """
-    digests = text_digests(rows, present(TEXT_COLUMNS, rows))
-    labels = np.zeros(len(digests))
-    if not isinstance(rows[0].get("label", []), list):  # one label or number a row
-        labels = np.array(rows["label"][:])
-    order = np.random.default_rng(seed).permutation(len(digests))
-    texts = pd.Series(labels[order]).groupby(digests[order], sort=False).agg(["first", "size"])
+    texts = pd.DataFrame({"text": text_digests(rows, present(TEXT_COLUMNS, rows)), "label": 0})
+    if isinstance(rows[0].get("label"), int | float):
+        texts["label"] = rows["label"][:]
+    digests = texts["text"]
+    order = np.random.default_rng(seed).permutation(len(texts))
+    texts = texts.iloc[order].groupby("text", sort=False)["label"].agg(["first", "size"])
     texts = texts.sort_values(["first", "size"], ascending=[True, False], kind="stable")
     count = max(round(fraction * len(digests)), 1)
     texts["due"] = np.ceil(texts["size"].cumsum() * count / len(digests) - 0.5)
@@ -101,4 +98,4 @@ def _evenly_picked(rows: Dataset, fraction: float, seed: int) -> np.ndarray:
         if 2 * (num_due - num_picked) >= size:
             picked.append(text)
             num_picked += size
-    return pd.Index(digests).isin(picked)
+    return digests.isin(picked).to_numpy()

@@ -1,71 +1,51 @@
 """The rows of a task: texts under standard names, and labels as a model takes them.
 
-A fault names the source, the row and the column. Rows of a sheet are counted as a spreadsheet does,
-other rows from 0.
+A fault names the source, the row and the column. Rows are counted from 0.
 """
 
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
-from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from datasets import ClassLabel, Dataset, DatasetDict, List, Value, concatenate_datasets
+from datasets import ClassLabel, Dataset, DatasetDict, concatenate_datasets
 
 from ..utils.errors import refusal
 from ..utils.text import one_line
 from .arguments import MAX_SAMPLES, SPLITS, DataArguments, SourceArguments
-from .columns import (
-    FLAGS,
-    MARKS,
-    Columns,
-    find_columns,
-    parted,
-    training_rows_of,
-    with_trained_columns,
-)
-from .labels import REGRESSION, LabelColumn, is_unlabelled
+from .columns import MARKS, Names, find_columns, parted, training_rows_of
+from .labels import LabelColumn, is_unlabelled
 from .marks import parse_spans, with_corrections, without_wrong_reasons
 from .repeats import hold_out, warn_of_repeats
 from .table import (
     PLACE,
     PROBABILITIES,
+    SPLIT_NAMES,
     TEXT_COLUMNS,
-    Origin,
-    commit_of,
-    first_number,
+    Record,
     holds_texts,
     load_splits,
-    numbered,
     origin_of,
-    place_of,
+    present,
     table,
     usual_splits,
-    with_column,
 )
-
-if TYPE_CHECKING:
-    from ..models.answers import Answers  # imports torch, which takes seconds
 
 logger = logging.getLogger(__name__)
 
 TRANSLATION = "translation"
 SAMPLE = 1000  # texts in which markup is looked for
-SHOWN_ROWS = 3  # of those left out
-TAG = re.compile(r"</?(a|b|br|div|em|h[1-6]|i|img|li|p|span|strong|table|td|tr|ul)\b[^<>]*>", re.I)
-LEAST_TAGGED = 0.05  # of the texts
-MOST_ALIKE = 0.9  # of the texts
+TAG = re.compile(r"</?[a-z][^<>]*>")
+FURTHER = ("corrections", "unlabelled")  # files of rows beside the splits
 LABEL = "label"  # the column of labels in a file of corrections
-TEXTS_ALONE = DataArguments(label_column_name="")
 
 
 @dataclass(frozen=True)
@@ -85,14 +65,14 @@ class Rows:
     label_columns: the names in the source, none if no rows have labels.
     left_out: the words that the train split lacks, and that texts to predict have.
     unlabelled: more texts for the words and the word vectors of a new model, column `text`.
-    test_table: the rows of the test split with all columns of their source.
+    test_table: the rows of the test split, also beyond a limit, with all columns of their source.
     """
 
     splits: DatasetDict
     labels: LabelColumn
-    sources: dict[str, Origin]
-    text_columns: tuple[str, ...]
-    label_columns: tuple[str, ...] = ()
+    sources: dict[str, Record]
+    text_columns: Names
+    label_columns: Names = ()
     left_out: tuple[str, ...] = ()
     unlabelled: Dataset | None = None
     test_table: Dataset | None = None
@@ -103,9 +83,11 @@ class Rows:
         return self.labels.kind
 
     @property
-    def answers(self) -> "Answers":
-        """What a model of these labels answers."""
-        return self.labels.answers
+    def answers(self) -> Any:
+        """What a model of these labels answers, `models.answers.Answers`."""
+        from ..models.answers import answers_of_kind  # imports torch, which takes seconds
+
+        return answers_of_kind(self.kind, self.label_names)
 
     @property
     def label_names(self) -> tuple[str, ...]:
@@ -117,103 +99,83 @@ class Rows:
 
         The texts of pairs come row by row, so that any part has both languages of a translation.
         """
-        train = self.splits["train"]
-        if TEXT_COLUMNS[1] in train.column_names:
-            return chain.from_iterable(zip(*(train[name][:] for name in TEXT_COLUMNS), strict=True))
-        texts = [train.select_columns("text"), self.unlabelled]
-        # A list, because `datasets` takes long for each text that it is asked for alone.
-        return concatenate_datasets([rows for rows in texts if rows is not None])["text"][:]
+        names = present(TEXT_COLUMNS, self.splits["train"])
+        parts = [self.splits["train"], self.unlabelled]
+        rows = concatenate_datasets([part.select_columns(names) for part in parts if part])
+        # Lists, because `datasets` takes long for each text that it is asked for alone.
+        texts, *others = [rows[name][:] for name in names]
+        return chain.from_iterable(zip(texts, *others, strict=True)) if others else texts
 
 
 @dataclass
 class Source:
-    """The table of a split. The `title` stands in errors, the `origin` in a record.
-
-    places: the numbers (N,) of the rows, for errors and records.
-    """
+    """The table of a split. The `title` stands in errors, the `origin` in a record."""
 
     name: str
     title: str
     table: Dataset
-    origin: Origin
-    places: np.ndarray = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Number the rows; ValueError if there are none."""
-        if not self.table.num_rows:
-            raise refusal(f"{self.title} has no rows", "add some, or leave it out")
-        self.places = np.arange(self.table.num_rows)
+    origin: Record
 
     def has(self, name: str) -> bool:
         """Return whether the table has all columns that a name means, parted by +."""
         names = self.table.column_names
-        return {*parted([name], "+", names)} <= {*names}
+        return {*parted(name, "+", names)} <= {*names}
 
-    def columns(self, name: str) -> list[str]:
-        """Return the columns that a name means, parted by +; ValueError if one is missing."""
-        names = self.table.column_names
-        own = parted([name], "+", names)
-        for missing in {*own} - {*names}:
-            listed = ", ".join(map(repr, names))
-            raise refusal(
-                f"{self.title} has no column {missing!r}", f"it has {listed}; name another"
-            )
-        return own
-
-    def cells(self, name: str) -> list[Any]:
-        """Return the cells of a column, with names in place of class ids."""
-        [own] = self.columns(name)
-        return _decoded(self.table.features[own], self.table[own][:])
-
-    def texts(self, names: Sequence[str]) -> Dataset:
+    def texts(self, names: Names) -> pa.Table:
         """Return columns of texts by the names in `TEXT_COLUMNS`; ValueError for other values."""
-        stored: pa.Table = self.table.with_format("arrow")[:]
         texts = {}
         for standard, name in zip(TEXT_COLUMNS, names, strict=False):
-            parts = stored.select(self.columns(name))
-            for column, kind in zip(parts.column_names, parts.schema.types, strict=True):
-                if not (holds_texts(self.table, column) or pa.types.is_null(kind)):
+            own = self.table.select_columns(parted(name, "+", self.table.column_names))
+            stored: pa.Table = own.with_format("arrow")[:]
+            for column, kind in zip(own.column_names, stored.schema.types, strict=True):
+                if not holds_texts(own, column):
                     what = f"column {column!r} of {self.title} holds values of type {kind}"
                     raise refusal(what, "texts are wanted there")
-            texts[standard] = reduce(_joined, [part.cast(pa.string()) for part in parts.columns])
-        # The fingerprint is random, because hashing all values takes long.
-        return Dataset(pa.table(texts), fingerprint=uuid4().hex)
+            texts[standard] = reduce(_joined, [cells.cast("string") for cells in stored.columns])
+        return pa.table(texts)
 
-    def encoded(self, column: str, cells: Iterable[Any], encode: Callable[[Any], Any]) -> list[Any]:
-        """Return what becomes of each cell of a column; ValueError names the first bad one."""
-        forms = {}
-        values = []
-        for row, cell in enumerate(cells):
-            form = repr(cell)
-            if form not in forms:
-                try:
-                    forms[form] = encode(cell)
-                except ValueError as reason:
-                    place = place_of(self.title, self.places[row])
-                    raise ValueError(f"{place}, column {column!r}: {reason}") from None
-            values.append(forms[form])
-        return values
+    def labels(self, names: Names) -> list[Any]:
+        """Return a cell for each row: None without a label, of several columns their numbers."""
+        if not names or (self.name == "test" and not all(map(self.has, names))):
+            return [None] * self.table.num_rows
+        rows = self.table.select_columns([*names])
+        if len(names) == 1:
+            return [_decoded(rows.features[names[0]], cell) for cell in rows[names[0]]]
+        return [None if any(map(is_unlabelled, row.values())) else row for row in rows.to_list()]
 
-    def leave_out(self, is_left_out: np.ndarray) -> None:
-        """Leave rows out, and log how many; ValueError if these are more than half of the rows."""
-        rows = np.flatnonzero(is_left_out)
-        if not rows.size:
-            return
-        what = f"{rows.size:,} of {self.table.num_rows:,} rows of {one_line(self.title)}"
-        what += " have no text or no label"
-        if 2 * rows.size > self.table.num_rows:
-            raise refusal(what, f"name other columns with {FLAGS}")
-        first = ", ".join(map(str, rows[:SHOWN_ROWS] + first_number(self.title)))
-        logger.warning(f"{what} and are left out; the first: {first}")
-        self.origin = {**self.origin, "left_out": rows.size}
-        self.places = np.flatnonzero(~is_left_out)
-        self.table = self.table.select(self.places)
+    def encoded(self, column: str, encode: Callable[..., Any], *cells: Iterable[Any]) -> list[Any]:
+        """Return what becomes of the cells of each row; ValueError names the first bad ones."""
+        known = {}
+        encoded = []
+        for row, arguments in enumerate(zip(*cells, strict=True)):
+            form = repr(arguments)
+            try:
+                if form not in known:
+                    known[form] = encode(*arguments)
+            except ValueError as reason:
+                what = f"row {row} (counted from 0), column {column!r}: {reason}"
+                raise ValueError(what) from None
+            encoded.append(known[form])
+        return encoded
+
+    def leave_out(self, is_kept: np.ndarray) -> None:
+        """Keep some rows, and log how many not; ValueError if these are more than half of them."""
+        left_out = np.flatnonzero(~is_kept)
+        what = f"{left_out.size:,} of {is_kept.size:,} rows have no text or no label"
+        if 2 * left_out.size > is_kept.size:
+            raise refusal(
+                what, "name other columns with --text_column_names and --label_column_name"
+            )
+        note = f"{self.title}: {what} and are left out; the first, counted from 0: "
+        logger.warning(one_line(note + ", ".join(map(str, left_out[:3]))))
+        self.origin["left_out"] = left_out.size
+        self.table = self.table.select(np.flatnonzero(is_kept))
 
 
 def _joined(first: pa.ChunkedArray, second: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return the texts of two columns in one, each in its own line; blank ones are left out."""
-    lines = (pc.if_else(_are_blank(texts), None, texts) for texts in (first, second))
-    return pc.binary_join_element_wise(*lines, "\n", null_handling="skip")
+    lines = pc.binary_join_element_wise(first, second, "\n")
+    return pc.if_else(_are_blank(first), second, pc.if_else(_are_blank(second), first, lines))
 
 
 def _are_blank(texts: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -221,78 +183,68 @@ def _are_blank(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.equal(pc.utf8_trim_whitespace(pc.fill_null(texts, "")), "")
 
 
-def _decoded(feature: Any, values: Sequence[Any]) -> list[Any]:
-    """Return values with names in place of class ids; None for -1, which stands for no label."""
+def _decoded(feature: Any, cell: Any) -> Any:
+    """Return a cell with names in place of class ids; None for -1, which stands for no label."""
     if isinstance(feature, ClassLabel):
-        return [None if x is None or x < 0 else feature.names[x] for x in values]
-    if isinstance(getattr(feature, "feature", None), ClassLabel):
-        return [None if row is None else _decoded(feature.feature, row) for row in values]
-    return list(values)
+        return None if cell is None or cell < 0 else feature.names[cell]
+    if isinstance(cell, list):
+        return [_decoded(feature.feature, entry) for entry in cell]
+    return cell
 
 
 def open_sources(
-    arguments: SourceArguments, in_memory: Mapping[str, Any] = MappingProxyType({})
-) -> list[Source]:
-    """Return the splits that the flags name, in the order of `SPLITS`.
+    arguments: SourceArguments, in_memory: Mapping[str, Any] | None = None
+) -> dict[str, Source]:
+    """Return the splits that the flags name, in the order of `SPLITS`, and further files of rows.
 
-    Splits `in_memory` take the place of all flags. ValueError names all files that cannot be read.
+    A file takes the place of a split of the dataset, or of those `in_memory`. ValueError names all
+    files that cannot be read.
     """
-    files = {name: path for name in SPLITS if (path := arguments.file_of(name)) is not None}
-    title, config = arguments.dataset_name, arguments.dataset_config_name
-    revision = None
-    splits: Mapping[str, Any] = files
-    if in_memory:
-        title, splits = "rows in memory", in_memory
-    elif (title is None) == (not files):
+    config = arguments.dataset_config_name
+    title, splits = "rows in memory", in_memory or {}
+    if arguments.dataset_name is not None:
+        title, splits = arguments.dataset_name, load_splits(arguments.dataset_name, config)
+    usual = usual_splits(splits)
+    given: dict[str, Any] = {}
+    for name in SPLITS:
+        rows = getattr(arguments, f"{name}_file") or splits.get(usual.get(name, ""))
+        if rows is not None:
+            given[name] = rows
+    if not given:
         raise refusal(
-            f"--dataset_name is {title!r} and the files are {files}",
-            "give either a dataset, or files by --train_file, --validation_file and --test_file",
+            f"--dataset_name is {arguments.dataset_name}, with the splits {[*splits]}",
+            f"give --train_file, or the splits one of these names: {SPLIT_NAMES}",
         )
-    elif title is not None:
-        title, revision = _at_revision(title)
-        splits = load_splits(title, config, revision)
-        title = Path(title).resolve().name if Path(title).is_dir() else title
-    sources = []
+    for kind in FURTHER:
+        for number, path in enumerate(getattr(arguments, f"{kind}_file", None) or (), start=1):
+            given[f"{kind}_{number}"] = path
+    sources = {}
     faults = []
-    for split, own_split in usual_splits(title or "the files", splits).items():
+    for name, rows in given.items():
         try:
-            if splits is files:
-                sources.append(source_of_file(split, str(files[own_split])))
+            if isinstance(rows, Dataset):
+                origin: Record = {"dataset": title.partition("@")[0], "config": config}
+                # The commit of a dataset of the Hub.
+                urls = " ".join(rows.info.download_checksums or ())
+                origin["revision"] = next(iter(re.findall(r"@([0-9a-f]{40})/", urls)), None)
+                if in_memory:
+                    origin["fingerprint"] = rows._fingerprint
+                sources[name] = Source(name, f"the {name} split of {title}", table(rows), origin)
             else:
-                rows = table(splits[own_split])
-                facts = {"config": config, "revision": commit_of(rows) or revision}
-                facts = {"fingerprint": rows._fingerprint} if in_memory else facts
-                shown = f"the {own_split} split of {title}"
-                sources.append(Source(split, shown, rows, {"dataset": title, **facts}))
+                sources[name] = Source(name, str(rows), table(rows), origin_of(rows))
         except (ValueError, OSError) as fault:
             faults.append(fault)
-    if len(faults) == 1:
-        raise faults[0]
     if faults:
-        raise ValueError(". Also: ".join(map(str, faults)))
+        raise type(faults[0])(". Also: ".join(map(str, faults)))
     return sources
-
-
-def _at_revision(name: str) -> tuple[str, str | None]:
-    """Return the name of a dataset, and the revision that stands behind it; a folder has none."""
-    if Path(name).exists():
-        return name, None
-    name, _, revision = name.partition("@")
-    return name, revision or None
-
-
-def source_of_file(name: str, path: str) -> Source:
-    """Return the rows of a file as a split of this name."""
-    return Source(name, path, table(path), origin_of(path))
 
 
 def load_rows(
     arguments: SourceArguments,
     *,
     kind: str = "",
-    with_marks: bool = False,
     checkpoint: str | None = None,
-    in_memory: Mapping[str, Any] = MappingProxyType({}),
+    in_memory: Mapping[str, Any] | None = None,
 ) -> Rows:
     """Load the splits of a task and give its columns their standard names.
 
@@ -306,194 +258,144 @@ def load_rows(
     Args:
         arguments: The flags of the rows.
         kind: What pairs without labels are for.
-        with_marks: Whether marks of test rows are read.
         checkpoint: Without a train split the columns are those that the model in this folder was
             trained on, if they are there.
         in_memory: Splits, by the names of `SPLITS`, in place of files.
     """
     sources = open_sources(arguments, in_memory)
-    first = sources[0]
-    record = training_rows_of(checkpoint) if first.name != "train" else {}
-    arguments = with_trained_columns(arguments, record, first.table.column_names)
-    labelled = first.name != "test"
-    columns = find_columns(first.title, first.table, arguments, labelled=labelled)
-    trained = record.get("text_column_names")
-    if trained and arguments.text_column_names is None:
-        note = f"{first.title}: the texts are read from {','.join(columns.texts)}"
-        logger.warning(one_line(f"{note}; the model was trained on {','.join(trained)}"))
-    if with_marks:
-        first.columns(MARKS["spans"])
+    first = next(iter(sources.values()))
+    texts, label_columns = find_columns(
+        first.title,
+        first.table,
+        arguments,
+        labelled=first.name != "test",
+        record=training_rows_of(checkpoint) if first.name != "train" else {},
+    )
     labels = LabelColumn(kind, ())
     if isinstance(arguments, DataArguments):
-        labels = _learn(first, columns, arguments)
-    splits = {source.name: _read(source, columns, labels, with_marks) for source in sources}
-    origins = {source.name: source.origin for source in sources}
-    texts = []
-    if isinstance(arguments, DataArguments):
-        for source, rows in _read_more(arguments, columns, labels):
-            origins[source.name] = {**source.origin, "rows": rows.num_rows}
-            if LABEL in rows.column_names:
-                splits = with_corrections(splits, rows, len(labels.names))
-            else:
-                texts.append(rows)
+        labels = _learn(first, label_columns, arguments)
+    splits: dict[str, Dataset] = {}
+    unlabelled = []
+    for name, source in sources.items():
+        try:
+            rows = _read(source, texts, label_columns, labels)
+        except ValueError as reason:
+            raise ValueError(f"{source.title}: {reason}") from reason
+        source.origin["rows"] = rows.num_rows
+        if name in SPLITS:
+            splits[name] = rows
+        elif LABEL in rows.column_names:
+            splits = with_corrections(splits, rows)
+        else:
+            unlabelled.append(rows)
+    origins = {name: source.origin for name, source in sources.items()}
     hold_out(splits, origins, arguments)
-    if "train" in splits:
-        splits["train"] = _chosen(splits["train"], arguments)
     for name, rows in splits.items():
-        limit = getattr(arguments, MAX_SAMPLES[name], None) or rows.num_rows
-        splits[name] = rows.select(range(min(limit, rows.num_rows)))
-    warn_of_repeats(splits, TEXT_COLUMNS)
+        splits[name] = _chosen(name, rows, arguments)
+    warn_of_repeats(splits)
     splits, left_out = without_wrong_reasons(splits)
     for name, rows in splits.items():
-        origins[name] = {**origins[name], "rows": rows.num_rows}
-    test_table = None
-    if "test" in splits:
-        test_table = sources[-1].table.select(range(splits["test"].num_rows))
+        origins[name]["rows"] = rows.num_rows
     return Rows(
         DatasetDict(splits),
         labels,
         origins,
-        columns.texts,
-        columns.labels,
+        texts,
+        label_columns,
         left_out=tuple(dict.fromkeys(chain.from_iterable(left_out))),
-        unlabelled=concatenate_datasets(texts) if texts else None,
-        test_table=test_table,
+        unlabelled=concatenate_datasets(unlabelled) if unlabelled else None,
+        test_table=sources["test"].table if "test" in sources else None,
     )
 
 
-def _chosen(rows: Dataset, arguments: SourceArguments) -> Dataset:
-    """Return the training rows that are read, in their order; log markup in them."""
-    max_words = getattr(arguments, "max_train_words", None)
-    if max_words is not None:
-        rows = rows.filter(lambda row: all(len(text.split()) <= max_words for text in row.values()))
-        if not rows.num_rows:
-            raise refusal(f"--max_train_words {max_words} leaves no rows", "give a larger number")
-    _warn_of_markup(rows)
-    if arguments.shuffle_seed is None:
-        return rows
-    return rows.shuffle(arguments.shuffle_seed, keep_in_memory=True)
+def _chosen(name: str, rows: Dataset, arguments: SourceArguments) -> Dataset:
+    """Return the rows of a split that are read, in their order; ValueError if there are none.
 
-
-def _learn(source: Source, columns: Columns, arguments: DataArguments) -> LabelColumn:
-    """Learn the labels from the train split, or without one from the names that are known."""
-    names: Sequence[str] | None = columns.labels if len(columns.labels) > 1 else None
-    if len(columns.labels) == 1:
-        feature = source.table.features[source.columns(columns.labels[0])[0]]
-        names = getattr(getattr(feature, "feature", feature), "names", None)
-    are_known = arguments.label_names or names or arguments.problem_type == REGRESSION
-    if source.name != "train" and not are_known:
-        raise refusal("there is no train split to learn from", "list the --label_names")
-    cells = _label_cells(source, columns.labels)
-    known, separator = arguments.label_names, arguments.label_separator
-    try:
-        return LabelColumn.learn(cells, arguments.problem_type, known, names, separator)
-    except ValueError as reason:
-        what = f"{source.title}, column {','.join(columns.labels)!r}"
-        raise ValueError(f"{what}: {reason}") from None
-
-
-def _label_cells(source: Source, columns: Sequence[str]) -> list[Any]:
-    """Return a cell for each row: None without a label, of several columns a tuple of numbers."""
-    if not columns or (source.name == "test" and not all(map(source.has, columns))):
-        return [None] * source.table.num_rows
-    of_columns = [source.cells(name) for name in columns]
-    if len(columns) == 1:
-        return of_columns[0]
-    return source.encoded(",".join(columns), zip(*of_columns, strict=True), _numbers)
-
-
-def _numbers(cells: Sequence[Any]) -> tuple[float, ...] | None:
-    """Return the labels in several columns of a row; None where one is missing."""
-    try:
-        return None if any(map(is_unlabelled, cells)) else tuple(map(float, cells))
-    except (TypeError, ValueError):
-        allowed = "several columns of labels hold 0 and 1, or fractions that sum to 1"
-        raise refusal(f"{cells!r:.80}", allowed) from None
-
-
-def _read(
-    source: Source, columns: Columns, labels: LabelColumn, with_marks: bool = False
-) -> Dataset:
-    """Check every row of a split and give its columns their standard names and types.
-
-    Marks of test rows are read only `with_marks`: those of people, which measure.
+    Markup in training rows is logged. Only these keep what is only to learn.
     """
-    is_test = source.name == "test"
-    has_labels = bool(labels.names)
-    has_one_text = not has_labels and is_test and not source.has(columns.texts[-1])
-    rows = source.texts(columns.texts[:1] if has_one_text else columns.texts)
-    is_left_out = np.any([_are_blank(texts) for texts in rows.data.columns], axis=0)
-    cells = _label_cells(source, columns.labels) if has_labels else []
-    if not all(map(is_unlabelled, cells)) or (cells and not is_test):
-        encoded = source.encoded(",".join(columns.labels), cells, labels.encode)
-        is_left_out |= np.array([label is None for label in encoded])
-        if labels.soft:
-            if source.name == "train":
-                rows = with_column(rows, PROBABILITIES, encoded)
-            encoded = [None if shares is None else int(np.argmax(shares)) for shares in encoded]
-        rows = with_column(rows, LABEL, encoded, labels.feature)
-    if has_labels and source.name == "train":
-        first = first_number(source.title)
-        rows = with_column(rows, PLACE, range(first, first + rows.num_rows))
-    source.leave_out(is_left_out)
-    if len(source.places) < rows.num_rows:
-        rows = rows.select(source.places)
-    if has_labels and (not is_test or with_marks):
-        rows = _with_spans(rows, source)
+    if name != "train":
+        rows = rows.remove_columns(present((PROBABILITIES, PLACE), rows))
+    else:
+        most = arguments.max_train_words
+        if most is not None:
+            rows = rows.filter(lambda row: all(len(text.split()) <= most for text in row.values()))
+        _warn_of_markup(rows[:SAMPLE]["text"])
+        if arguments.shuffle_seed is not None:
+            rows = rows.shuffle(arguments.shuffle_seed, keep_in_memory=True)
+    limit = getattr(arguments, MAX_SAMPLES[name])
+    if limit is not None:
+        rows = rows.select(range(min(limit, rows.num_rows)))
+    if not rows.num_rows:
+        way_out = f"raise --{MAX_SAMPLES[name]}, or --max_train_words"
+        raise refusal(f"the limits leave no {name} rows", way_out)
     return rows
 
 
-def _with_spans(rows: Dataset, source: Source) -> Dataset:
+def _learn(source: Source, columns: Names, arguments: DataArguments) -> LabelColumn:
+    """Learn the labels from the train split; without one, their names must be known."""
+    names: Names | None = arguments.label_names
+    if names is None and source.name != "train":
+        raise refusal("there is no train split to learn from", "list the --label_names")
+    if names is None:
+        feature = source.table.features.get(",".join(columns))
+        classes = getattr(getattr(feature, "feature", feature), "names", None)
+        names = columns if len(columns) > 1 else classes
+    cells = source.labels(columns)
+    return LabelColumn.learn(cells, arguments.problem_type, names, arguments.label_separator)
+
+
+def _read(source: Source, texts: Names, label_columns: Names, labels: LabelColumn) -> Dataset:
+    """Check every row of a source and give its columns their standard names and types.
+
+    Corrections have the columns that a page writes.
+    """
+    may_lack = source.name.startswith(("test", "unlabelled"))
+    if source.name.startswith("corrections"):
+        texts, label_columns = TEXT_COLUMNS[: len(texts)], (LABEL,)
+    elif source.name.startswith("unlabelled"):
+        label_columns = ()
+    elif may_lack and not labels.names and not source.has(texts[-1]):
+        texts = texts[:1]
+    rows = source.texts(texts)
+    is_kept = ~np.any([*map(_are_blank, rows.columns)], axis=0)
+    cells = source.labels(label_columns)
+    if labels.names and not (may_lack and all(map(is_unlabelled, cells))):
+        encoded = source.encoded(",".join(label_columns), labels.encode, cells)
+        if labels.soft:
+            rows = rows.append_column(PROBABILITIES, [encoded])
+            encoded = [None if shares is None else int(np.argmax(shares)) for shares in encoded]
+        rows = rows.append_column(LABEL, [encoded])
+        is_kept &= rows[LABEL].is_valid()
+        if source.name in SPLITS:
+            rows = rows.append_column(PLACE, [np.arange(rows.num_rows)])
+    if labels.names and not may_lack:
+        rows = _with_spans(rows, source)
+    if not is_kept.all():
+        source.leave_out(is_kept)
+        rows = rows.filter(is_kept)
+    # The fingerprint is random, because hashing all values takes long.
+    return Dataset(rows, fingerprint=uuid4().hex)
+
+
+def _with_spans(rows: pa.Table, source: Source) -> pa.Table:
     """Check the marks on each text and add them."""
     for name, column in MARKS.items():
         text_name = TEXT_COLUMNS[name.endswith("_pair")]
         if source.has(column) and text_name in rows.column_names:
-            cells = zip(source.cells(column), rows[text_name], strict=True)
-            spans = source.encoded(column, cells, lambda marked: parse_spans(*marked))
-            rows = with_column(rows, name, spans, List(List(Value("int64"))))
+            texts = rows[text_name].to_pylist()
+            spans = source.encoded(column, parse_spans, source.table[column], texts)
+            rows = rows.append_column(name, pa.array(spans, pa.list_(pa.list_(pa.int64()))))
     return rows
 
 
-def _warn_of_markup(rows: Dataset) -> None:
-    """Log texts that hold tags of HTML, and a line that nearly all texts have."""
-    texts = rows[:SAMPLE]["text"]
-    shown = f"of the first {len(texts):,} texts"
-    num_tagged = sum(TAG.search(text) is not None for text in texts)
-    if num_tagged > LEAST_TAGGED * len(texts):
-        logger.warning(f"{num_tagged:,} {shown} hold tags of HTML, which are read; take them out")
-    lines = Counter(
-        line for text in texts for line in dict.fromkeys(text.splitlines()[1:]) if line.strip()
+def _warn_of_markup(texts: Sequence[str]) -> None:
+    """Log a tag of HTML, and a line but the first, that most texts have."""
+    counts = Counter(
+        found for text in texts for found in {*TAG.findall(text), *text.splitlines()[1:]}
     )
-    for line, count in lines.most_common(1):
-        if count > MOST_ALIKE * len(texts):
-            note = f"{count:,} {shown} have the line {line!r:.80}, which is read; take it out"
-            logger.warning(one_line(note))
-
-
-def _read_more(
-    arguments: DataArguments, columns: Columns, labels: LabelColumn
-) -> Iterator[tuple[Source, Dataset]]:
-    """Yield each file of corrections, and of texts without labels, with its rows.
-
-    Corrections have the columns that a page writes. Other texts are in the column of the training
-    rows or, where a file has none of this name, in one that is found.
-    """
-    corrections = Columns(TEXT_COLUMNS[: len(columns.texts)], (LABEL,))
-    for number, path in enumerate(arguments.corrections_file or (), start=1):
-        source = source_of_file(numbered("corrections", number), path)
-        if source.has(TEXT_COLUMNS[1]) > (len(columns.texts) > 1):
-            what = f"{path} has corrections of pairs, and the rows have one text"
-            raise refusal(what, f"delete its column {TEXT_COLUMNS[1]}")
-        yield source, _read(source, corrections, labels)
-    for number, path in enumerate(arguments.unlabelled_file or (), start=1):
-        if len(columns.texts) > 1:
-            raise refusal(
-                f"--unlabelled_file is {path}, and the rows are pairs of texts",
-                "leave it out; only a new model of single texts reads it",
+    for found, count in counts.items():
+        if found.strip() and 2 * count > len(texts):
+            note = (
+                f"{count:,} of {len(texts):,} texts have {found!r:.80}, which is read; take it out"
             )
-        source = source_of_file(numbered("unlabelled", number), path)
-        texts = columns.texts
-        if arguments.text_column_names is None and not source.has(*texts):
-            texts = find_columns(path, source.table, TEXTS_ALONE, labelled=False).texts[:1]
-            logger.warning(one_line(f"{path}: the texts are read from column {texts[0]!r}"))
-        yield source, _read(source, Columns(texts, ()), LabelColumn("", ()))
+            logger.warning(one_line(note))

@@ -21,10 +21,10 @@ from uuid import uuid4
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute
-import pyarrow.csv
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from datasets import Dataset, load_dataset, load_from_disk
+from datasets import Dataset, Features, load_dataset
+from pyarrow import csv
 
 from ..utils.errors import refusal
 from ..utils.files import check_content, check_readable, is_write_error
@@ -35,12 +35,13 @@ logger = logging.getLogger(__name__)
 SEPARATORS = ("\t", ";", "|", ",")  # of equally frequent ones the first; names hold commas
 SHEET_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx")
 ENDINGS = (*SHEET_ENDINGS, ".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
-FIRST_ROW = 2  # of a sheet, below the names of the columns
 MAX_ROW = 2**24  # bytes of a row of a CSV file
 WAY_OUT = (
-    "mend it (UTF-8, names of columns in the first line, quotation marks around cells with a "
-    "separator or a line break; in JSON an object for each row, and one type in a column), or read "
-    "it with pandas and give the DataFrame to fit of TextClassifier or TextRegressor"
+    "give the values of a column one type, and each column another name; the ending of a file is "
+    "its format, CSV, TSV, JSON, JSON Lines, Excel or Parquet; a file is UTF-8, the first line of "
+    "a sheet names the columns, quotation marks are around cells with a separator "
+    "or a line break, and a row of JSON is an object; fit of TextClassifier and TextRegressor also "
+    "takes what pandas reads as a DataFrame"
 )
 
 # The names that a split of a dataset may have; the first one present counts.
@@ -58,12 +59,12 @@ SPLIT_NAMES = {
     "test": ("test", "testing", "eval", "evaluation", "test_matched"),
 }
 
+Record = dict[str, Any]  # what distinguishes rows from others
+
 # The names of columns by which the rest of the package knows texts and soft labels.
 TEXT_COLUMNS = ("text", "text_pair")
 PROBABILITIES = "probabilities"  # of the classes, in a train split
 PLACE = "row"  # in a train split, the number of a row in its source
-
-Origin = dict[str, str | int | float | None]  # what distinguishes rows from others, for a record
 
 
 def table(source: Any) -> Dataset:
@@ -73,11 +74,10 @@ def table(source: Any) -> Dataset:
     ValueError: its library does not read it, or a column with cells has no name.
     """
     if isinstance(source, Dataset):
-        return source.with_format(None) if source.format["type"] else source
+        return source.with_format(None)
     title = "the DataFrame"
-    way_out = "give the values of a column one type, and columns of one name another name"
     if not isinstance(source, pd.DataFrame):
-        title, way_out = str(source), WAY_OUT
+        title = str(source)
         check_readable(title)
         check_content(title)
     try:
@@ -86,9 +86,7 @@ def table(source: Any) -> Dataset:
             return Dataset(rows.cast(_plain(rows.schema)))
         return _rows_of_file(title)
     except Exception as reason:  # libraries raise classes of their own
-        if getattr(reason, "errno", None) is not None:
-            raise  # of the file system
-        raise refusal(f"cannot read {title}: {one_line(reason)}", way_out) from reason
+        raise refusal(f"cannot read {title}: {one_line(reason)}", WAY_OUT) from reason
 
 
 def _rows_of_file(path: str) -> Dataset:
@@ -103,12 +101,17 @@ def _rows_of_file(path: str) -> Dataset:
     with writing_rows(), pa.OSFile(stored, "wb") as file, pa.ipc.new_stream(file, schema) as stream:
         for batch in reader:
             for name, cells in zip(reader.schema.names[1:], batch.columns[1:], strict=True):
-                if not name.strip() and any(str(x or "").strip() for x in cells.to_pylist()):
+                if not name.strip() and pc.any(pc.not_equal(cells, "")).as_py():
                     raise ValueError("a column that holds cells has no name")
             stream.write_batch(batch.select(schema.names).cast(schema))
     rows = Dataset.from_file(stored)
     if path.lower().endswith((".tsv", ".tsv.gz")):
-        _check_lines(rows)
+        breaks = [pc.match_substring(cells, "\n") for cells in rows.data.columns]
+        if any(pc.any(cells).as_py() for cells in breaks):
+            raise ValueError(
+                "quotation marks join lines into one cell; save it as CSV, in which those inside "
+                "a cell are doubled"
+            )
     return rows
 
 
@@ -122,19 +125,12 @@ def _reader(path: str) -> pa.RecordBatchReader:
         return _excel_rows(path).to_reader()
     if name.endswith(SHEET_ENDINGS):
         return _csv_reader(path)
-    if name.endswith(ENDINGS):
-        return _json_rows(path).to_reader()
-    raise ValueError(f"its ending is none of {', '.join(ENDINGS)}")
+    return _json_rows(path).to_reader()
 
 
 def _opened(path: str) -> io.TextIOWrapper:
     """Open a file of text, which may be packed, as its name says."""
-    return io.TextIOWrapper(_unpacked(path), "utf-8-sig")
-
-
-def _unpacked(path: str) -> pa.NativeFile:
-    """Open a file that may be packed, as its name says."""
-    return pa.input_stream(path, compression="gzip" if path.lower().endswith(".gz") else None)
+    return io.TextIOWrapper(pa.input_stream(path), "utf-8-sig")
 
 
 def _csv_reader(path: str) -> pa.RecordBatchReader:
@@ -148,13 +144,12 @@ def _csv_reader(path: str) -> pa.RecordBatchReader:
     if "\0" in names:
         raise ValueError("it is not UTF-8")
     marks = re.sub(r'"[^"]*"', "", names)
-    return pyarrow.csv.open_csv(
-        _unpacked(path),
-        pyarrow.csv.ReadOptions(use_threads=False, block_size=MAX_ROW),
-        pyarrow.csv.ParseOptions(
-            delimiter=max(SEPARATORS, key=marks.count), newlines_in_values=True
-        ),
-        pyarrow.csv.ConvertOptions(default_column_type=pa.string()),
+    separator = max(SEPARATORS, key=marks.count)
+    return csv.open_csv(
+        path,
+        csv.ReadOptions(use_threads=False, block_size=MAX_ROW),
+        csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+        csv.ConvertOptions(default_column_type=pa.string()),
     )
 
 
@@ -163,12 +158,10 @@ def _excel_rows(path: str) -> pa.Table:
     with pd.ExcelFile(path) as file:
         sheet, *others = file.sheet_names
         cells = pd.read_excel(file, header=None, dtype=str, na_filter=False)
-    if cells.empty:
-        return pa.table({})
     if others:
         logger.warning("of %s the sheet %r is read, not %s", path, sheet, others)
-    rows = pa.Table.from_pandas(cells[1:].rename(columns=str), preserve_index=False)
-    return rows.rename_columns(list(cells.iloc[0]))
+    cells.columns = cells.iloc[0]
+    return pa.Table.from_pandas(cells[1:], preserve_index=False)
 
 
 def _json_rows(path: str) -> pa.Table:
@@ -179,80 +172,44 @@ def _json_rows(path: str) -> pa.Table:
     """
     with _opened(path) as file:
         content = file.read()
-    rows = []
-    if content.lstrip().startswith("["):
-        rows = json.loads(content)
-        content = ""
-    for number, line in enumerate(content.split("\n"), start=1):
-        try:
-            rows += [json.loads(line)] if line.strip() else []
-        except json.JSONDecodeError as reason:
-            raise ValueError(f"line {number}: {reason}") from reason
-    if not all(isinstance(row, dict) for row in rows):
-        raise ValueError("a row is no object, such as {...}")
+    if not content.lstrip().startswith("["):
+        lines = filter(str.strip, content.split("\n"))
+        content = "[" + ",\n".join(lines) + "]"
     # A table without columns has no rows.
-    return pa.Table.from_struct_array(pa.array(rows or [{}]))
+    return pa.Table.from_struct_array(pa.array(json.loads(content) or [{}]))
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
-    """Return the named columns; texts are of one type, and categories are their values."""
+    """Return the named columns; categories are their values."""
     fields = []
     for field in schema:
-        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        if str(kind) in ("large_string", "string_view"):
-            kind = pa.string()
         if field.name.strip():
-            fields.append(field.with_type(kind))
+            is_category = pa.types.is_dictionary(field.type)
+            fields.append(field.with_type(field.type.value_type) if is_category else field)
     return pa.schema(fields, schema.metadata)
-
-
-def _check_lines(rows: Dataset) -> None:
-    """Raise ValueError if a cell between tabs holds a line break: a quote joined rows."""
-    for name in rows.column_names:
-        row = pa.compute.match_substring(rows.data.column(name), "\n").index(True).as_py()
-        if row >= 0:
-            raise ValueError(
-                f"row {row + FIRST_ROW}, column {name!r}: quotation marks join lines into one "
-                "cell; save it as CSV, in which those inside a cell are doubled"
-            )
-
-
-def place_of(title: str, row: int) -> str:
-    """Return where a row is, for errors; a spreadsheet counts the rows of a sheet from 1."""
-    if title.lower().endswith(SHEET_ENDINGS):
-        return f"row {row + FIRST_ROW} of the sheet {title}"
-    return f"row {row} (counted from 0) of {title}"
-
-
-def first_number(title: str) -> int:
-    """Return the number that `place_of` gives to the first row of a source."""
-    return FIRST_ROW if title.lower().endswith(SHEET_ENDINGS) else 0
 
 
 # ---- datasets with splits ------------------------------------------------------------------------
 
 
-def load_splits(
-    name: str, config: str | None = None, revision: str | None = None
-) -> Mapping[str, Dataset]:
+def load_splits(name: str, config: str | None = None) -> Mapping[str, Dataset]:
     """Return the splits of a dataset of the Hub, or of a folder, by their own names.
 
     ValueError names the dataset that `datasets` cannot read.
     """
+    cache_dir = revision = None
+    if os.path.isdir(name):  # `datasets` copies its files
+        name, cache_dir = os.path.abspath(name), _scratch().name
+    elif "@" in name:
+        name, revision = name.split("@")
     try:
-        if Path(name, "dataset_dict.json").exists():
-            return load_from_disk(name)
-        cache_dir = None
-        if os.path.isdir(name):  # `datasets` copies its files
-            name, cache_dir = os.path.abspath(name), _scratch().name
         loaded = load_dataset(name, config, revision=revision, cache_dir=cache_dir)
         # The names of classes in one file are read as those of all.
         schemas = map(pq.read_schema, Path(name).rglob("*.parquet"))
-        tables = [Dataset(schema.empty_table()) for schema in schemas]
-        kinds = {(name, str(kind)) for rows in tables for name, kind in rows.features.items()}
-        if len(kinds) > len(dict(kinds)) and "ClassLabel" in str(kinds):
+        kinds = {str(Features.from_arrow_schema(schema)) for schema in schemas}
+        if len(kinds) > 1 and "ClassLabel" in str(kinds):
             raise ValueError("a class id can mean two classes, as its files differ in their types")
-    except (RuntimeError, KeyError, TypeError, ValueError) as error:
+    except Exception as error:  # of many classes
         raise refusal(
             f"cannot read the dataset {name}: {one_line(error.__cause__ or error)}",
             "give its files by --train_file",
@@ -260,38 +217,21 @@ def load_splits(
     return loaded
 
 
-def usual_splits(title: str, splits: Collection[str]) -> dict[str, str]:
-    """Return which split of a dataset is which of `SPLIT_NAMES`; log those that are not read.
-
-    ValueError if there is none.
-    """
-    chosen = {}
-    for name, usual in SPLIT_NAMES.items():
-        for split in reversed(usual):
-            if split in splits:
-                chosen[name] = split
-    if not chosen:
-        raise refusal(
-            f"{title} has the splits {list(splits)}", f"name them as usual: {SPLIT_NAMES}"
-        )
-    unread = [split for split in splits if split not in chosen.values()]
-    if unread:
-        logger.warning("of %s the splits %s are not read", title, unread)
-    return chosen
+def usual_splits(splits: Collection[str]) -> dict[str, str]:
+    """Return which split of a dataset is which of `SPLIT_NAMES`."""
+    return {
+        name: split
+        for name, usual in SPLIT_NAMES.items()
+        for split in reversed(usual)
+        if split in splits
+    }
 
 
-def origin_of(path: str) -> Origin:
+def origin_of(path: str) -> Record:
     """Return what distinguishes the content of a file from another's, for a record."""
     with open(path, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {"file": Path(path).name, "sha256": digest}
-
-
-def commit_of(rows: Dataset) -> str | None:
-    """Return the commit that a dataset was downloaded at, None if it is not from the Hub."""
-    urls = " ".join(rows.info.download_checksums or ())
-    match = re.search(r"@([0-9a-f]{40})/", urls)
-    return match and match[1]
 
 
 # ---- columns and temporary files -----------------------------------------------------------------
@@ -310,17 +250,6 @@ def present(names: Sequence[str], rows: Dataset) -> list[str]:
 def holds_texts(rows: Dataset, name: str) -> bool:
     """Return whether a dataset has a column of this name, and it holds texts."""
     return getattr(rows.features.get(name), "dtype", None) in ("string", "large_string")
-
-
-def with_column(rows: Dataset, name: str, values: Sequence[Any], feature: Any = None) -> Dataset:
-    """Return rows with one more column, whose type is the `feature`, or that of the values."""
-    # The fingerprint is random, because hashing all values takes long.
-    return rows.add_column(name, values, feature=feature, new_fingerprint=uuid4().hex)
-
-
-def numbered(kind: str, number: int) -> str:
-    """Return the name of the n-th file of a kind in a record: `unlabelled`, `unlabelled_2`, ..."""
-    return kind if number == 1 else f"{kind}_{number}"
 
 
 def scratch_file() -> str:

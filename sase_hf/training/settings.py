@@ -6,12 +6,7 @@ from itertools import chain
 from types import UnionType
 from typing import Any, ClassVar, get_args
 
-from ..data.arguments import (
-    DataArguments,
-    PairArguments,
-    PredictionArguments,
-    flag,
-)
+from ..data.arguments import DataArguments, SourceArguments, flag
 from ..data.tokenizer import Level
 from ..models import FAMILIES
 from ..utils.errors import refusal
@@ -72,13 +67,6 @@ READERS: dict[str, tuple[str, ...]] = {
 }
 
 
-@dataclass
-class PairRows(PairArguments, PredictionArguments):
-    """The rows of a task that learns pairs without labels."""
-
-    max_train_words: int | None = None
-
-
 def with_config_flags(group: type[Any]) -> type[Any]:
     """Give a dataclass a flag for each field of the families' configs that has a help text."""
     flags: dict[str, tuple[str, Any, Any]] = {}
@@ -120,9 +108,6 @@ class Settings(DataArguments):
         "translation.",
         TASKS[0],
         choices=TASKS,
-    )
-    max_train_words: int | None = flag(
-        "Train only on pairs in which neither side has more words, counted between spaces.",
     )
     model_name_or_path: str | None = flag(
         "A checkpoint to start from or to evaluate: a folder or a name on the Hub. Its tokenizer, "
@@ -201,7 +186,6 @@ class Settings(DataArguments):
 
     def __post_init__(self) -> None:
         """Refuse a setting of another task."""
-        super().__post_init__()
         for name, value in self.given(vars(self)).items():
             readers = READERS.get(name, TASKS)
             if self.task not in readers:
@@ -216,9 +200,10 @@ class Settings(DataArguments):
         return {name: x for name in names if (x := getattr(self, name)) != unset[name].default}
 
     @property
-    def pairs(self) -> PairRows:
+    def pairs(self) -> SourceArguments:
         """The settings of rows of a task that learns pairs without labels."""
-        return PairRows(**{entry.name: getattr(self, entry.name) for entry in fields(PairRows)})
+        names = [entry.name for entry in fields(SourceArguments)]
+        return SourceArguments(**{name: getattr(self, name) for name in names})
 
     @property
     def vector_files(self) -> list[str]:

@@ -43,7 +43,7 @@ def test_correction_takes_the_place_of_all_rows_with_its_text(reviews: Path) -> 
     assert shown(rows) == [("good food", "4"), corrected, ("by staff", "4"), corrected]
     train = rows.splits["train"]
     assert train["spans"][:] == [None, [[5, 9]], None, [[5, 9]]]
-    assert train["row"][:] == [2, None, 4, None], "the sheet holds no correction"
+    assert train["row"][:] == [0, None, 2, None], "the file holds no correction"
 
 
 def test_correction_without_marks_deletes_those_of_its_row(tmp_path: Path) -> None:
@@ -116,18 +116,14 @@ def test_corrections_are_in_the_log_and_among_the_sources(
     caplog.set_level(logging.INFO, "sase_hf.data.marks")
     rows = load(reviews, [{"text": text, "label": "1"} for text in ("good food", "new")])
     assert "corrections: 2 texts, training rows added: 1" in caplog.messages
-    assert rows.sources["corrections"]["file"] == "corrections.jsonl"
+    assert rows.sources["corrections_1"]["file"] == "corrections.jsonl"
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
         ({"text": "a", "label": "5"}, r"corrections\.jsonl.*column 'label'.*'5'"),
-        ({"review": "a", "stars": "1"}, r"has no column 'text'; it has 'review', 'stars'"),
-        (
-            {"text": "bad food", "text_pair": "b", "label": "4"},
-            "corrections of pairs.*one text",
-        ),
+        ({"review": "a", "stars": "1"}, r"Column name \['text'\] not in .*\['review', 'stars'"),
     ],
     ids=json.dumps,
 )

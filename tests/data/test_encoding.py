@@ -8,11 +8,10 @@ from tokenizers import Tokenizer, models, processors
 from transformers import TokenizersBackend
 
 from sase_hf import build_tokenizer, build_translation_tokenizer
-from sase_hf.data.arguments import DataArguments
+from sase_hf.data.arguments import DataArguments, SourceArguments
 from sase_hf.data.batching import encode_rows
 from sase_hf.data.rows import TRANSLATION, Rows, load_rows
 from sase_hf.models import checkpoint
-from sase_hf.training.settings import PairRows
 
 
 @pytest.fixture
@@ -74,7 +73,7 @@ def test_encode_rows_to_translate_have_the_targets_as_labels(tmp_path: Path) -> 
     """A test split may lack them."""
     train = write_jsonl(tmp_path / "pairs.jsonl", PAIRS)
     test = write_jsonl(tmp_path / "new.jsonl", [{"premise": PAIRS[0]["premise"]}])
-    arguments = PairRows(
+    arguments = SourceArguments(
         train_file=str(train), test_file=str(test), text_column_names=["premise,hypothesis"]
     )
     pairs = load_rows(arguments, kind=TRANSLATION)

@@ -96,7 +96,7 @@ def test_load_rows_names_the_mark_that_is_none(cell: Any, wrong: str, tmp_path: 
     for column in ("rationale", "rationale_against"):
         row = {"text": "good", "label": "yes", column: json.dumps(cell)}
         path = write_csv(tmp_path / "rows.csv", [row, {"text": "bad", "label": "no"}])
-        message = f"^row 2 of the sheet .+, column '{column}': {re.escape(wrong)} .* end <= 4"
+        message = f"^.*rows.csv: row 0 .*, column '{column}': {re.escape(wrong)} .* end <= 4"
         with pytest.raises(ValueError, match=message):
             load_rows(DataArguments(train_file=str(path)))
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rows import write_jsonl
 
-from sase_hf.data.arguments import DataArguments, PairArguments, PredictionArguments
+from sase_hf.data.arguments import DataArguments, SourceArguments
 from sase_hf.data.rows import load_rows
 
 TRAIN = [{"text": f"text number {index}", "label": "ab"[index % 2]} for index in range(10)]
@@ -48,9 +48,9 @@ def test_load_rows_counts_pairs_that_are_also_trained_on(
     train = [{"en": f"a house {index}", "fr": f"une maison {index}"} for index in range(4)]
     others = [{"en": "une maison 1", "fr": "a house 1"}, {**train[0], "fr": "y"}]
     files = files_of(tmp_path, train=train, validation=[train[0], *others])
-    load_rows(PairArguments(**files))
+    load_rows(SourceArguments(**files))
     del files["validation_file"]
-    load_rows(PredictionArguments(**files, **files_of(tmp_path, test=[{"en": "a house 2"}])))
+    load_rows(SourceArguments(**files, **files_of(tmp_path, test=[{"en": "a house 2"}])))
     assert overlaps_of(caplog) == [
         "1 validation texts are also in the train rows",
         "1 test texts are also in the train rows",

@@ -136,9 +136,9 @@ def test_a_resumed_run_keeps_the_vectors_of_its_checkpoint(
 
 
 def more_texts(folder: Path) -> list[str]:
-    """Write two files of texts without labels, under other names of the column."""
-    rows = [{"Text": "A zebra sat at the table.", "label": ""}, {"Text": "Zebra!", "label": ""}]
-    other = [{"review": f"The lion ate number {number} of the zebras."} for number in range(4)]
+    """Write two files of texts without labels."""
+    rows = [{"text": "A zebra sat at the table.", "label": ""}, {"text": "Zebra!", "label": ""}]
+    other = [{"text": f"The lion ate number {number} of the zebras."} for number in range(4)]
     return [
         str(write_csv(folder / "more.csv", rows)),
         str(write_rows(folder / "other.jsonl", other)),
@@ -159,7 +159,7 @@ def test_unlabelled_texts_give_words_and_vectors(reviews: dict[str, str], tmp_pa
         "train": 48,
         "validation": 18,
         "test": 12,
-        "unlabelled": 2,
+        "unlabelled_1": 2,
         "unlabelled_2": 4,
     }
     assert sources["unlabelled_2"]["file"] == "other.jsonl"
@@ -190,20 +190,20 @@ def test_unlabelled_texts_are_refused_where_no_words_and_vectors_come_from_them(
     assert "unlabelled_file" in task.settings.given_for_new_model()
 
 
-def test_unlabelled_texts_are_refused_for_pairs(tmp_path: Path) -> None:
-    files = write_splits(tmp_path, pair_rows)
-    with pytest.raises(ValueError, match=r"--unlabelled_file is .* pairs of texts"):
-        set_up(**files, unlabelled_file=more_texts(tmp_path))
+def test_unlabelled_pairs_give_words(tmp_path: Path) -> None:
+    more = [{"premise": "A zebra.", "hypothesis": "The lion."}]
+    path = write_rows(tmp_path / "more.jsonl", more)
+    rows = set_up(**write_splits(tmp_path, pair_rows), unlabelled_file=path).rows
+    assert [*rows.texts_to_learn_from()][-2:] == ["A zebra.", "The lion."]
 
 
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([dict.fromkeys("abc", "x")], "more.jsonl: .* 'a' .* 'b' .*--text_column_names a"),
-        ([{"text": None}], "1 of 1 rows of .*more.jsonl"),
-        ([], "more.jsonl has no rows"),
+        ([dict.fromkeys("abc", "x")], r"more.jsonl: Column name \['text'\]"),
+        ([{"text": " "}], "more.jsonl: 1 of 1 rows"),
     ],
-    ids=["unclear", "missing", "empty"],
+    ids=["another column", "missing"],
 )
 def test_unlabelled_rows_without_texts_are_refused(
     rows: list[dict[str, Any]], message: str, reviews: dict[str, str], tmp_path: Path
@@ -213,36 +213,16 @@ def test_unlabelled_rows_without_texts_are_refused(
         set_up(**reviews, unlabelled_file=path)
 
 
-@pytest.mark.parametrize(
-    ("rows", "texts", "said"),
-    [
-        # One empty row among thousands of scraped texts does not end a run.
-        (
-            [{"text": "a"}, {"text": " "}, {"text": None}, {"text": "b"}],
-            ["a", "b"],
-            "2 of 4 rows of",
-        ),
-        (
-            [{"film": "good"}, {"film": "bad"}],
-            ["good", "bad"],
-            "more.jsonl: the texts are read from column 'film'",
-        ),
-    ],
-    ids=["rows without a text", "short texts in the only column"],
-)
-def test_unlabelled_texts_are_read_and_what_was_done_is_said(
-    rows: list[dict[str, Any]],
-    texts: list[str],
-    said: str,
-    reviews: dict[str, str],
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
+def test_unlabelled_rows_without_a_text_are_left_out(
+    reviews: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """One empty row among thousands of scraped texts does not end a run."""
+    rows = [{"text": text} for text in ("a", " ", None, "b")]
     path = write_rows(tmp_path / "more.jsonl", rows)
     unlabelled = set_up(**reviews, unlabelled_file=path).rows.unlabelled
     assert unlabelled is not None
-    assert unlabelled["text"][:] == texts
-    assert said in caplog.text
+    assert unlabelled["text"][:] == ["a", "b"]
+    assert "2 of 4 rows have" in caplog.text
 
 
 def test_few_unlabelled_texts_are_said_to_give_words_only(

@@ -143,17 +143,18 @@ def test_setup_scales_the_targets_of_a_regression(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("targets", "distance"),
     [
-        ([1.7e9 + minute for minute in range(60)], "59"),
-        ([1e15 + number for number in range(60)], "1\\.\\d+e\\+07"),
-        ([[number / 7, 1.7e9 + number] for number in range(60)], "59"),
+        ([{"label": 1.7e9 + minute} for minute in range(60)], "59"),
+        ([{"label": 1e15 + number} for number in range(60)], "1\\.\\d+e\\+07"),
+        ([{"a": number / 7, "b": 1.7e9 + number} for number in range(60)], "59"),
     ],
 )
 def test_setup_refuses_targets_that_float32_does_not_tell_apart(
     targets: list[Any], distance: str, tmp_path: Path
 ) -> None:
-    rows = [{"text": "warm soup", "label": value} for value in targets]
+    rows = [{"text": "warm soup", **cells} for cells in targets]
     file = write_rows(tmp_path / "rows.jsonl", rows)
     options = {"do_train": True, "train_file": file, "problem_type": "regression"}
+    options["label_column_name"] = ",".join(targets[0])
     with pytest.raises(ValueError, match=f"by up to {distance} in float32.*; subtract an offset"):
         set_up(**options)
 
