@@ -50,7 +50,7 @@ def test_wheel_holds_every_folder_of_the_package() -> None:
     assert set(listed) == {name.replace("/", ".") for name in folders if "__pycache__" not in name}
 
 
-@pytest.mark.parametrize("path", TRAVELLING, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(TRAVELLING), ids=lambda path: path.name)
 def test_travelling_file_imports_only_what_its_reader_has(path: Path) -> None:
     """It runs flat beside a checkpoint, on a machine where sase_hf is not installed."""
     assert {*get_imports(path)} <= TRAVELLING_IMPORTS, (
