@@ -56,7 +56,7 @@ class SavedFiles(NamedTuple):
     def read(cls, folder: Path) -> "SavedFiles":
         """Read the list of a folder; an empty one if there is none."""
         path = folder / CHECKSUMS_NAME
-        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
         digests, labels = {}, "{}"
         for line in text.splitlines():
             if line.startswith(_LABELS):
@@ -227,8 +227,8 @@ class CheckedPreTrainedModel(PreTrainedModel):
         for name, content in self.json_files.items():
             text = json.dumps(content, indent=2) + "\n"
             (folder / name).write_text(text, encoding="utf-8")
-        weights = list(folder.glob("*.safetensors"))
-        names = [path.name for path in (*weights, *folder.glob("*.index.json"), *code)]
+        written = chain(code, folder.glob("*.safetensors"), folder.glob("*.index.json"))
+        names = [path.name for path in written]
         names += [CONFIG_NAME, GENERATION_CONFIG_NAME, *self.json_files]
         old = SavedFiles.read(folder).digests
         kept = [f"{old[name]}  {name}\n" for name in TOKENIZER_NAMES if name in old]

@@ -469,7 +469,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         asked = _Asked(attends, shows_states, output_last_hidden_state)
         vectors = self.dropout(word_vectors)
         parts = parts_of_like_length(mask)
-        if len(parts) == 1:
+        if len(parts) < 2:
             outputs = self._encode(vectors, mask, rationale, asked)
         else:
             outputs = self._encode_parts(vectors, mask, rationale, asked, parts)
