@@ -26,7 +26,6 @@ from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.dynamic_module_utils import get_relative_import_files
 from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME, logging
 from transformers.utils.hub import cached_file
-from transformers.utils.import_utils import is_tracing
 
 from .checked_config import CheckedConfig
 
@@ -37,8 +36,10 @@ CHECKSUMS_NAME = "SHA256SUMS"
 TOKENIZER_NAME = "tokenizer.json"
 # With those of older tokenizers, which transformers would read beside the others.
 TOKENIZER_NAMES = (
-    *(TOKENIZER_NAME, "tokenizer_config.json"),
-    *("special_tokens_map.json", "added_tokens.json"),
+    TOKENIZER_NAME,
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
 )
 PART_NAMES = (CONFIG_NAME, GENERATION_CONFIG_NAME, *TOKENIZER_NAMES)
 _LABELS = f"# labels of {CONFIG_NAME}: "
@@ -55,7 +56,7 @@ class SavedFiles(NamedTuple):
     def read(cls, folder: Path) -> "SavedFiles":
         """Read the list of a folder; an empty one if there is none."""
         path = folder / CHECKSUMS_NAME
-        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
         digests, labels = {}, "{}"
         for line in text.splitlines():
             if line.startswith(_LABELS):
@@ -226,8 +227,8 @@ class CheckedPreTrainedModel(PreTrainedModel):
         for name, content in self.json_files.items():
             text = json.dumps(content, indent=2) + "\n"
             (folder / name).write_text(text, encoding="utf-8")
-        weights = list(folder.glob("*.safetensors"))
-        names = [path.name for path in (*weights, *folder.glob("*.index.json"), *code)]
+        written = chain(code, folder.glob("*.safetensors"), folder.glob("*.index.json"))
+        names = [path.name for path in written]
         names += [CONFIG_NAME, GENERATION_CONFIG_NAME, *self.json_files]
         old = SavedFiles.read(folder).digests
         kept = [f"{old[name]}  {name}\n" for name in TOKENIZER_NAMES if name in old]
@@ -301,7 +302,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
                 "dimensions: sentences, tokens and the word vector. For a single sentence use "
                 "input_ids[None]"
             )
-        if attention_mask is None and input_ids is not None and input_ids.numel() > 0:
+        if input_ids is not None and input_ids.numel() > 0:
             self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         return embeds, real_tokens(embeds, attention_mask)
 
@@ -324,8 +325,6 @@ def wide(x: Tensor) -> Tensor:
 
 def first_tokens(real: Tensor, limit: int) -> Tensor:
     """Return which of the real tokens are read: the first `limit` of each row, shape (..., T)."""
-    if real.shape[-1] <= limit and not is_tracing(real):
-        return real
     return real & (real.cumsum(-1) <= limit)
 
 
@@ -396,10 +395,9 @@ def _check_files(files: list[str], load_config: Any) -> None:
                 "from_pretrained(None, config=config, state_dict=weights)"
             )
     if not os.path.exists(checkpoint):
-        options: dict[str, Any] = dict(load_config.download_kwargs or {})
-        options["_raise_exceptions_for_missing_entries"] = False
+        options = load_config.download_kwargs or {}
         for name in (CHECKSUMS_NAME, *PART_NAMES):
-            cached_file(checkpoint, name, **options)
+            cached_file(checkpoint, name, _raise_exceptions_for_missing_entries=False, **options)
     paths = [Path(file) for file in files]
     listed = [path for path in paths if path.with_name(CHECKSUMS_NAME).is_file()]
     if not listed:

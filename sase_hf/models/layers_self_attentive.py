@@ -74,9 +74,9 @@ def has_values(mask: Tensor) -> bool:
 
 
 def parts_of_like_length(mask: Tensor) -> tuple[Tensor, ...]:
-    """Return the texts of a batch (B, T) in parts, the longest first, or in a single part."""
+    """Return the texts of a batch (B, T) in parts, the longest first; one or none: all at once."""
     if not has_values(mask) or mask.shape[0] < 2:
-        return (torch.arange(mask.shape[0], device=mask.device),)
+        return ()
     lengths, order = mask.sum(1).sort(descending=True, stable=True)
     return order.split(_sizes_of_parts(lengths.tolist()))
 
@@ -415,6 +415,7 @@ class AutoModelEncoder(nn.Module):
         self.model.set_input_embeddings(None)
         if getattr(self.model, "pooler", None) is not None:
             self.model.pooler = None
+        self.width = config.hidden_size
         longest = getattr(inner, "max_position_embeddings", config.max_tokens)
         # RoBERTa and its relatives count positions from the one after that of padding.
         for name, module in self.model.named_modules():
@@ -425,6 +426,8 @@ class AutoModelEncoder(nn.Module):
 
     def forward(self, x: Tensor, rows: Rows) -> list[Tensor]:
         """Return the last states (B, S, H) from word vectors (B, S, d)."""
+        if x.shape[0] == 0:  # which not every model can reshape
+            return [x.new_zeros(*x.shape[:2], self.width)]
         # A text without tokens reads one position of padding: no row of weights is empty.
         mask = rows.real | (torch.arange(x.shape[1], device=x.device) == 0)
         outputs = self.model(inputs_embeds=x, attention_mask=mask.long(), return_dict=True)
@@ -449,7 +452,6 @@ Pooled = tuple[Tensor, Tensor | None, Tensor, Tensor | None]
 # Where entmax or sparsemax gives all marked tokens exactly 0, the logarithm of their weight has no
 # gradient. This share of the weight is a softmax of the same scores, which gives no token 0.
 SOFTMAX_SHARE = 0.01
-ALPHAS = {"entmax15": 1.5, "sparsemax": 2.0}
 
 
 def init_glorot_uniform(module: nn.Module) -> None:
@@ -656,7 +658,7 @@ def attend(scores: Tensor, function: str) -> Tensor:
     """
     if function == "softmax":
         return scores.softmax(1)
-    alpha = ALPHAS[function]
+    alpha = 1.5 if function == "entmax15" else 2.0
     shifted = (scores - scores.detach().amax(1, keepdim=True)).mT  # (B, r, S)
     has_gradient = torch.is_grad_enabled() and scores.requires_grad
     weigh = _SparseWeights.apply if has_gradient and not is_tracing(scores) else _sparse_weights

@@ -41,8 +41,13 @@ if TYPE_CHECKING:  # transformers copies every file that an import names; only `
 IGNORED_LABEL = -100
 # Fields that a ranker has no use for.
 OF_LABELS = (
-    *("label_smoothing", "class_weights", "target_mean", "target_deviation", "linear_part"),
-    *("answer_threshold", "answer_error"),
+    "label_smoothing",
+    "class_weights",
+    "target_mean",
+    "target_deviation",
+    "linear_part",
+    "answer_threshold",
+    "answer_error",
 )
 
 # With these two files SentenceTransformer runs the base model of every checkpoint and takes its
@@ -473,7 +478,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         asked = _Asked(attends, shows_states, output_last_hidden_state)
         vectors = self.dropout(word_vectors)
         parts = parts_of_like_length(mask)
-        if len(parts) == 1:
+        if len(parts) < 2:
             outputs = self._encode(vectors, mask, rationale, asked)
         else:
             outputs = self._encode_parts(vectors, mask, rationale, asked, parts)
@@ -515,10 +520,10 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         mask: Tensor,
         rationale: Tensor | None,
         asked: "_Asked",
-        parts: Sequence[Tensor],
+        parts: tuple[Tensor, ...],
     ) -> Any:
         """Return the outputs of `_encode` for texts in parts, which hold their places."""
-        order = torch.cat(list(parts))
+        order = torch.cat(parts)
         vectors_of_parts = vectors.index_select(0, order).split([len(part) for part in parts])
         outputs = []
         for texts, of_part in zip(parts, vectors_of_parts, strict=True):
@@ -801,4 +806,4 @@ def _joined(parts: Sequence[Any], places: Tensor) -> Any:
     """Join tensors (n, ...), or tuples of them, and return the texts at places (B,): (B, ...)."""
     if isinstance(parts[0], tuple):
         return tuple(_joined(values, places) for values in zip(*parts, strict=True))
-    return torch.cat(list(parts)).index_select(0, places)
+    return torch.cat(tuple(parts)).index_select(0, places)

@@ -37,6 +37,7 @@ class AlignedTranslationPipeline(Pipeline):
     """
 
     _pipeline_calls_generate = True
+    tokenizer: Any
 
     def _sanitize_parameters(
         self, **generate_kwargs: Any
@@ -50,7 +51,6 @@ class AlignedTranslationPipeline(Pipeline):
 
     def preprocess(self, input_: str, **_: object) -> dict[str, Any]:
         """Tokenize one text."""
-        assert self.tokenizer is not None
         encoded, [num_cut] = encode_read(self.model, self.tokenizer, [input_])
         names = ("input_ids", "attention_mask")
         tensors = {name: torch.tensor([encoded[name]], dtype=torch.long) for name in names}
@@ -87,7 +87,6 @@ class AlignedTranslationPipeline(Pipeline):
 
     def postprocess(self, model_outputs: dict[str, Any], **_: object) -> dict[str, object]:
         """Turn the tensors of one input into the result described above."""
-        assert self.tokenizer is not None
         tokenizer = self.tokenizer
         text, truncated = model_outputs["shown"]
         words = model_outputs["words"][0].tolist()

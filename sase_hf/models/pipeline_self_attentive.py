@@ -64,6 +64,8 @@ class SelfAttentionPipeline(Pipeline):
             model reads: a text, or a pair.
     """
 
+    tokenizer: Any
+
     def _sanitize_parameters(  # type: ignore[override]  # others are refused
         self, target: str | None = None, match_rows: bool = False
     ) -> tuple[dict[str, object], dict[str, object], dict[str, object]]:
@@ -80,7 +82,6 @@ class SelfAttentionPipeline(Pipeline):
     def preprocess(self, input_: object, **_: object) -> dict[str, Any]:
         """Tokenize one text or pair, keeping the offsets."""
         texts = _texts_of(input_, self.model)
-        assert self.tokenizer is not None
         encoded, truncated = encode_read(
             self.model, self.tokenizer, texts, return_offsets_mapping=True
         )
