@@ -7,7 +7,8 @@ path: integrated gradients (Sundararajan et al., 2017) of the head alone. The un
 ReLUs of polynomials of the path, of degree 2 at most, so G has a closed form.
 
 A linear part adds to the logit what its words and pairs of words weigh: the words themselves,
-beside the hops. Half of a pair is of each of its words.
+beside the hops. Half of a pair is of each of its words. On a pretrained encoder it reads the mean
+of the states, too, which is explained as a hop whose attention is even.
 
 A state h_j also knows the words around j. `words` follows sum_ij C_ij, with A and G held fixed,
 from the states back to the words (`words_self_attentive.py`). They answer which words matter, and
@@ -44,7 +45,8 @@ class Contributions(NamedTuple):
 
     labels: Tensor  # the label that is explained, (B,)
     # C, zero on padding, (B, r, T), or (B, 2, r, T) for a pair. For one label per text, the logit
-    # is that of the label minus the mean over all labels.
+    # is that of the label minus the mean over all labels. On a pretrained encoder a linear part has
+    # one more row: what the mean of the states added, through each state.
     contributions: Tensor
     # What each word added by itself in the linear part, zero without one, (B, T). The sum of
     # `contributions` and `linear` is the logit minus that of a text without tokens.
@@ -95,10 +97,15 @@ def explain(
         read = model.read(*inputs, None, output_attentions=True, output_hidden_states=True)
         matrices = read.sentence_embedding.unflatten(-1, (model.config.num_rows, -1))
         if labels is None:
-            labels = model.classify(matrices, *inputs).argmax(-1)
+            labels = model.classify(matrices, *inputs, read.last_hidden_state).argmax(-1)
         labels = labels.to(device).long()
         gradient = mean_gradient(model, matrices, labels)  # (..., r, H)
         attention = read.attentions[0]  # (..., r, T)
+        if model.reads_mean_state:
+            means = model.linear_part.means(*inputs, states=read.last_hidden_state)
+            gradient = torch.cat([gradient, _gradient_of_means(model, means, labels)], -2)
+            even = model.linear_part.even_attention(*inputs)
+            attention = torch.cat([attention, even.to(attention)], -2)
         contributions = attention * (gradient @ read.last_hidden_state.mT)
         slopes = attention.mT @ gradient  # of the states, (..., T, H)
         words = _words(model, inputs, read.hidden_states, slopes)
@@ -158,11 +165,32 @@ def _linear_part(model: Any, inputs: Inputs, labels: Tensor, dtype: torch.dtype)
     """Return what each word added by itself to the logits of labels (B,), shape (B, T)."""
     if model.linear_part is None:
         return torch.zeros(inputs[0].shape, dtype=dtype, device=labels.device)
+    added: Tensor = model.linear_part.added(*inputs, _weigh_labels(model, labels, dtype))
+    return added.to(dtype)
+
+
+def _weigh_labels(model: Any, labels: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the weight of each logit in what is explained: (B, L)."""
     weigh_labels = F.one_hot(labels, model.config.num_labels).to(dtype)
     if answers_of(model.config).has_one_label:
         weigh_labels = weigh_labels - 1 / model.config.num_labels
-    added: Tensor = model.linear_part.added(*inputs, weigh_labels)
-    return added.to(dtype)
+    return weigh_labels
+
+
+def _gradient_of_means(model: Any, means: Tensor, labels: Tensor) -> Tensor:
+    """Return the mean gradient of what mean states add, on the straight path to them from zero.
+
+    They and the gradient are (B, 1, H), or (B, 2, 1, H) of pairs.
+    """
+    means = means.detach().requires_grad_()
+    with torch.enable_grad():
+        # The gradient of a product grows along the path: on average it is half of that at the end.
+        features = model.linear_part.features(means, share_of_products=0.5)
+        added = model.linear_part.of_features(features)
+        (gradient,) = torch.autograd.grad(
+            (added * _weigh_labels(model, labels, added.dtype)).sum(), means
+        )
+    return gradient
 
 
 def check_explainable(model: PreTrainedModel) -> None:

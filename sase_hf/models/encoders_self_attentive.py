@@ -214,11 +214,13 @@ class AutoModelEncoder(nn.Module):
     """A text encoder of transformers, such as BERT, under the attention.
 
     The encoder reads word vectors, which the outer model looks up, in left-aligned rows, so padding
-    does not shift positions. A pooler is left out, because nothing would read its output.
+    does not shift positions. A pooler is left out, because nothing would read its output. A frozen
+    encoder drops nothing in training.
     """
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__()
+        self.config = config
         inner = config.encoder_config
         self.model = AutoModel.from_config(inner, trust_remote_code=False)
         width = self.model.get_input_embeddings().weight.shape[1]
@@ -239,6 +241,10 @@ class AutoModelEncoder(nn.Module):
                 self.longest -= padding + 1
         if self.longest is not None:
             config.max_tokens = min(config.max_tokens, self.longest)
+
+    def train(self, mode: bool = True) -> "AutoModelEncoder":
+        """Set the mode of training, in which a frozen encoder never is."""
+        return super().train(mode and not self.config.freeze_embeddings)
 
     def forward(self, x: Tensor, rows: Rows) -> list[Tensor]:
         """Return the last states (B, S, H) from word vectors (B, S, d).

@@ -9,12 +9,16 @@ are therefore in three parts, each with weights of its own: what only the second
 have (where it stands in the second), and what only the first has. Neighbours are words that follow
 one another in a part.
 
+On a pretrained encoder the mean of its states has weights, too; of a pair the two means, how far
+they are apart, and their product.
+
 The weights of a new model are zero: `sase_hf.fit_linear_part` finds them after training.
 
-Shapes: B texts or pairs, T tokens, V words, L labels, n parts: 1 of a text, 3 of a pair.
+Shapes: B texts or pairs, T tokens, V words, L labels, H width of the states, n parts: 1 of a text,
+3 of a pair, F numbers that mean states give: H of a text, 4 H of a pair.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -28,6 +32,7 @@ NUM_PAIRS = 2**16
 # The product with an id stays below 2^53, so that the script of a page computes the same.
 HASH_FACTOR = 1_000_003
 NUM_PARTS_OF_PAIR = 3
+FEATURES_OF_PAIR = 4  # of each unit of the states
 
 
 class Aligned(NamedTuple):
@@ -50,7 +55,7 @@ class Aligned(NamedTuple):
 
 
 class LinearPart(nn.Module):
-    """A linear model over words and pairs of words, whose outputs are added to the logits."""
+    """A linear model over words, pairs of words and mean states: it is added to the logits."""
 
     def __init__(self, config: SelfAttentiveConfig, *, reads_pairs: bool) -> None:
         super().__init__()
@@ -63,6 +68,10 @@ class LinearPart(nn.Module):
         self.pair_weight: nn.Parameter | None = None
         if config.linear_part == "words_and_pairs":
             self.pair_weight = nn.Parameter(torch.zeros(self.num_parts, NUM_PAIRS, num_labels))
+        self.state_weight: nn.Parameter | None = None
+        if config.encoder == "auto_model":
+            width = config.hidden_size * (FEATURES_OF_PAIR if reads_pairs else 1)
+            self.state_weight = nn.Parameter(torch.zeros(width, num_labels))
 
     @property
     def num_words(self) -> int:
@@ -70,13 +79,23 @@ class LinearPart(nn.Module):
         return self.word_weight.shape[1]
 
     def forward(
-        self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        token_type_ids: Tensor | None,
+        states: Tensor | None = None,
     ) -> Tensor:
-        """Return what the words add to the logits (B, L), in float32 or wider.
+        """Return what the words and the mean state add to the logits (B, L), in float32 or wider.
 
         Ids, mask and token types (B, T) are those of the model; without a mask every token is real.
+        The states (B, T, H), or (B, 2, T, H) of pairs, are those of a pretrained encoder.
         """
-        return self.of_sides(input_ids, attention_mask, token_type_ids).sum(1)
+        inputs = (input_ids, attention_mask, token_type_ids)
+        added = self.of_sides(*inputs).sum(1)
+        if self.state_weight is None:
+            return added
+        assert states is not None  # a classifier asks its encoder for them
+        return added + self.of_features(self.features(self.means(*inputs, states=states)))
 
     def of_sides(
         self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
@@ -92,6 +111,38 @@ class LinearPart(nn.Module):
             return of_parts
         only_second, shared, only_first = of_parts.unbind(1)
         return torch.stack([only_first, only_second + shared], 1)
+
+    def even_attention(
+        self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
+    ) -> Tensor:
+        """Return the share of each token in the mean state: (B, 1, T), or (B, 2, 1, T) of pairs."""
+        read = self._tokens_read(input_ids, attention_mask, token_type_ids)
+        if self.reads_pairs:
+            assert token_type_ids is not None  # checked where pairs are encoded
+            read = tokens_of_sides(read, token_type_ids)
+        return (read / read.sum(-1, keepdim=True).clamp(min=1)).unsqueeze(-2)
+
+    def means(self, *inputs: Any, states: Tensor) -> Tensor:
+        """Return the mean states (B, 1, H), or (B, 2, 1, H) of pairs, in float32 or wider."""
+        with torch.autocast(states.device.type, enabled=False):
+            return self.even_attention(*inputs).to(_wide(states)) @ _wide(states)
+
+    def features(self, means: Tensor, share_of_products: float = 1.0) -> Tensor:
+        """Return what the weights read of mean states (B, 1, H), or (B, 2, 1, H) of pairs: (B, F).
+
+        The products of two means count by a share.
+        """
+        if not self.reads_pairs:
+            return means.squeeze(1)
+        first, second = means.squeeze(2).unbind(1)
+        products = share_of_products * first * second
+        return torch.cat([first, second, (first - second).abs(), products], -1)
+
+    def of_features(self, features: Tensor) -> Tensor:
+        """Return what the `features` of mean states (B, F) add to the logits, (B, L)."""
+        assert self.state_weight is not None  # on a pretrained encoder alone
+        with torch.autocast(features.device.type, enabled=False):
+            return features @ self.state_weight.to(features)
 
     def added(
         self,

@@ -1,14 +1,17 @@
 """What the tasks of texts share: a new model on word vectors or on a pretrained encoder."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from hashlib import sha256
 from itertools import chain
 from typing import Any, ClassVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
-from transformers import PreTrainedModel, TokenizersBackend
+from torch.nn.utils.rnn import pad_sequence
+from transformers import PreTrainedConfig, PreTrainedModel, TokenizersBackend
 
 from ..data.rows import Rows
 from ..data.tokenizer import build_tokenizer, built_settings, choose_level
@@ -19,6 +22,7 @@ from ..data.vectors import (
     own_word_vectors,
     vector_rows,
 )
+from ..models.rows_self_attentive import Rows as TokenRows
 from ..training.settings import AUTO_LEVEL, NO_VECTORS, OWN_VECTORS
 from ..training.task import (
     WITHOUT_CODE,
@@ -37,6 +41,53 @@ from ..utils.loading import (
 )
 
 logger = logging.getLogger(__name__)
+
+
+# With fewer rows a pretrained encoder stays as it is: they would spoil more than they teach.
+LEAST_TRAINED = 4_000
+MOST_REMEMBERED = 2**29  # numbers, in two gigabytes
+
+
+class RememberedStates:
+    """`forward` of a frozen encoder, which reads each text once: its states are remembered.
+
+    A text is known by its word vectors.
+    """
+
+    def __init__(self, read: Callable[[Tensor, TokenRows], list[Tensor]]) -> None:
+        self.read = read
+        self.states: dict[bytes, Tensor] = {}  # (T, H) of each text, on the CPU
+        self.size = 0  # of all states
+
+    def __call__(self, x: Tensor, rows: TokenRows) -> list[Tensor]:
+        """Return the last states (B, S, H) from word vectors (B, S, d)."""
+        if x.requires_grad:  # to follow what each word adds
+            return self.read(x, rows)
+        lengths = rows.real.sum(1).tolist()
+        texts = [row[:length] for row, length in zip(x.cpu(), lengths, strict=True)]
+        keys = [sha256(text.numpy()).digest() for text in texts]
+        states = {key: self.states[key] for key in keys if key in self.states}
+        new = [place for place, key in enumerate(keys) if key not in states]
+        if new:
+            of_new = TokenRows(rows.real[new])
+            with torch.autocast(x.device.type, enabled=False):  # the model answers without it
+                [read] = self.read(of_new.left(x[new]), of_new)
+            for place, of_text in zip(new, read.cpu(), strict=True):
+                states[keys[place]] = of_text[: lengths[place]].clone()
+            self._remember(states)
+        found = pad_sequence([states[key] for key in keys], batch_first=True)
+        return [F.pad(found, (0, 0, 0, x.shape[1] - found.shape[1])).to(x.device)]
+
+    def _remember(self, states: dict[bytes, Tensor]) -> None:
+        self.states.update(states)
+        self.size = sum(map(torch.numel, self.states.values()))
+        if self.size > MOST_REMEMBERED:
+            self.states.clear()
+
+
+def is_frozen(config: PreTrainedConfig) -> bool:
+    """Return whether a pretrained encoder stays as it is."""
+    return config.encoder == "auto_model" and config.freeze_embeddings
 
 
 class EncoderTask(Task):
@@ -64,6 +115,19 @@ class EncoderTask(Task):
         """Return them as `--word_vectors` names them."""
         return list(setup.vectors_found) or self.vectors_for(setup.rows, setup.tokenizer)
 
+    def prepare(self, setup: TrainingSetup) -> None:
+        """Let a frozen encoder that reads no dropped word vectors read each text once."""
+        super().prepare(setup)
+        config = setup.model.config
+        if self.args.do_train and is_frozen(config) and config.embedding_dropout == 0:
+            encoder = setup.model.base_model.token_encoder
+            encoder.forward = RememberedStates(encoder.forward)
+
+    def after_evaluation(self, setup: TrainingSetup) -> bool:
+        """Forget the states of a frozen encoder."""
+        vars(setup.model.base_model.token_encoder).pop("forward", None)
+        return super().after_evaluation(setup)
+
     def details(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]
     ) -> dict[str, Any]:
@@ -88,10 +152,12 @@ class EncoderTask(Task):
             **model.given(model.config_fields),
             "pad_token_id": tokenizer.pad_token_id,
         }
+        config_fields = {**self.fields_by_words(head, rows, len(tokenizer)), **config_fields}
         if encoder is not None:
+            are_few = len(rows.splits.get("train", ())) < LEAST_TRAINED
+            config_fields.setdefault("freeze_embeddings", are_few)
             return self._model_on_encoder(head, encoder, tokenizer, config_fields)
         config_fields["vocab_size"] = len(tokenizer)
-        config_fields = {**self.fields_by_words(head, rows, len(tokenizer)), **config_fields}
         return self._model_on_vectors(head, rows, tokenizer, config_fields)
 
     def fields_by_words(

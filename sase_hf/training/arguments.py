@@ -17,7 +17,7 @@ from ..utils.precision import is_fast_in_bfloat16
 # The least and the most of numbers with which a run can learn. With others it would end well and
 # leave a model that was never trained, or a checkpoint that is refused when it is loaded.
 RANGES: dict[str, tuple[float, float]] = {
-    "learning_rate": (1e-300, 100),
+    "learning_rate": (0, 100),
     "num_train_epochs": (0, 1e9),
     "per_device_train_batch_size": (1, math.inf),
     "per_device_eval_batch_size": (1, math.inf),
@@ -49,7 +49,11 @@ class RunArguments(Seq2SeqTrainingArguments):
         "Passes over the rows; 0 chooses 2 to 30, fewer for more rows and with vectors of words.",
         3.0,
     )
-    learning_rate: float = flag("Largest learning rate of the schedule.", 1e-3)
+    learning_rate: float = flag(
+        "Largest learning rate of the schedule; 0 chooses: 5e-5 where a pretrained encoder learns, "
+        "else 1e-3.",
+        1e-3,
+    )
     per_device_train_batch_size: int = flag(
         "Rows per process and step; of retrieval 64, whose queries are compared with the documents "
         "of all processes, and of translation 80.",

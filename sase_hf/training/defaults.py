@@ -10,6 +10,7 @@ from transformers.utils import CONFIG_NAME
 from ..data.table import ENDINGS
 from ..evaluation.metrics import LOWER_IS_BETTER, METRICS, SCORE
 from ..utils.errors import refusal
+from .arguments import RunArguments
 from .settings import LABELS, OWN_VECTORS, TRANSLATION
 from .task import Task, TrainingSetup
 
@@ -25,6 +26,9 @@ NUM_UPDATES_WITH_OWN = 850
 NUM_UPDATES_WITH_FILES = 650
 MOST_EPOCHS = 30  # on few rows early stopping ends earlier
 LEAST_EPOCHS = 2  # on large sets a third epoch overfits
+
+# That of a new model would destroy the pretrained weights.
+RATE_OF_PRETRAINED = 5e-5
 
 FOLDER_SUFFIX = {"retrieval": "-ranker", "translation": "-translator"}
 
@@ -113,8 +117,7 @@ def _of_labels(given: Mapping[str, Any], has_held_out: bool, is_new: bool) -> di
     if is_new:
         chosen["matching"] = "concat"  # gates, the paper's way, are three points behind on pairs
         if given.get("encoder_name_or_path"):
-            # The learning rate of a new model would destroy the pretrained weights.
-            chosen |= {"learning_rate": 5e-5, "embedding_dropout": 0.0}
+            chosen |= {"learning_rate": 0, "embedding_dropout": 0.0}  # 0: `chosen_by_rows`
         elif not given.get("tokenizer_name"):
             # The vector of a word that occurs once would never be trained as that of a word.
             chosen["min_frequency"] = 2
@@ -155,10 +158,15 @@ def _output_dir(given: Mapping[str, Any], is_trained: bool) -> dict[str, str]:
 
 def chosen_by_rows(task: Task, setup: TrainingSetup) -> dict[str, Any]:
     """Return the arguments that the rows decide, by name."""
+    chosen: dict[str, Any] = {}
+    if task.args.learning_rate == 0:
+        is_pretrained = getattr(setup.model.config, "encoder", None) == "auto_model"
+        is_tuned = is_pretrained and not setup.model.config.freeze_embeddings
+        chosen["learning_rate"] = RATE_OF_PRETRAINED if is_tuned else RunArguments.learning_rate
     if task.args.num_train_epochs != 0 or "train" not in setup.tokens:
-        return {}
+        return chosen
     updates = NUM_UPDATES
     if vectors := task.first_vectors(setup):
         updates = NUM_UPDATES_WITH_OWN if vectors == [OWN_VECTORS] else NUM_UPDATES_WITH_FILES
     epochs = round(updates * task.args.rows_per_update / setup.tokens["train"].num_rows)
-    return {"num_train_epochs": min(max(epochs, LEAST_EPOCHS), MOST_EPOCHS)}
+    return {**chosen, "num_train_epochs": min(max(epochs, LEAST_EPOCHS), MOST_EPOCHS)}

@@ -96,7 +96,7 @@ def read_learned_words(
                 hop[name] += weights[place]
         totals = totals_of(result, texts)
         assert totals is not None  # a classifier explains its answers
-        added_by_parts.append([*totals.by_hop, totals.by_words_themselves])
+        added_by_parts.append([*totals.by_hop, totals.by_words_themselves, totals.by_mean_state])
     frequent = sorted(answers.names, key=lambda name: -predicted[name])[:MAX_LABELS]
     labels = []
     for label in answers.names:
@@ -111,14 +111,17 @@ def read_learned_words(
             words_for = [word for word in words if word.mean > 0][:num_words]
             words_against = [word for word in words if word.mean < 0][:num_words]
             labels.append(LearnedLabel(label, num_texts, words_for, words_against))
-    names = [*(f"hop {number + 1}" for number in range(len(hops))), "the words themselves"]
+    names = [f"hop {number + 1}" for number in range(len(hops))]
+    if reader.model.linear_part is not None:
+        names.append("the words themselves")
+    if reader.model.reads_mean_state:
+        names.append("the mean state")
     rows = []
     of_parts = zip(*added_by_parts, strict=True)  # nothing if there are no texts
-    for name, hop, of_texts in zip(names, [*hops, Counter()], of_parts, strict=False):
+    words_read = [*hops, Counter(), Counter()]
+    for name, hop, of_texts in zip(names, words_read, of_parts, strict=False):
         shares = [f"{word} {percent(n / hop.total())}" for word, n in hop.most_common(NUM_SHOWN)]
         rows.append([name, ", ".join(shares), signed(fmean(of_texts))])
-    if reader.model.linear_part is None:
-        del rows[len(hops) :]
     heads = ["", "reads most", "adds to the answer"]
     return LearnedWords(
         answers.kind,
