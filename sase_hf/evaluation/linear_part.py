@@ -13,10 +13,8 @@ and then n `NUM_PAIRS` pairs, L labels or numbers.
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from copy import copy
-from functools import partial
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +40,11 @@ WEIGHT_OF_PAIRS = 0.7
 # scikit-learn's C, the inverse of the regularisation. The first is right for most files. Many rows
 # whose labels are hard to tell need a smaller one: with 2.0 the regression learns them by heart.
 STRENGTHS = (2.0, 0.3, 0.05)
+# Beside the states of a pretrained encoder words say less that is new. Together the states, each of
+# deviation 1, count as so many words.
+STRENGTHS_BESIDE_STATES = (0.4,)
+WEIGHT_OF_STATES = 15.0
+LEAST_DEVIATION = 1e-3  # of a state that is nearly the same in all rows
 # In nats: a smaller C that makes the validation labels more likely by less may do so by chance.
 LEAST_GAIN = 1.0
 # Of a fit; more change no prediction.
@@ -53,14 +56,6 @@ WEIGHT_OF_USUAL = 4.0
 # few long texts by heart move them further, also where they are wrong.
 MOST_OF_HOPS = 0.25
 LEAST_VARIANCE = 1e-6  # of the errors of numbers, in units of their deviation
-# Of a regression over mean states, whose features have the variance 1 together. With few rows the
-# states of a pretrained encoder say more than the words.
-STRENGTHS_OF_STATES = (6.0, 2.0, 0.6)
-USUAL_OF_STATES = (1.0, 0.3)  # the scale of the states, and that of the words beside them
-WIDTHS_OF_STATES = (1.0, 0.6)
-FOLDS = 5
-LEAST_DEVIATION = 1e-6
-MOST_JUDGED = 2_000  # rows that choose the scales out of their folds
 BATCH = 32  # rows that the model reads at once
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
@@ -73,8 +68,6 @@ class Scales(NamedTuple):
 
 
 USUAL = Scales(0.3, 0.6)  # where nothing says otherwise
-# The words of a regression over words and states are scaled once more, within it.
-USUAL_WITH_STATES = Scales(0.3, 1.0)
 
 
 class WordRegression(NamedTuple):
@@ -83,7 +76,6 @@ class WordRegression(NamedTuple):
     weights: Array  # of the words of each part, then of the pairs if there are any, (F, L)
     bias: Array  # (L,)
     strength: float  # scikit-learn's C
-    weights_of_states: Array | float = 0.0  # (K, L)
 
 
 class Fit(NamedTuple):
@@ -99,11 +91,11 @@ class WordRows:
 
     def __init__(self, rows: Dataset, model: Any) -> None:
         self.features = features_of(rows, model)  # (B, F)
-        self.states: Array | None = None  # what is read of the mean states, (B, K)
-        if model.reads_mean_state and model.config.freeze_embeddings:
-            self.states = mean_states_of(model, rows)
         self.roots = np.sqrt(token_counts(rows))  # (B,)
         self.num_words = len(model.linear_part.word_weight.flatten(0, 1))  # n V
+        self.num_states = 0  # of the last features: those of the mean state
+        if model.reads_mean_state:
+            self.num_states = len(model.linear_part.state_weight)
         self.num_outputs = model.config.num_labels  # L
         self.config = model.config
         self.labels = torch.tensor(rows["labels"][:])
@@ -118,24 +110,6 @@ class WordRows:
         # and a ridge without the half of the squares.
         is_of_two = answers.has_one_label and self.num_outputs == 2
         self.cost_of_square = 2 if is_of_two or not answers.has_labels else 1
-
-    def take(self, places: Array) -> "WordRows":
-        """Return the rows at these places."""
-        taken = copy(self)
-        taken.features = self.features[places]
-        taken.roots = self.roots[places]
-        taken.labels = self.labels[torch.from_numpy(places)]
-        if self.states is not None:
-            taken.states = self.states[places]
-        taken.num_labels = len(places) * self.num_labels // len(self.roots)
-        return taken
-
-    def outputs(self, regression: "WordRegression") -> Array:
-        """Return what a regression has for the rows, (B, L)."""
-        outputs: Array = self.features @ regression.weights + regression.bias
-        if self.states is None:
-            return outputs
-        return outputs + self.states @ regression.weights_of_states
 
     def unit_of_loss(self, *parts: Array) -> float:
         """Return the loss of a row that is one nat: for numbers by the errors of the better part.
@@ -227,7 +201,7 @@ def best_fit(learned: WordRows, validation: WordRows, of_hops: Array) -> Fit:
 
     `of_hops` are what the last layer has for the validation rows, (B, L).
     """
-    strengths = STRENGTHS if learned.states is None else STRENGTHS[:1]
+    strengths = STRENGTHS_BESIDE_STATES if learned.num_states else STRENGTHS
     regressions = (regression_of(learned, strength) for strength in strengths)
     fits = (fit_scales(regression, validation, of_hops) for regression in regressions)
     best = next(fits)
@@ -239,60 +213,7 @@ def best_fit(learned: WordRows, validation: WordRows, of_hops: Array) -> Fit:
 
 
 def regression_of(rows: WordRows, strength: float) -> WordRegression:
-    """Return the regression that N rows teach, with scikit-learn's C as its `strength`.
-
-    With mean states it is the sum of two, one over words and one over states. How much each counts
-    is chosen by rows that have not taught it.
-    """
-    of_words = partial(_regression_over_words, strength=strength)
-    if rows.states is None:
-        return of_words(rows)
-    folds = [*folds_of(rows)]
-    judged = rows.take(np.concatenate([fold for _, fold in folds]))
-    words_said = out_of_fold(rows, folds, of_words)
-    fits = []
-    for strength_of_states in STRENGTHS_OF_STATES:
-        of_states = partial(_regression_over_states, strength=strength_of_states)
-        parts = [out_of_fold(rows, folds, of_states), words_said]
-        scales, loss = mixed(judged, parts, USUAL_OF_STATES, WIDTHS_OF_STATES)
-        fits.append((loss, scales, of_states))
-    _, (of_states_count, of_words_count), of_states = min(fits, key=itemgetter(0))
-    words = of_words(rows)
-    states = of_states(rows)
-    return WordRegression(
-        of_words_count * words.weights,
-        of_words_count * words.bias + of_states_count * states.bias,
-        strength,
-        of_states_count * states.weights_of_states,
-    )
-
-
-def folds_of(rows: WordRows) -> Iterator[tuple[Array, Array]]:
-    """Yield the places of the rows that teach, and of those that then judge.
-
-    A row whose label no other row teaches judges nothing. Of many rows some folds are enough.
-    """
-    places = np.random.default_rng(0).permutation(len(rows.roots))
-    num_folds = min(max(FOLDS * MOST_JUDGED // len(places), 1), FOLDS)
-    for judged in np.array_split(places, FOLDS)[:num_folds]:
-        taught = np.setdiff1d(places, judged)
-        if rows.labels.ndim == 1:  # one label
-            judged = judged[np.isin(rows.labels[judged], rows.labels[taught])]
-        yield taught, judged
-
-
-def out_of_fold(
-    rows: WordRows,
-    folds: Sequence[tuple[Array, Array]],
-    teach: Callable[[WordRows], WordRegression],
-) -> Array:
-    """Return the outputs (B, L) of regressions for the rows that judge them, fold by fold."""
-    return np.concatenate(
-        [rows.take(judged).outputs(teach(rows.take(taught))) for taught, judged in folds]
-    )
-
-
-def _regression_over_words(rows: WordRows, strength: float) -> WordRegression:
+    """Return the regression that N rows teach, with scikit-learn's C as its `strength`."""
     known = np.unique(rows.features.indices)  # the weight of a feature that no row has stays 0
     of_known = rows.features[:, known]
     # The inverse document frequency, less for pairs, over how often the feature stands in a row
@@ -301,59 +222,30 @@ def _regression_over_words(rows: WordRows, strength: float) -> WordRegression:
     factors = np.log((1 + len(rows.roots)) / (1 + num_with)) + 1
     factors[known >= rows.num_words] *= WEIGHT_OF_PAIRS
     factors *= num_with / (rows.roots @ of_known)
-    found, bias = _taught(rows, of_known * factors, strength)
-    weights = np.zeros((rows.features.shape[1], rows.num_outputs))
-    weights[known] = found * factors[:, np.newaxis]
-    return WordRegression(weights, bias, strength)
-
-
-def _regression_over_states(rows: WordRows, strength: float) -> WordRegression:
-    assert rows.states is not None
-    mean = rows.states.mean(0)
-    # All features together have the variance 1.
-    deviations = np.maximum(rows.states.std(0), LEAST_DEVIATION) * np.sqrt(len(mean))
-    found, bias = _taught(rows, (rows.states - mean) / deviations, strength)
-    weights = found / deviations[:, np.newaxis]
-    no_words = np.zeros((rows.features.shape[1], rows.num_outputs))
-    return WordRegression(no_words, bias - mean @ weights, strength, weights)
-
-
-def _taught(rows: WordRows, features: Any, strength: float) -> tuple[Array, Array]:
-    """Return the weights (F, L) and the bias (L,) of the regression over features (N, F)."""
-    num_features = features.shape[1]
-    matrix = hstack([features, np.ones((len(rows.roots), 1))], format="csr")
-    costs = np.full((num_features + 1, 1), rows.cost_of_square / strength)
+    is_state = known >= rows.features.shape[1] - rows.num_states
+    if is_state.any():
+        deviations = of_known[:, is_state].toarray().std(0).clip(LEAST_DEVIATION)
+        factors[is_state] = np.sqrt(WEIGHT_OF_STATES / rows.num_states) / deviations
+    of_bias = np.ones((len(rows.roots), 1))
+    matrix = hstack([of_known * factors, of_bias], format="csr")
+    costs = np.full((len(known) + 1, 1), rows.cost_of_square / strength)
     costs[-1] = 0
-    found = likeliest(rows, matrix, np.zeros((num_features + 1, rows.num_outputs)), costs)
-    return found[:-1], found[-1]
+    found = likeliest(rows, matrix, np.zeros((len(known) + 1, rows.num_outputs)), costs)
+    weights = np.zeros((rows.features.shape[1], rows.num_outputs))
+    weights[known] = found[:-1] * factors[:, np.newaxis]
+    return WordRegression(weights, found[-1], strength)
 
 
 def fit_scales(regression: WordRegression, rows: WordRows, of_hops: Array) -> Fit:
     """Return the fit whose scales make the labels of B rows likeliest, near the usual ones."""
-    of_words = rows.outputs(regression)
-    usual = USUAL if rows.states is None else USUAL_WITH_STATES
-    start = usual_scales(of_hops, of_words, usual)
-    scales, loss = mixed(rows, [of_hops, of_words], start, usual)
-    return Fit(regression, Scales(*scales), loss)
-
-
-def mixed(
-    rows: WordRows,
-    parts: Sequence[Array],
-    usual: Sequence[float],
-    usual_distances: Sequence[float],
-) -> tuple[list[float], float]:
-    """Return the scales of parts (B, L) that make the labels of B rows likeliest, and their loss.
-
-    They are near the usual ones: a usual distance costs `WEIGHT_OF_USUAL` nats, as the loss is in.
-    """
-    unit = rows.unit_of_loss(*parts)
-    matrix = np.stack([part.ravel() for part in parts], axis=1)
-    costs = unit * 2 * WEIGHT_OF_USUAL / np.reshape(usual_distances, (-1, 1)) ** 2
-    bounds = [(0, None)] * len(parts)
-    found = likeliest(rows, matrix, np.reshape(usual, (-1, 1)), costs, bounds)
-    loss, _ = rows.loss((matrix @ found).reshape(parts[0].shape))
-    return found.ravel().tolist(), loss * rows.num_labels / unit
+    of_words = rows.features @ regression.weights + regression.bias
+    parts = np.stack([of_hops.ravel(), of_words.ravel()], axis=1)
+    usual = np.reshape(usual_scales(of_hops, of_words), (2, 1))
+    unit = rows.unit_of_loss(of_hops, of_words)
+    costs = unit * 2 * WEIGHT_OF_USUAL / np.reshape(USUAL, (2, 1)) ** 2
+    found = likeliest(rows, parts, usual, costs, bounds=[(0, None), (0, None)])
+    loss, _ = rows.loss((parts @ found).reshape(of_hops.shape))
+    return Fit(regression, Scales(*found.ravel().tolist()), loss * rows.num_labels / unit)
 
 
 def likeliest(rows: WordRows, matrix: Any, usual: Array, costs: Array, bounds: Any = None) -> Array:
@@ -382,17 +274,17 @@ def likeliest(rows: WordRows, matrix: Any, usual: Array, costs: Array, bounds: A
     return coefficients
 
 
-def usual_scales(of_hops: Array, of_words: Array, usual: Scales = USUAL) -> Scales:
+def usual_scales(of_hops: Array, of_words: Array) -> Scales:
     """Return the scales where labels say nothing, given logits (B, L) of both parts.
 
     That of the hops is less than the usual one where they would outweigh the words.
     """
     # How far logits are from their mean over the rows, as a root mean square.
     moved_by_hops, moved_by_words = (np.sqrt(part.var(0).mean()) for part in (of_hops, of_words))
-    most = MOST_OF_HOPS * usual.words * moved_by_words
-    if usual.hops * moved_by_hops <= most:
-        return usual
-    return Scales(float(most / moved_by_hops), usual.words)
+    most = MOST_OF_HOPS * USUAL.words * moved_by_words
+    if USUAL.hops * moved_by_hops <= most:
+        return USUAL
+    return Scales(float(most / moved_by_hops), USUAL.words)
 
 
 # ---- features, and the model ---------------------------------------------------------------------
@@ -413,6 +305,8 @@ def features_of(rows: Dataset, model: Any) -> csr_array:
         if num_pairs:
             real = texts.rows.real[:, 1:]
             block.append(_counts(texts.of_pairs, real, texts.scale, num_pairs))
+        if model.reads_mean_state:
+            block.append(csr_array(_mean_states(model, batch)))
         blocks.append(hstack(block))
     return vstack(blocks, format="csr")
 
@@ -430,6 +324,22 @@ def _counts(ids: Tensor, real: Tensor, scale: Tensor, num_ids: int) -> csr_array
     return csr_array((values.numpy(), (row.numpy(), columns.numpy())), shape=(num_rows, num_ids))
 
 
+@torch.no_grad()
+def _mean_states(model: Any, batch: Mapping[str, Tensor]) -> Array:
+    """Return what the linear part reads of the mean states of a batch, (B, K).
+
+    They are zero unless the encoder is frozen: one that learns has fitted its states to the labels.
+    """
+    inputs = [batch.get(name) for name in INPUTS]
+    if not model.config.freeze_embeddings:
+        return np.zeros((len(batch["input_ids"]), len(model.linear_part.state_weight)))
+    was_training = model.training
+    states = model.eval().read(*inputs, None).last_hidden_state
+    model.train(was_training)
+    features: Array = model.linear_part.features(*inputs, states).double().cpu().numpy()
+    return features
+
+
 def _padded(rows: Dataset, model: Any) -> Iterator[dict[str, Tensor]]:
     """Yield encoded rows as batches that a model reads, padded on the right."""
     names = ["input_ids", "token_type_ids"] if model.reads_pairs else ["input_ids"]
@@ -439,31 +349,14 @@ def _padded(rows: Dataset, model: Any) -> Iterator[dict[str, Tensor]]:
         yield {name: tensor.to(model.device) for name, tensor in padded.items()}
 
 
+@torch.no_grad()
 def logits_of(model: Any, rows: Dataset) -> Tensor:
     """Return the logits (B, L) of a model for encoded rows, on the CPU."""
-    return _read(model, rows, lambda batch: model(**batch).logits)
-
-
-def mean_states_of(model: Any, rows: Dataset) -> Array:
-    """Return what the linear part reads of the mean states of encoded rows, (B, K)."""
-
-    def features(batch: dict[str, Tensor]) -> Tensor:
-        inputs = [batch.get(name) for name in INPUTS]
-        states = model.read(*inputs, None).last_hidden_state
-        found: Tensor = model.linear_part.features(model.linear_part.means(*inputs, states=states))
-        return found
-
-    return _read(model, rows, features).double().numpy()
-
-
-@torch.no_grad()
-def _read(model: Any, rows: Dataset, of_batch: Callable[[dict[str, Tensor]], Tensor]) -> Tensor:
-    """Return what a model in evaluation mode has for encoded rows (B, ...), on the CPU."""
     was_training = model.training
     model.eval()
-    found = [of_batch(batch).float().cpu() for batch in _padded(rows, model)]
+    logits = [model(**batch).logits.float().cpu() for batch in _padded(rows, model)]
     model.train(was_training)
-    return torch.cat(found)
+    return torch.cat(logits)
 
 
 def chosen_by_hops(model: Any, rows: Dataset) -> NDArray[np.intp]:
@@ -489,12 +382,10 @@ def write(model: Any, regression: WordRegression, scale: float, bias: Array) -> 
     """Put a scaled regression into a model, whose last layer lacks the `bias` (L,) of it."""
     layer = model.classifier.output
     layer.bias.add_(torch.from_numpy(scale * bias).to(layer.bias))
-    deviation = torch.tensor(layer.deviation or 1.0)
-    weights = torch.from_numpy(scale * regression.weights) * deviation
-    words = model.linear_part
-    num_words = len(words.word_weight.flatten(0, 1))
-    words.word_weight.copy_(weights[:num_words].view_as(words.word_weight))
-    if words.pair_weight is not None:
-        words.pair_weight.copy_(weights[num_words:].view_as(words.pair_weight))
-    if words.state_weight is not None:
-        words.state_weight.copy_(torch.as_tensor(scale * regression.weights_of_states) * deviation)
+    weights = torch.from_numpy(scale * regression.weights)
+    weights *= torch.tensor(layer.deviation or 1.0)
+    start = 0
+    for table in model.linear_part.parameters():  # of the words, the pairs, the mean state
+        end = start + len(table.flatten(0, -2))
+        table.copy_(weights[start:end].view_as(table))
+        start = end

@@ -101,13 +101,14 @@ def explain(
         labels = labels.to(device).long()
         gradient = mean_gradient(model, matrices, labels)  # (..., r, H)
         attention = read.attentions[0]  # (..., r, T)
-        if model.reads_mean_state:
-            means = model.linear_part.means(*inputs, states=read.last_hidden_state)
-            gradient = torch.cat([gradient, _gradient_of_means(model, means, labels)], -2)
-            even = model.linear_part.even_attention(*inputs)
-            attention = torch.cat([attention, even.to(attention)], -2)
-        contributions = attention * (gradient @ read.last_hidden_state.mT)
+        states = read.last_hidden_state
+        contributions = attention * (gradient @ states.mT)
         slopes = attention.mT @ gradient  # of the states, (..., T, H)
+        if model.reads_mean_state:
+            of_mean = _slopes_of_mean_state(model, inputs, states, labels)
+            slopes = slopes + of_mean
+            added = (of_mean * states).sum(-1).unsqueeze(-2)
+            contributions = torch.cat([contributions, added], -2)
         words = _words(model, inputs, read.hidden_states, slopes)
         linear = _linear_part(model, inputs, labels, attention.dtype)
     words = _bounded(words, contributions)
@@ -177,19 +178,17 @@ def _weigh_labels(model: Any, labels: Tensor, dtype: torch.dtype) -> Tensor:
     return weigh_labels
 
 
-def _gradient_of_means(model: Any, means: Tensor, labels: Tensor) -> Tensor:
-    """Return the mean gradient of what mean states add, on the straight path to them from zero.
+def _slopes_of_mean_state(model: Any, inputs: Inputs, states: Tensor, labels: Tensor) -> Tensor:
+    """Return the mean gradient of what the mean state adds, on the straight path to the states.
 
-    They and the gradient are (B, 1, H), or (B, 2, 1, H) of pairs.
+    They and the gradient are (B, T, H), or (B, 2, T, H) of pairs.
     """
-    means = means.detach().requires_grad_()
+    states = states.detach().requires_grad_()
     with torch.enable_grad():
         # The gradient of a product grows along the path: on average it is half of that at the end.
-        features = model.linear_part.features(means, share_of_products=0.5)
-        added = model.linear_part.of_features(features)
-        (gradient,) = torch.autograd.grad(
-            (added * _weigh_labels(model, labels, added.dtype)).sum(), means
-        )
+        added = model.linear_part.of_mean_state(*inputs, states, share_of_products=0.5)
+        total = (added * _weigh_labels(model, labels, added.dtype)).sum()
+        (gradient,) = torch.autograd.grad(total, states)
     return gradient
 
 

@@ -92,10 +92,37 @@ class LinearPart(nn.Module):
         """
         inputs = (input_ids, attention_mask, token_type_ids)
         added = self.of_sides(*inputs).sum(1)
-        if self.state_weight is None:
-            return added
-        assert states is not None  # a classifier asks its encoder for them
-        return added + self.of_features(self.features(self.means(*inputs, states=states)))
+        return added if self.state_weight is None else added + self.of_mean_state(*inputs, states)
+
+    def of_mean_state(self, *inputs: Any, share_of_products: float = 1.0) -> Tensor:
+        """Return what the `features` of the inputs and states add to the logits, (B, L)."""
+        assert self.state_weight is not None  # on a pretrained encoder alone
+        features = self.features(*inputs, share_of_products)
+        with torch.autocast(features.device.type, enabled=False):
+            return features @ self.state_weight.to(features)
+
+    def features(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        token_type_ids: Tensor | None,
+        states: Tensor,
+        share_of_products: float = 1.0,
+    ) -> Tensor:
+        """Return what has weights in the mean state, or in two of a pair, (B, F).
+
+        The states are zero on padding; the products of two means count by a share.
+        """
+        read = self._tokens_read(input_ids, attention_mask, token_type_ids)
+        if self.reads_pairs:
+            assert token_type_ids is not None  # checked where pairs are encoded
+            read = tokens_of_sides(read, token_type_ids)
+        means = _wide(states).sum(-2) / read.sum(-1, keepdim=True).clamp(min=1)
+        if not self.reads_pairs:
+            return means
+        first, second = means.unbind(1)
+        products = share_of_products * first * second
+        return torch.cat([first, second, (first - second).abs(), products], -1)
 
     def of_sides(
         self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
@@ -111,38 +138,6 @@ class LinearPart(nn.Module):
             return of_parts
         only_second, shared, only_first = of_parts.unbind(1)
         return torch.stack([only_first, only_second + shared], 1)
-
-    def even_attention(
-        self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
-    ) -> Tensor:
-        """Return the share of each token in the mean state: (B, 1, T), or (B, 2, 1, T) of pairs."""
-        read = self._tokens_read(input_ids, attention_mask, token_type_ids)
-        if self.reads_pairs:
-            assert token_type_ids is not None  # checked where pairs are encoded
-            read = tokens_of_sides(read, token_type_ids)
-        return (read / read.sum(-1, keepdim=True).clamp(min=1)).unsqueeze(-2)
-
-    def means(self, *inputs: Any, states: Tensor) -> Tensor:
-        """Return the mean states (B, 1, H), or (B, 2, 1, H) of pairs, in float32 or wider."""
-        with torch.autocast(states.device.type, enabled=False):
-            return self.even_attention(*inputs).to(_wide(states)) @ _wide(states)
-
-    def features(self, means: Tensor, share_of_products: float = 1.0) -> Tensor:
-        """Return what the weights read of mean states (B, 1, H), or (B, 2, 1, H) of pairs: (B, F).
-
-        The products of two means count by a share.
-        """
-        if not self.reads_pairs:
-            return means.squeeze(1)
-        first, second = means.squeeze(2).unbind(1)
-        products = share_of_products * first * second
-        return torch.cat([first, second, (first - second).abs(), products], -1)
-
-    def of_features(self, features: Tensor) -> Tensor:
-        """Return what the `features` of mean states (B, F) add to the logits, (B, L)."""
-        assert self.state_weight is not None  # on a pretrained encoder alone
-        with torch.autocast(features.device.type, enabled=False):
-            return features @ self.state_weight.to(features)
 
     def added(
         self,

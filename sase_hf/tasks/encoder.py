@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from transformers import PreTrainedConfig, PreTrainedModel, TokenizersBackend
+from transformers import PreTrainedModel, TokenizersBackend
 
 from ..data.rows import Rows
 from ..data.tokenizer import build_tokenizer, built_settings, choose_level
@@ -45,49 +45,34 @@ logger = logging.getLogger(__name__)
 
 # With fewer rows a pretrained encoder stays as it is: they would spoil more than they teach.
 LEAST_TRAINED = 4_000
-MOST_REMEMBERED = 2**29  # numbers, in two gigabytes
+MOST_REMEMBERED = 5_000  # texts whose states are in memory
 
 
 class RememberedStates:
-    """`forward` of a frozen encoder, which reads each text once: its states are remembered.
-
-    A text is known by its word vectors.
-    """
+    """`forward` of a frozen encoder that reads each text once, known by its word vectors."""
 
     def __init__(self, read: Callable[[Tensor, TokenRows], list[Tensor]]) -> None:
         self.read = read
         self.states: dict[bytes, Tensor] = {}  # (T, H) of each text, on the CPU
-        self.size = 0  # of all states
 
     def __call__(self, x: Tensor, rows: TokenRows) -> list[Tensor]:
         """Return the last states (B, S, H) from word vectors (B, S, d)."""
         if x.requires_grad:  # to follow what each word adds
             return self.read(x, rows)
-        lengths = rows.real.sum(1).tolist()
-        texts = [row[:length] for row, length in zip(x.cpu(), lengths, strict=True)]
-        keys = [sha256(text.numpy()).digest() for text in texts]
-        states = {key: self.states[key] for key in keys if key in self.states}
-        new = [place for place, key in enumerate(keys) if key not in states]
-        if new:
-            of_new = TokenRows(rows.real[new])
-            with torch.autocast(x.device.type, enabled=False):  # the model answers without it
-                [read] = self.read(of_new.left(x[new]), of_new)
-            for place, of_text in zip(new, read.cpu(), strict=True):
-                states[keys[place]] = of_text[: lengths[place]].clone()
-            self._remember(states)
-        found = pad_sequence([states[key] for key in keys], batch_first=True)
-        return [F.pad(found, (0, 0, 0, x.shape[1] - found.shape[1])).to(x.device)]
-
-    def _remember(self, states: dict[bytes, Tensor]) -> None:
-        self.states.update(states)
-        self.size = sum(map(torch.numel, self.states.values()))
-        if self.size > MOST_REMEMBERED:
+        if len(self.states) > MOST_REMEMBERED:
             self.states.clear()
+        states = [self._of_text(text[real]) for text, real in zip(x, rows.real, strict=True)]
+        padded = pad_sequence(states, batch_first=True)
+        return [F.pad(padded, (0, 0, 0, x.shape[1] - padded.shape[1])).to(x.device)]
 
-
-def is_frozen(config: PreTrainedConfig) -> bool:
-    """Return whether a pretrained encoder stays as it is."""
-    return config.encoder == "auto_model" and config.freeze_embeddings
+    def _of_text(self, x: Tensor) -> Tensor:
+        key = sha256(x.cpu().numpy()).digest()
+        if key not in self.states:
+            row = TokenRows(x.new_ones(1, len(x), dtype=torch.bool))
+            with torch.autocast(x.device.type, enabled=False):  # the model answers without it
+                [states] = self.read(row.left(x.unsqueeze(0)), row)
+            self.states[key] = states[0, : len(x)].cpu()
+        return self.states[key]
 
 
 class EncoderTask(Task):
@@ -119,7 +104,8 @@ class EncoderTask(Task):
         """Let a frozen encoder that reads no dropped word vectors read each text once."""
         super().prepare(setup)
         config = setup.model.config
-        if self.args.do_train and is_frozen(config) and config.embedding_dropout == 0:
+        is_frozen = config.encoder == "auto_model" and config.freeze_embeddings
+        if self.args.do_train and is_frozen and config.embedding_dropout == 0:
             encoder = setup.model.base_model.token_encoder
             encoder.forward = RememberedStates(encoder.forward)
 

@@ -221,24 +221,21 @@ def test_part_that_says_nothing_counts_little(speaks: str) -> None:
         assert scales.words > 1
 
 
-@pytest.mark.parametrize("speaks", ["states", "words"])
-def test_regression_over_words_and_states_hears_what_says_the_label(speaks: str) -> None:
-    """A label of one row cannot be judged out of its fold, and hides nothing."""
-    rows = linear_part.WordRows(rows_of(ONE_LABEL, 60), model_of())
-    rng = np.random.default_rng(0)
-    rows.states = rng.normal(size=(60, 4)) + 5
-    rows.labels[0] = 2
-    if speaks == "states":
-        rows.states[:, 1] = rows.labels
-        rows.features = rows.features[rng.permutation(60)]
-    regression = linear_part.regression_of(rows, 2.0)
-    right = rows.outputs(regression).argmax(1) == rows.labels.numpy()
-    assert right[1:].all()
-    moved = [
-        np.ptp(rows.features @ regression.weights),
-        np.ptp(rows.states @ regression.weights_of_states),
-    ]
-    assert (moved[0] < moved[1]) == (speaks == "states")
+@pytest.mark.parametrize("is_frozen", [True, False])
+def test_fit_reads_the_mean_state_of_an_encoder_that_has_not_seen_the_labels(
+    is_frozen: bool,
+) -> None:
+    model = model_of(**tiny.BESIDE_BERT, freeze_embeddings=is_frozen)
+    rows, validation = rows_of(ONE_LABEL), rows_of(ONE_LABEL, seed=2)
+    linear_part.clear(model.linear_part)
+    of_hops = logits_of(model, validation)
+    fit = fit_linear_part(model, rows, validation)
+    assert bool(model.linear_part.state_weight.any()) == is_frozen
+    of_rest = torch.from_numpy(outputs_of(fit.regression, validation, model))
+    expected = fit.scales.hops * of_hops + fit.scales.words * of_rest
+    torch.testing.assert_close(
+        logits_of(model, validation).double(), expected, rtol=1e-4, atol=1e-4
+    )
 
 
 def test_label_without_training_rows_stays_unlikely() -> None:
