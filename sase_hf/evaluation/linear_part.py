@@ -55,6 +55,7 @@ WEIGHT_OF_USUAL = 4.0
 # How far the hops usually move logits, at most, where the words move them by 1. Hops that learned
 # few long texts by heart move them further, also where they are wrong.
 MOST_OF_HOPS = 0.25
+MOST_OF_HOPS_ON_STATES = 1.0  # on a pretrained encoder, whose states few texts can teach
 LEAST_VARIANCE = 1e-6  # of the errors of numbers, in units of their deviation
 BATCH = 32  # rows that the model reads at once
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
@@ -240,7 +241,8 @@ def fit_scales(regression: WordRegression, rows: WordRows, of_hops: Array) -> Fi
     """Return the fit whose scales make the labels of B rows likeliest, near the usual ones."""
     of_words = rows.features @ regression.weights + regression.bias
     parts = np.stack([of_hops.ravel(), of_words.ravel()], axis=1)
-    usual = np.reshape(usual_scales(of_hops, of_words), (2, 1))
+    most_of_hops = MOST_OF_HOPS_ON_STATES if rows.num_states else MOST_OF_HOPS
+    usual = np.reshape(usual_scales(of_hops, of_words, most_of_hops), (2, 1))
     unit = rows.unit_of_loss(of_hops, of_words)
     costs = unit * 2 * WEIGHT_OF_USUAL / np.reshape(USUAL, (2, 1)) ** 2
     found = likeliest(rows, parts, usual, costs, bounds=[(0, None), (0, None)])
@@ -274,14 +276,14 @@ def likeliest(rows: WordRows, matrix: Any, usual: Array, costs: Array, bounds: A
     return coefficients
 
 
-def usual_scales(of_hops: Array, of_words: Array) -> Scales:
+def usual_scales(of_hops: Array, of_words: Array, most_of_hops: float = MOST_OF_HOPS) -> Scales:
     """Return the scales where labels say nothing, given logits (B, L) of both parts.
 
     That of the hops is less than the usual one where they would outweigh the words.
     """
     # How far logits are from their mean over the rows, as a root mean square.
     moved_by_hops, moved_by_words = (np.sqrt(part.var(0).mean()) for part in (of_hops, of_words))
-    most = MOST_OF_HOPS * USUAL.words * moved_by_words
+    most = most_of_hops * USUAL.words * moved_by_words
     if USUAL.hops * moved_by_hops <= most:
         return USUAL
     return Scales(float(most / moved_by_hops), USUAL.words)

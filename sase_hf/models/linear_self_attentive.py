@@ -90,9 +90,15 @@ class LinearPart(nn.Module):
         Ids, mask and token types (B, T) are those of the model; without a mask every token is real.
         The states (B, T, H), or (B, 2, T, H) of pairs, are those of a pretrained encoder.
         """
-        inputs = (input_ids, attention_mask, token_type_ids)
-        added = self.of_sides(*inputs).sum(1)
-        return added if self.state_weight is None else added + self.of_mean_state(*inputs, states)
+        texts = self.aligned(input_ids, attention_mask, token_type_ids)
+        total = _sum_of(self.word_weight, texts.of_words, texts.is_word)
+        if self.pair_weight is not None:
+            total = total + _sum_of(self.pair_weight, texts.of_pairs, texts.is_pair)
+        of_parts = total.unflatten(0, (-1, self.num_parts))  # (B, n, L)
+        added = (of_parts * texts.scale.unsqueeze(1)).sum(1)
+        if self.state_weight is None:
+            return added
+        return added + self.of_mean_state(input_ids, attention_mask, token_type_ids, states)
 
     def of_mean_state(self, *inputs: Any, share_of_products: float = 1.0) -> Tensor:
         """Return what the `features` of the inputs and states add to the logits, (B, L)."""
@@ -123,21 +129,6 @@ class LinearPart(nn.Module):
         first, second = means.unbind(1)
         products = share_of_products * first * second
         return torch.cat([first, second, (first - second).abs(), products], -1)
-
-    def of_sides(
-        self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
-    ) -> Tensor:
-        """Return what the words of each text of a pair add: (B, 2, L), or (B, 1, L) of a text."""
-        texts = self.aligned(input_ids, attention_mask, token_type_ids)
-        total = _sum_of(self.word_weight, texts.of_words, texts.is_word)
-        if self.pair_weight is not None:
-            total = total + _sum_of(self.pair_weight, texts.of_pairs, texts.is_pair)
-        of_parts = total.unflatten(0, (-1, self.num_parts))  # (B, n, L)
-        of_parts = of_parts * texts.scale.unsqueeze(1)
-        if not self.reads_pairs:
-            return of_parts
-        only_second, shared, only_first = of_parts.unbind(1)
-        return torch.stack([only_first, only_second + shared], 1)
 
     def added(
         self,

@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel, TokenizersBackend
 
 from ..data.rows import Rows
-from ..data.tokenizer import build_tokenizer, built_settings, choose_level
+from ..data.tokenizer import build_tokenizer, choose_level
 from ..data.vectors import (
     WIDTH,
     has_tokens,
@@ -101,11 +101,11 @@ class EncoderTask(Task):
         return list(setup.vectors_found) or self.vectors_for(setup.rows, setup.tokenizer)
 
     def prepare(self, setup: TrainingSetup) -> None:
-        """Let a frozen encoder that reads no dropped word vectors read each text once."""
+        """Let a frozen encoder read each text once."""
         super().prepare(setup)
         config = setup.model.config
         is_frozen = config.encoder == "auto_model" and config.freeze_embeddings
-        if self.args.do_train and is_frozen and config.embedding_dropout == 0:
+        if self.args.do_train and is_frozen:
             encoder = setup.model.base_model.token_encoder
             encoder.forward = RememberedStates(encoder.forward)
 
@@ -117,12 +117,8 @@ class EncoderTask(Task):
     def details(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]
     ) -> dict[str, Any]:
-        """Return the word vectors that a new model started from, and the level of its tokens."""
-        details: dict[str, Any] = {"word_vectors": self.first_vectors(setup)}
-        level = _level(setup.tokenizer)
-        if level is not None:
-            details["level"] = level
-        return details
+        """Return the word vectors that a new model started from."""
+        return {"word_vectors": self.first_vectors(setup)}
 
     def new_model(
         self, head: type[PreTrainedModel], rows: Rows, fields: Mapping[str, Any]
@@ -237,12 +233,6 @@ class EncoderTask(Task):
             weight = model.get_input_embeddings().get_parameter("weight")
             weight.data.copy_(torch.cat([vectors[name][0] for name in names], dim=1))
         return ModelAndTokenizer(model, tokenizer, {name: vectors[name][1] for name in names})
-
-
-def _level(tokenizer: TokenizersBackend) -> str | None:
-    """Return the unit of a tokenizer of `build_tokenizer`; None for another one."""
-    settings = built_settings(tokenizer)
-    return None if settings is None else settings["level"]
 
 
 def _width(names: Sequence[str], width_of_files: int, asked: int | None) -> int:
