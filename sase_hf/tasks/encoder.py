@@ -1,6 +1,5 @@
 """What the tasks of texts share: a new model on word vectors or on a pretrained encoder."""
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
@@ -39,9 +38,6 @@ from ..utils.loading import (
     reraise_as_value_error,
     reraise_naming,
 )
-
-logger = logging.getLogger(__name__)
-
 
 # With fewer rows a pretrained encoder stays as it is: they would spoil more than they teach.
 LEAST_TRAINED = 4_000
@@ -205,15 +201,9 @@ class EncoderTask(Task):
     ) -> ModelAndTokenizer:
         """Return a model that starts from word vectors, or from random ones if there are none."""
         names = self.vectors_for(rows, tokenizer)
-        if rows.unlabelled is not None and OWN_VECTORS not in names:
-            logger.warning(
-                "the unlabelled texts give words only; --word_vectors own learns vectors from them "
-                f"too, as new models do from {self.least_own_tokens:,} tokens on"
-            )
-        vectors: dict[str, tuple[Tensor, float]] = {}
-        for name in names:
-            if name != OWN_VECTORS:
-                vectors[name] = load_word_vectors(name, tokenizer)
+        vectors = {
+            name: load_word_vectors(name, tokenizer) for name in names if name != OWN_VECTORS
+        }
         width_of_files = sum(matrix.shape[1] for matrix, _ in vectors.values())
         if names:
             asked_width = config_fields.get("embedding_size")

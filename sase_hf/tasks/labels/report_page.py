@@ -101,7 +101,8 @@ def _logits_of_parts(
     bias = setup.model.get_submodule("classifier.output").bias
     assert isinstance(bias, Tensor)
     of_words = logits - of_hops + bias.detach().float().cpu().numpy()
-    return {"its hops alone": of_hops, "its words alone": of_words}
+    beside = " and mean state" if setup.model.reads_mean_state else ""
+    return {"its hops alone": of_hops, f"its words{beside} alone": of_words}
 
 
 def _sections(
