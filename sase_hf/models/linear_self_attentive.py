@@ -103,7 +103,7 @@ class LinearPart(nn.Module):
     def of_mean_state(self, *inputs: Any, share_of_products: float = 1.0) -> Tensor:
         """Return what the `features` of the inputs and states add to the logits, (B, L)."""
         assert self.state_weight is not None  # on a pretrained encoder alone
-        features = self.features(*inputs, share_of_products)
+        features = self.features(*inputs, share_of_products=share_of_products)
         with torch.autocast(features.device.type, enabled=False):
             return features @ self.state_weight.to(features)
 
@@ -123,7 +123,7 @@ class LinearPart(nn.Module):
         if self.reads_pairs:
             assert token_type_ids is not None  # checked where pairs are encoded
             read = tokens_of_sides(read, token_type_ids)
-        means = _wide(states).sum(-2) / read.sum(-1, keepdim=True).clamp(min=1)
+        means = _sum_over(states, -2) / read.sum(-1, keepdim=True).clamp(min=1)
         if not self.reads_pairs:
             return means
         first, second = means.unbind(1)
@@ -232,10 +232,15 @@ def _sum_of(tables: Tensor, rows: Tensor, are_real: Tensor | None) -> Tensor:
     weights = _wide(F.embedding(rows, tables.flatten(0, 1)))
     if are_real is not None:
         weights = weights.masked_fill(~are_real.unsqueeze(-1), 0)
+    return _sum_over(weights, 1)
+
+
+def _sum_over(values: Tensor, dim: int) -> Tensor:
+    """Return a sum in float32 or wider, to each digit of it."""
+    wide = _wide(values)
     # Padding changes the order of the sum. In float64 no order moves a digit of float32.
-    has_float64 = weights.device.type != "mps"
-    total = weights.sum(1, dtype=torch.float64 if has_float64 else None)
-    return total.to(weights.dtype)
+    has_float64 = wide.device.type != "mps"
+    return wide.sum(dim, dtype=torch.float64 if has_float64 else None).to(wide.dtype)
 
 
 def _weighted(

@@ -62,7 +62,7 @@ class RememberedStates:
         return [F.pad(padded, (0, 0, 0, x.shape[1] - padded.shape[1])).to(x.device)]
 
     def _of_text(self, x: Tensor) -> Tensor:
-        key = sha256(x.cpu().numpy()).digest()
+        key = sha256(x.cpu().numpy().tobytes()).digest()
         if key not in self.states:
             row = TokenRows(x.new_ones(1, len(x), dtype=torch.bool))
             with torch.autocast(x.device.type, enabled=False):  # the model answers without it
@@ -102,7 +102,7 @@ class EncoderTask(Task):
         config = setup.model.config
         is_frozen = config.encoder == "auto_model" and config.freeze_embeddings
         if self.args.do_train and is_frozen:
-            encoder = setup.model.base_model.token_encoder
+            encoder: Any = setup.model.base_model.token_encoder
             encoder.forward = RememberedStates(encoder.forward)
 
     def after_evaluation(self, setup: TrainingSetup) -> bool:

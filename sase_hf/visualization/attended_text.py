@@ -210,7 +210,7 @@ def totals_of(result: Result, texts: Sequence[AttendedText]) -> Totals | None:
     sides = of_texts(result, "contributions")
     if not sides:
         return None
-    by_hop = [sum(map(sum, hop)) for hop in zip(*sides, strict=True)]
+    by_hop: list[float] = [sum(map(sum, hop)) for hop in zip(*sides, strict=True)]
     num_hops = len(texts[0].views) - 1
     return Totals(
         by_hop=by_hop[:num_hops],
