@@ -40,10 +40,12 @@ WEIGHT_OF_PAIRS = 0.7
 # scikit-learn's C, the inverse of the regularisation. The first is right for most files. Many rows
 # whose labels are hard to tell need a smaller one: with 2.0 the regression learns them by heart.
 STRENGTHS = (2.0, 0.3, 0.05)
-# Beside the states of a pretrained encoder words say less that is new. Together the states, each of
-# deviation 1, count as so many words.
-STRENGTHS_BESIDE_STATES = (0.4,)
-WEIGHT_OF_STATES = 15.0
+# Of the states of a pretrained encoder, each of deviation 1 over their number, and of the words
+# beside them: in reviews these say more than the states, in short sentences little that is new.
+STRENGTH_OF_STATES = 6.0
+STRENGTHS_BESIDE_STATES = (2.0, 0.6, 0.2)
+FOLDS = 5
+MOST_JUDGED = 2_000  # rows that choose the strength out of their folds
 LEAST_DEVIATION = 1e-3  # of a state that is nearly the same in all rows
 # In nats: a smaller C that makes the validation labels more likely by less may do so by chance.
 LEAST_GAIN = 1.0
@@ -55,7 +57,6 @@ WEIGHT_OF_USUAL = 4.0
 # How far the hops usually move logits, at most, where the words move them by 1. Hops that learned
 # few long texts by heart move them further, also where they are wrong.
 MOST_OF_HOPS = 0.25
-MOST_OF_HOPS_ON_STATES = 1.0  # on a pretrained encoder, whose states few texts can teach
 LEAST_VARIANCE = 1e-6  # of the errors of numbers, in units of their deviation
 BATCH = 32  # rows that the model reads at once
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
@@ -111,6 +112,15 @@ class WordRows:
         # and a ridge without the half of the squares.
         is_of_two = answers.has_one_label and self.num_outputs == 2
         self.cost_of_square = 2 if is_of_two or not answers.has_labels else 1
+
+    def take(self, places: NDArray[np.intp]) -> "WordRows":
+        """Return the rows at these places."""
+        taken = copy(self)
+        taken.features = self.features[places]
+        taken.roots = self.roots[places]
+        taken.labels = self.labels[torch.from_numpy(places)]
+        taken.num_labels = self.num_labels * len(places) // len(self.roots)
+        return taken
 
     def unit_of_loss(self, *parts: Array) -> float:
         """Return the loss of a row that is one nat: for numbers by the errors of the better part.
@@ -202,7 +212,7 @@ def best_fit(learned: WordRows, validation: WordRows, of_hops: Array) -> Fit:
 
     `of_hops` are what the last layer has for the validation rows, (B, L).
     """
-    strengths = STRENGTHS_BESIDE_STATES if learned.num_states else STRENGTHS
+    strengths = (strength_beside_states(learned),) if learned.num_states else STRENGTHS
     regressions = (regression_of(learned, strength) for strength in strengths)
     fits = (fit_scales(regression, validation, of_hops) for regression in regressions)
     best = next(fits)
@@ -211,6 +221,26 @@ def best_fit(learned: WordRows, validation: WordRows, of_hops: Array) -> Fit:
             break
         best = fit
     return best
+
+
+def strength_beside_states(rows: WordRows) -> float:
+    """Return the strength of the words that makes rows likeliest which have not taught them.
+
+    At the scale that does so for each: texts of other lengths need another.
+    """
+    places = np.random.default_rng(0).permutation(len(rows.roots))[:MOST_JUDGED]
+    judged = rows.take(places)
+    folds = np.array_split(np.arange(len(places)), FOLDS)
+    losses = []
+    for strength in STRENGTHS_BESIDE_STATES:
+        outputs = np.zeros((len(places), rows.num_outputs))
+        for fold in folds:
+            teaching = judged.take(np.delete(np.arange(len(places)), fold))
+            weights, bias, _ = regression_of(teaching, strength)
+            outputs[fold] = judged.features[fold] @ weights + bias
+        scale = likeliest(judged, outputs.reshape(-1, 1), np.ones((1, 1)), np.ones((1, 1)))
+        losses.append(judged.loss(scale * outputs)[0])
+    return STRENGTHS_BESIDE_STATES[np.argmin(losses)]
 
 
 def regression_of(rows: WordRows, strength: float) -> WordRegression:
@@ -226,7 +256,8 @@ def regression_of(rows: WordRows, strength: float) -> WordRegression:
     is_state = known >= rows.features.shape[1] - rows.num_states
     if is_state.any():
         deviations = of_known[:, is_state].toarray().std(0).clip(LEAST_DEVIATION)
-        factors[is_state] = np.sqrt(WEIGHT_OF_STATES / rows.num_states) / deviations
+        share = STRENGTH_OF_STATES / strength / rows.num_states
+        factors[is_state] = np.sqrt(share) / deviations
     of_bias = np.ones((len(rows.roots), 1))
     matrix = hstack([of_known * factors, of_bias], format="csr")
     costs = np.full((len(known) + 1, 1), rows.cost_of_square / strength)
@@ -241,8 +272,7 @@ def fit_scales(regression: WordRegression, rows: WordRows, of_hops: Array) -> Fi
     """Return the fit whose scales make the labels of B rows likeliest, near the usual ones."""
     of_words = rows.features @ regression.weights + regression.bias
     parts = np.stack([of_hops.ravel(), of_words.ravel()], axis=1)
-    most_of_hops = MOST_OF_HOPS_ON_STATES if rows.num_states else MOST_OF_HOPS
-    usual = np.reshape(usual_scales(of_hops, of_words, most_of_hops), (2, 1))
+    usual = np.reshape(usual_scales(of_hops, of_words), (2, 1))
     unit = rows.unit_of_loss(of_hops, of_words)
     costs = unit * 2 * WEIGHT_OF_USUAL / np.reshape(USUAL, (2, 1)) ** 2
     found = likeliest(rows, parts, usual, costs, bounds=[(0, None), (0, None)])
@@ -276,14 +306,14 @@ def likeliest(rows: WordRows, matrix: Any, usual: Array, costs: Array, bounds: A
     return coefficients
 
 
-def usual_scales(of_hops: Array, of_words: Array, most_of_hops: float = MOST_OF_HOPS) -> Scales:
+def usual_scales(of_hops: Array, of_words: Array) -> Scales:
     """Return the scales where labels say nothing, given logits (B, L) of both parts.
 
     That of the hops is less than the usual one where they would outweigh the words.
     """
     # How far logits are from their mean over the rows, as a root mean square.
     moved_by_hops, moved_by_words = (np.sqrt(part.var(0).mean()) for part in (of_hops, of_words))
-    most = most_of_hops * USUAL.words * moved_by_words
+    most = MOST_OF_HOPS * USUAL.words * moved_by_words
     if USUAL.hops * moved_by_hops <= most:
         return USUAL
     return Scales(float(most / moved_by_hops), USUAL.words)

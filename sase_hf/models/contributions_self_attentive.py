@@ -186,7 +186,7 @@ def _slopes_of_mean_state(model: Any, inputs: Inputs, states: Tensor, labels: Te
     states = states.detach().requires_grad_()
     with torch.enable_grad():
         # The gradient of a product grows along the path: on average it is half of that at the end.
-        added = model.linear_part.of_mean_state(*inputs, states, share_of_products=0.5)
+        added = model.linear_part.of_mean_state(inputs, states, share_of_products=0.5)
         total = (added * _weigh_labels(model, labels, added.dtype)).sum()
         (gradient,) = torch.autograd.grad(total, states)
     return gradient

@@ -18,7 +18,7 @@ Shapes: B texts or pairs, T tokens, V words, L labels, H width of the states, n 
 3 of a pair, F numbers that mean states give: H of a text, 4 H of a pair.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -32,6 +32,7 @@ NUM_PAIRS = 2**16
 # The product with an id stays below 2^53, so that the script of a page computes the same.
 HASH_FACTOR = 1_000_003
 NUM_PARTS_OF_PAIR = 3
+Inputs = tuple[Tensor, Tensor | None, Tensor | None]  # ids, mask and token types
 FEATURES_OF_PAIR = 4  # of each unit of the states
 
 
@@ -98,12 +99,15 @@ class LinearPart(nn.Module):
         added = (of_parts * texts.scale.unsqueeze(1)).sum(1)
         if self.state_weight is None:
             return added
-        return added + self.of_mean_state(input_ids, attention_mask, token_type_ids, states)
+        assert states is not None  # a classifier asks its encoder for them
+        return added + self.of_mean_state((input_ids, attention_mask, token_type_ids), states)
 
-    def of_mean_state(self, *inputs: Any, share_of_products: float = 1.0) -> Tensor:
-        """Return what the `features` of the inputs and states add to the logits, (B, L)."""
+    def of_mean_state(
+        self, inputs: Inputs, states: Tensor, share_of_products: float = 1.0
+    ) -> Tensor:
+        """Return what the `features` of ids, mask, types and states add to the logits, (B, L)."""
         assert self.state_weight is not None  # on a pretrained encoder alone
-        features = self.features(*inputs, share_of_products=share_of_products)
+        features = self.features(*inputs, states, share_of_products)
         with torch.autocast(features.device.type, enabled=False):
             return features @ self.state_weight.to(features)
 
