@@ -7,6 +7,9 @@ rows also choose how strongly the regression is regularised, and once the model 
 the regression may learn them, too (`learn_anew`). Regression and scales lower the loss in
 which the model was trained, so that all kinds of labels are learned in one way.
 
+On a frozen pretrained encoder the regression learns from the mean of its states, too; how strongly
+the words beside them are regularised is then chosen by rows out of their folds.
+
 Shapes: N training rows, B rows, n parts of a text (`LinearPart`), V words, F features, n V words
 and then n `NUM_PAIRS` pairs, L labels or numbers.
 """
