@@ -7,12 +7,15 @@ rows also choose how strongly the regression is regularised, and once the model 
 the regression may learn them, too (`learn_anew`). Regression and scales lower the loss in
 which the model was trained, so that all kinds of labels are learned in one way.
 
+On a frozen pretrained encoder the regression learns from the mean of its states, too; how strongly
+the words beside them are regularised is then chosen by rows out of their folds.
+
 Shapes: N training rows, B rows, n parts of a text (`LinearPart`), V words, F features, n V words
 and then n `NUM_PAIRS` pairs, L labels or numbers.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -39,6 +42,13 @@ WEIGHT_OF_PAIRS = 0.7
 # scikit-learn's C, the inverse of the regularisation. The first is right for most files. Many rows
 # whose labels are hard to tell need a smaller one: with 2.0 the regression learns them by heart.
 STRENGTHS = (2.0, 0.3, 0.05)
+# Of the states of a pretrained encoder, each of deviation 1 over their number, and of the words
+# beside them: in reviews these say more than the states, in short sentences little that is new.
+STRENGTH_OF_STATES = 6.0
+STRENGTHS_BESIDE_STATES = (2.0, 0.6, 0.2)
+FOLDS = 5
+MOST_JUDGED = 2_000  # rows that choose the strength out of their folds
+LEAST_DEVIATION = 1e-3  # of a state that is nearly the same in all rows
 # In nats: a smaller C that makes the validation labels more likely by less may do so by chance.
 LEAST_GAIN = 1.0
 # Of a fit; more change no prediction.
@@ -87,6 +97,9 @@ class WordRows:
         self.features = features_of(rows, model)  # (B, F)
         self.roots = np.sqrt(token_counts(rows))  # (B,)
         self.num_words = len(model.linear_part.word_weight.flatten(0, 1))  # n V
+        self.num_states = 0  # of the last features: those of the mean state
+        if model.reads_mean_state:
+            self.num_states = len(model.linear_part.state_weight)
         self.num_outputs = model.config.num_labels  # L
         self.config = model.config
         self.labels = torch.tensor(rows["labels"][:])
@@ -101,6 +114,15 @@ class WordRows:
         # and a ridge without the half of the squares.
         is_of_two = answers.has_one_label and self.num_outputs == 2
         self.cost_of_square = 2 if is_of_two or not answers.has_labels else 1
+
+    def take(self, places: NDArray[np.intp]) -> "WordRows":
+        """Return the rows at these places."""
+        taken = copy(self)
+        taken.features = self.features[places]
+        taken.roots = self.roots[places]
+        taken.labels = self.labels[torch.from_numpy(places)]
+        taken.num_labels = self.num_labels * len(places) // len(self.roots)
+        return taken
 
     def unit_of_loss(self, *parts: Array) -> float:
         """Return the loss of a row that is one nat: for numbers by the errors of the better part.
@@ -190,7 +212,8 @@ def best_fit(learned: WordRows, validation: WordRows, of_hops: Array) -> Fit:
 
     `of_hops` are what the last layer has for the validation rows, (B, L).
     """
-    regressions = (regression_of(learned, strength) for strength in STRENGTHS)
+    strengths = (strength_beside_states(learned),) if learned.num_states else STRENGTHS
+    regressions = (regression_of(learned, strength) for strength in strengths)
     fits = (fit_scales(regression, validation, of_hops) for regression in regressions)
     best = next(fits)
     for fit in fits:
@@ -198,6 +221,26 @@ def best_fit(learned: WordRows, validation: WordRows, of_hops: Array) -> Fit:
             break
         best = fit
     return best
+
+
+def strength_beside_states(rows: WordRows) -> float:
+    """Return the strength of the words that makes rows likeliest which have not taught them.
+
+    At the scale that does so for each: texts of other lengths need another.
+    """
+    places = np.random.default_rng(0).permutation(len(rows.roots))[:MOST_JUDGED]
+    judged = rows.take(places)
+    folds = np.array_split(np.arange(len(places)), FOLDS)
+    losses = []
+    for strength in STRENGTHS_BESIDE_STATES:
+        outputs = np.zeros((len(places), rows.num_outputs))
+        for fold in folds:
+            teaching = judged.take(np.delete(np.arange(len(places)), fold))
+            weights, bias, _ = regression_of(teaching, strength)
+            outputs[fold] = judged.features[fold] @ weights + bias
+        scale = likeliest(judged, outputs.reshape(-1, 1), np.ones((1, 1)), np.ones((1, 1)))
+        losses.append(judged.loss(scale * outputs)[0])
+    return STRENGTHS_BESIDE_STATES[np.argmin(losses)]
 
 
 def regression_of(rows: WordRows, strength: float) -> WordRegression:
@@ -210,6 +253,11 @@ def regression_of(rows: WordRows, strength: float) -> WordRegression:
     factors = np.log((1 + len(rows.roots)) / (1 + num_with)) + 1
     factors[known >= rows.num_words] *= WEIGHT_OF_PAIRS
     factors *= num_with / (rows.roots @ of_known)
+    is_state = known >= rows.features.shape[1] - rows.num_states
+    if is_state.any():
+        deviations = of_known[:, is_state].toarray().std(0).clip(LEAST_DEVIATION)
+        share = STRENGTH_OF_STATES / strength / rows.num_states
+        factors[is_state] = np.sqrt(share) / deviations
     of_bias = np.ones((len(rows.roots), 1))
     matrix = hstack([of_known * factors, of_bias], format="csr")
     costs = np.full((len(known) + 1, 1), rows.cost_of_square / strength)
@@ -289,6 +337,8 @@ def features_of(rows: Dataset, model: Any) -> csr_array:
         if num_pairs:
             real = texts.rows.real[:, 1:]
             block.append(_counts(texts.of_pairs, real, texts.scale, num_pairs))
+        if model.reads_mean_state:
+            block.append(csr_array(_mean_states(model, batch)))
         blocks.append(hstack(block))
     return vstack(blocks, format="csr")
 
@@ -304,6 +354,22 @@ def _counts(ids: Tensor, real: Tensor, scale: Tensor, num_ids: int) -> csr_array
     values = scale.cpu().double()[row, 0]
     columns = ids[real].cpu()
     return csr_array((values.numpy(), (row.numpy(), columns.numpy())), shape=(num_rows, num_ids))
+
+
+@torch.no_grad()
+def _mean_states(model: Any, batch: Mapping[str, Tensor]) -> Array:
+    """Return what the linear part reads of the mean states of a batch, (B, K).
+
+    They are zero unless the encoder is frozen: one that learns has fitted its states to the labels.
+    """
+    inputs = [batch.get(name) for name in INPUTS]
+    if not model.config.freeze_embeddings:
+        return np.zeros((len(batch["input_ids"]), len(model.linear_part.state_weight)))
+    was_training = model.training
+    states = model.eval().read(*inputs, None).last_hidden_state
+    model.train(was_training)
+    features: Array = model.linear_part.features(*inputs, states).double().cpu().numpy()
+    return features
 
 
 def _padded(rows: Dataset, model: Any) -> Iterator[dict[str, Tensor]]:
@@ -350,7 +416,8 @@ def write(model: Any, regression: WordRegression, scale: float, bias: Array) -> 
     layer.bias.add_(torch.from_numpy(scale * bias).to(layer.bias))
     weights = torch.from_numpy(scale * regression.weights)
     weights *= torch.tensor(layer.deviation or 1.0)
-    tables = list(model.linear_part.parameters())  # of the words, then of the pairs
-    sizes = [len(table.flatten(0, 1)) for table in tables]
+    # Of the words, the pairs of words and the mean state.
+    tables = list(model.linear_part.parameters())
+    sizes = [len(table.flatten(0, -2)) for table in tables]
     for table, part in zip(tables, weights.split(sizes), strict=True):
         table.copy_(part.view_as(table))

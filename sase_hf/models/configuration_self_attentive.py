@@ -194,8 +194,9 @@ class SelfAttentiveConfig(CheckedConfig):
     pruned_column_size: int = flag("pruned_mlp: q, the hidden units that read one column of M.", 2)
     linear_part: Literal["none", "words", "words_and_pairs"] = flag(
         "Weights of the words themselves, or of words and pairs of neighbours, whose sum over a "
-        "text is added to the logits. train.py fits them after training; with --calibrate a new "
-        "model has words_and_pairs, with many labels words or none, on a pretrained encoder none.",
+        "text is added to the logits; on a pretrained encoder, of its mean state, too. train.py "
+        "fits them after training; with --calibrate a new model has words_and_pairs, with many "
+        "labels words or none.",
         "none",
     )
     matching: Literal["gated", "concat"] = flag(
@@ -259,7 +260,9 @@ class SelfAttentiveConfig(CheckedConfig):
         per_label=True,
         only_for=OF_REGRESSION,
     )
-    freeze_embeddings: bool = flag("Keep the word vectors as they are.", default=False)
+    freeze_embeddings: bool = flag(
+        "Keep the word vectors, and a pretrained encoder, as they are.", default=False
+    )
     pad_token_id: int | None = described(
         "The row of the embedding matrix that stays zero.", 0, is_id=True
     )

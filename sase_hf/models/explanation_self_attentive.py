@@ -7,7 +7,8 @@ path: integrated gradients (Sundararajan et al., 2017) of the head alone. The un
 ReLUs of polynomials of the path, of degree 2 at most, so G has a closed form.
 
 A linear part adds to the logit what its words and pairs of words weigh: the words themselves,
-beside the hops. Half of a pair is of each of its words.
+beside the hops. Half of a pair is of each of its words. On a pretrained encoder it reads the mean
+of the states, too, which is explained as a hop whose attention is even.
 
 A state h_j also knows the words around j. `words` follows sum_ij C_ij, with A and G held fixed,
 from the states back to the words. They answer which words matter, and with `rest` they sum to the
@@ -58,7 +59,8 @@ class Contributions(NamedTuple):
 
     labels: Tensor  # the label that is explained, (B,)
     # C, zero on padding, (B, r, T), or (B, 2, r, T) for a pair. For one label per text, the logit
-    # is that of the label minus the mean over all labels.
+    # is that of the label minus the mean over all labels. On a pretrained encoder a linear part has
+    # one more row: what the mean of the states added, through each state.
     contributions: Tensor
     # What each word added by itself in the linear part, zero without one, (B, T). The sum of
     # `contributions` and `linear` is the logit minus that of a text without tokens.
@@ -113,13 +115,19 @@ def explain(
         read = model.read(*inputs, None, output_attentions=True, output_hidden_states=True)
         matrices = read.sentence_embedding.unflatten(-1, (model.config.num_rows, -1))
         if labels is None:
-            labels = model.classify(matrices, *inputs).argmax(-1)
+            labels = model.classify(matrices, *inputs, read.last_hidden_state).argmax(-1)
         labels = labels.to(device)
         weigh_labels = _weigh_labels(model, labels, read.penalty.dtype)
         gradient = mean_gradient(model, matrices, labels)  # (..., r, H)
         attention = read.attentions[0]  # (..., r, T)
-        contributions = attention * (gradient @ read.last_hidden_state.mT)
+        states = read.last_hidden_state
+        contributions = attention * (gradient @ states.mT)
         slopes = attention.mT @ gradient  # of the states, (..., T, H)
+        if model.reads_mean_state:
+            of_mean = _slopes_of_mean_state(model, inputs, states, weigh_labels)
+            slopes = slopes + of_mean
+            added = (of_mean * states).sum(-1).unsqueeze(-2)
+            contributions = torch.cat([contributions, added], -2)
         words = _words(model, inputs, read.hidden_states, slopes)
         linear = torch.zeros_like(input_ids, dtype=attention.dtype)
         if model.linear_part is not None:
@@ -177,6 +185,21 @@ def _weigh_labels(model: Any, labels: Tensor, dtype: torch.dtype) -> Tensor:
     if answers_of(model.config).has_one_label:
         weigh_labels = weigh_labels - 1 / model.config.num_labels
     return weigh_labels
+
+
+def _slopes_of_mean_state(
+    model: Any, inputs: Inputs, states: Tensor, weigh_labels: Tensor
+) -> Tensor:
+    """Return the mean gradient of what the mean state adds, on the straight path to the states.
+
+    They and the gradient are (B, T, H), or (B, 2, T, H) of pairs.
+    """
+    states = states.detach().requires_grad_()
+    with torch.enable_grad():
+        # The gradient of a product grows along the path: on average it is half of that at the end.
+        added = model.linear_part.of_mean_state(inputs, states, share_of_products=0.5)
+        (gradient,) = torch.autograd.grad((added * weigh_labels).sum(), states)
+    return gradient
 
 
 def check_explainable(model: PreTrainedModel) -> None:

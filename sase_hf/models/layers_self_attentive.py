@@ -23,8 +23,9 @@ hash. The sum over a text, divided by the square root of its number of tokens, i
 logits of the hops. What two texts say about one another is in the words that they share: those of a
 pair of texts are in three parts, each with weights of its own: what only the second text has, what
 both have (where it stands in the second), and what only the first has. Neighbours are words that
-follow one another in a part. The weights of a new model are zero: `sase_hf.fit_linear_part` finds
-them after training.
+follow one another in a part. On a pretrained encoder the mean of its states has weights, too; of a
+pair the two means, how far they are apart, and their product: F numbers, H of a text, 4 H of a
+pair. The weights of a new model are zero: `sase_hf.fit_linear_part` finds them after training.
 """
 
 import math
@@ -399,11 +400,13 @@ class AutoModelEncoder(nn.Module):
     """A text encoder of transformers, such as BERT, under the attention.
 
     The encoder reads word vectors, which the outer model looks up, in left-aligned rows, so padding
-    does not shift positions. A pooler is left out, because nothing would read its output.
+    does not shift positions. A pooler is left out, because nothing would read its output. A frozen
+    encoder drops nothing in training.
     """
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__()
+        self.config = config
         inner = config.encoder_config
         self.model = AutoModel.from_config(inner, trust_remote_code=False)
         width = self.model.get_input_embeddings().weight.shape[1]
@@ -423,6 +426,10 @@ class AutoModelEncoder(nn.Module):
             if name.endswith("position_embeddings") and padding is not None:
                 longest -= padding + 1
         config.max_tokens = min(config.max_tokens, longest)
+
+    def train(self, mode: bool = True) -> "AutoModelEncoder":
+        """Set the mode of training, in which a frozen encoder never is."""
+        return super().train(mode and not self.config.freeze_embeddings)
 
     def forward(self, x: Tensor, rows: Rows) -> list[Tensor]:
         """Return the last states (B, S, H) from word vectors (B, S, d)."""
@@ -680,6 +687,8 @@ NUM_PAIRS = 2**16
 # The product with an id stays below 2^53, so that the script of a page computes the same.
 HASH_FACTOR = 1_000_003
 NUM_PARTS_OF_PAIR = 3
+Inputs = tuple[Tensor, Tensor | None, Tensor | None]  # ids, mask and token types
+FEATURES_OF_PAIR = 4  # of each unit of the states
 
 
 class Aligned(NamedTuple):
@@ -702,7 +711,7 @@ class Aligned(NamedTuple):
 
 
 class LinearPart(nn.Module):
-    """A linear model over words and pairs of words, whose outputs are added to the logits."""
+    """A linear model over words, pairs of words and mean states: it is added to the logits."""
 
     def __init__(self, config: SelfAttentiveConfig, *, reads_pairs: bool) -> None:
         super().__init__()
@@ -715,6 +724,10 @@ class LinearPart(nn.Module):
         self.pair_weight: nn.Parameter | None = None
         if config.linear_part == "words_and_pairs":
             self.pair_weight = nn.Parameter(torch.zeros(self.num_parts, NUM_PAIRS, num_labels))
+        self.state_weight: nn.Parameter | None = None
+        if config.encoder == "auto_model":
+            width = config.hidden_size * (FEATURES_OF_PAIR if reads_pairs else 1)
+            self.state_weight = nn.Parameter(torch.zeros(width, num_labels))
 
     @property
     def num_words(self) -> int:
@@ -722,11 +735,16 @@ class LinearPart(nn.Module):
         return self.word_weight.shape[1]
 
     def forward(
-        self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        token_type_ids: Tensor | None,
+        states: Tensor | None = None,
     ) -> Tensor:
-        """Return what the words add to the logits (B, L), in float32 or wider.
+        """Return what the words and the mean state add to the logits (B, L), in float32 or wider.
 
         Ids, mask and token types (B, T) are those of the model; without a mask every token is real.
+        The states (B, T, H), or (B, 2, T, H) of pairs, are those of a pretrained encoder.
         """
         texts = self.aligned(input_ids, attention_mask, token_type_ids)
         total = _sum_of(self.word_weight, texts.of_words, texts.is_word)
@@ -735,7 +753,43 @@ class LinearPart(nn.Module):
         of_parts = total.unflatten(0, (-1, self.num_parts))  # (B, n, L)
         of_parts = of_parts * texts.scale.unsqueeze(1)
         first, *others = of_parts.unbind(1)
-        return sum(others, first)
+        added = sum(others, first)
+        if self.state_weight is None:
+            return added
+        assert states is not None  # a classifier asks its encoder for them
+        return added + self.of_mean_state((input_ids, attention_mask, token_type_ids), states)
+
+    def of_mean_state(
+        self, inputs: Inputs, states: Tensor, share_of_products: float = 1.0
+    ) -> Tensor:
+        """Return what the `features` of ids, mask, types and states add to the logits, (B, L)."""
+        assert self.state_weight is not None  # on a pretrained encoder alone
+        features = self.features(*inputs, states, share_of_products)
+        with torch.autocast(features.device.type, enabled=False):
+            return features @ self.state_weight.to(features)
+
+    def features(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        token_type_ids: Tensor | None,
+        states: Tensor,
+        share_of_products: float = 1.0,
+    ) -> Tensor:
+        """Return what has weights in the mean state, or in two of a pair, (B, F).
+
+        The states are zero on padding; the products of two means count by a share.
+        """
+        read = self._tokens_read(input_ids, attention_mask, token_type_ids)
+        if self.reads_pairs:
+            assert token_type_ids is not None  # checked where pairs are encoded
+            read = tokens_of_sides(read, token_type_ids)
+        means = _sum_over(states, -2) / read.sum(-1, keepdim=True).clamp(min=1)
+        if not self.reads_pairs:
+            return means
+        first, second = means.unbind(1)
+        products = share_of_products * first * second
+        return torch.cat([first, second, (first - second).abs(), products], -1)
 
     def added(
         self,
@@ -835,10 +889,15 @@ def _sum_of(tables: Tensor, rows: Tensor, are_real: Tensor | None) -> Tensor:
     weights = wide(F.embedding(rows, tables.flatten(0, 1)))
     if are_real is not None:
         weights = weights.masked_fill(~are_real.unsqueeze(-1), 0)
+    return _sum_over(weights, 1)
+
+
+def _sum_over(values: Tensor, dim: int) -> Tensor:
+    """Return a sum in float32 or wider, to each digit of it."""
+    values = wide(values)
     # Padding changes the order of the sum. In float64 no order moves a digit of float32.
-    has_float64 = weights.device.type != "mps"
-    total = weights.sum(1, dtype=torch.float64 if has_float64 else None)
-    return total.to(weights.dtype)
+    has_float64 = values.device.type != "mps"
+    return values.sum(dim, dtype=torch.float64 if has_float64 else None).to(values.dtype)
 
 
 def _weighted(

@@ -392,13 +392,15 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
             super()._init_weights(module)
 
     def tie_weights(self, *args: Any, **kwargs: Any) -> Any:
-        """Tie as transformers does, then freeze the word vectors if the config asks for it.
+        """Tie as transformers does, then freeze what the config asks for.
 
         `from_pretrained` creates new parameters, all trainable, and calls this method last.
         """
         tied = super().tie_weights(*args, **kwargs)
         if self.config.freeze_embeddings:
             self.get_input_embeddings().weight.requires_grad_(False)
+            if self.config.encoder == "auto_model":
+                self.base_model.token_encoder.requires_grad_(False)
         return tied
 
     def _replicate_for_data_parallel(self) -> Never:
@@ -557,6 +559,11 @@ class _Classifier(SelfAttentivePreTrainedModel):
             self.linear_part = LinearPart(config, reads_pairs=self.reads_pairs)
         self.post_init()
 
+    @property
+    def reads_mean_state(self) -> bool:
+        """Whether the linear part has weights of the mean state."""
+        return self.linear_part is not None and self.linear_part.state_weight is not None
+
     def read(self, *inputs: Any, **options: Any) -> Any:
         """Return the output of the encoder for a row, or for both sentences of a row."""
         if self.reads_pairs:
@@ -569,17 +576,19 @@ class _Classifier(SelfAttentivePreTrainedModel):
         input_ids: Tensor | None,
         attention_mask: Tensor | None,
         token_type_ids: Tensor | None,
+        states: Tensor | None,
     ) -> Tensor:
         """Return logits (B, num_labels) from sentence matrices (B, r, H), (B, 2, r, H) of pairs.
 
-        Ids, mask and token types (B, T) are for the linear part, which cannot do without.
+        Ids, mask and token types (B, T) are for the linear part, which cannot do without, and so
+        are the states of a pretrained encoder, (B, T, H), (B, 2, T, H) of pairs.
         """
         if self.reads_pairs:
             matrices = self.matching(*matrices.unbind(1))
         logits = self.classifier(matrices)
         if self.linear_part is None:
             return logits
-        return logits + self.linear_part(input_ids, attention_mask, token_type_ids)
+        return logits + self.linear_part(input_ids, attention_mask, token_type_ids, states)
 
     def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> nn.Embedding:
         """Resize the word vectors as transformers does, and with them the linear part."""
@@ -618,11 +627,12 @@ class _Classifier(SelfAttentivePreTrainedModel):
             inputs_embeds,
             output_attentions=output_attentions,
             output_hidden_states=output_hidden_states,
-            output_last_hidden_state=False,
+            output_last_hidden_state=self.reads_mean_state,
             rationale=rationale,
         )
         matrices = outputs.sentence_embedding.unflatten(-1, (self.config.num_rows, -1))
-        logits = self.classify(matrices, input_ids, attention_mask, token_type_ids)
+        states = outputs.last_hidden_state
+        logits = self.classify(matrices, input_ids, attention_mask, token_type_ids, states)
         # Marks are part of the loss in training alone: their weight says nothing about other rows.
         cost = outputs.rationale_cost if self.training else None
         loss = None

@@ -37,7 +37,8 @@ class SelfAttentionPipeline(Pipeline):
     - `word_contributions`: what each token added to the logit of the target, T floats, with a sign:
       below zero, the token spoke against it. Where a text has one label, logits are taken minus
       their mean over all labels; of two labels that is half of the log-odds;
-    - `contributions`: what each hop added where it looked, r lists of T floats;
+    - `contributions`: what each hop added where it looked, r lists of T floats; with a linear part
+      on a pretrained encoder one more, what the mean of the states added through each state;
     - `linear_contributions`, only with a linear part: what each token added by itself, T floats,
       which `word_contributions` count in; half of what a pair of neighbours added is of each. With
       `contributions`, as `word_contributions` with `rest`, they sum to the logit minus that of a

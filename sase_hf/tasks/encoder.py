@@ -1,17 +1,19 @@
 """What the tasks of texts share: a new model on word vectors or on a pretrained encoder."""
 
-import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from hashlib import sha256
 from itertools import accumulate, chain
 from typing import Any, ClassVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel, TokenizersBackend
 
 from ..data.rows import Rows
-from ..data.tokenizer import build_tokenizer, built_settings, choose_level, cut, untrained
+from ..data.tokenizer import build_tokenizer, choose_level, cut, untrained
 from ..data.vectors import (
     WIDTH,
     has_tokens,
@@ -19,6 +21,7 @@ from ..data.vectors import (
     own_word_vectors,
     vector_rows,
 )
+from ..models.layers_self_attentive import Rows as TokenRows
 from ..training.settings import AUTO_LEVEL, BY_TOKENS, NO_VECTORS, OWN_VECTORS
 from ..training.task import (
     WITHOUT_CODE,
@@ -36,7 +39,36 @@ from ..utils.loading import (
     reraise_naming,
 )
 
-logger = logging.getLogger(__name__)
+# With fewer rows a pretrained encoder stays as it is: they would spoil more than they teach.
+LEAST_TRAINED = 4_000
+MOST_REMEMBERED = 5_000  # texts whose states are in memory
+
+
+class RememberedStates:
+    """`forward` of a frozen encoder that reads each text once, known by its word vectors."""
+
+    def __init__(self, read: Callable[[Tensor, TokenRows], list[Tensor]]) -> None:
+        self.read = read
+        self.states: dict[bytes, Tensor] = {}  # (T, H) of each text, on the CPU
+
+    def __call__(self, x: Tensor, rows: TokenRows) -> list[Tensor]:
+        """Return the last states (B, S, H) from word vectors (B, S, d)."""
+        if x.requires_grad:  # to follow what each word adds
+            return self.read(x, rows)
+        if len(self.states) > MOST_REMEMBERED:
+            self.states.clear()
+        states = [self._of_text(text[real]) for text, real in zip(x, rows.real, strict=True)]
+        padded = pad_sequence(states, batch_first=True)
+        return [F.pad(padded, (0, 0, 0, x.shape[1] - padded.shape[1])).to(x.device)]
+
+    def _of_text(self, x: Tensor) -> Tensor:
+        key = sha256(x.cpu().numpy().tobytes()).digest()
+        if key not in self.states:
+            row = TokenRows(x.new_ones(1, len(x), dtype=torch.bool))
+            with torch.autocast(x.device.type, enabled=False):  # the model answers without it
+                [states] = self.read(row.left(x.unsqueeze(0)), row)
+            self.states[key] = states[0, : len(x)].cpu()
+        return self.states[key]
 
 
 class EncoderTask(Task):
@@ -68,15 +100,25 @@ class EncoderTask(Task):
         """Return them as `--word_vectors` names them."""
         return list(setup.vectors_found) or self.vectors_for(setup.rows, setup.tokenizer)
 
+    def prepare(self, setup: TrainingSetup) -> None:
+        """Let a frozen encoder read each text once."""
+        super().prepare(setup)
+        config = setup.model.config
+        is_frozen = config.encoder == "auto_model" and config.freeze_embeddings
+        if self.args.do_train and is_frozen:
+            encoder: Any = setup.model.base_model.token_encoder
+            encoder.forward = RememberedStates(encoder.forward)
+
+    def after_evaluation(self, setup: TrainingSetup) -> bool:
+        """Forget the states of a frozen encoder."""
+        vars(setup.model.base_model.token_encoder).pop("forward", None)
+        return super().after_evaluation(setup)
+
     def details(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]
     ) -> dict[str, Any]:
-        """Return the word vectors that a new model started from, and the level of its tokens."""
-        details: dict[str, Any] = {"word_vectors": self.first_vectors(setup)}
-        level = _level(setup.tokenizer)
-        if level is not None:
-            details["level"] = level
-        return details
+        """Return the word vectors that a new model started from."""
+        return {"word_vectors": self.first_vectors(setup)}
 
     def new_model(
         self, head: type[PreTrainedModel], rows: Rows, fields: Mapping[str, Any]
@@ -92,10 +134,12 @@ class EncoderTask(Task):
             **model.given(model.config_fields),
             "pad_token_id": tokenizer.pad_token_id,
         }
+        config_fields = {**self.fields_by_words(head, rows, len(tokenizer)), **config_fields}
         if encoder is not None:
+            are_few = len(rows.splits.get("train", ())) < LEAST_TRAINED
+            config_fields.setdefault("freeze_embeddings", are_few)
             return self._model_on_encoder(head, encoder, tokenizer, config_fields)
         config_fields["vocab_size"] = len(tokenizer)
-        config_fields = {**self.fields_by_words(head, rows, len(tokenizer)), **config_fields}
         return self._model_on_vectors(head, rows, tokenizer, config_fields)
 
     def fields_by_words(
@@ -169,15 +213,9 @@ class EncoderTask(Task):
     ) -> ModelAndTokenizer:
         """Return a model that starts from word vectors, or from random ones if there are none."""
         names = self.vectors_for(rows, tokenizer)
-        if rows.unlabelled is not None and OWN_VECTORS not in names:
-            logger.warning(
-                "the unlabelled texts give words only; --word_vectors own learns vectors from them "
-                f"too, as new models do from {self.least_own_tokens:,} tokens on"
-            )
-        vectors: dict[str, tuple[Tensor, float]] = {}
-        for name in names:
-            if name != OWN_VECTORS:
-                vectors[name] = load_word_vectors(name, tokenizer)
+        vectors = {
+            name: load_word_vectors(name, tokenizer) for name in names if name != OWN_VECTORS
+        }
         width_of_files = sum(matrix.shape[1] for matrix, _ in vectors.values())
         if names:
             asked_width = config_fields.get("embedding_size")
@@ -197,12 +235,6 @@ class EncoderTask(Task):
             weight = model.get_input_embeddings().get_parameter("weight")
             weight.data.copy_(torch.cat([vectors[name][0] for name in names], dim=1))
         return ModelAndTokenizer(model, tokenizer, {name: vectors[name][1] for name in names})
-
-
-def _level(tokenizer: TokenizersBackend) -> str | None:
-    """Return the unit of a tokenizer of `build_tokenizer`; None for another one."""
-    settings = built_settings(tokenizer)
-    return None if settings is None else settings["level"]
 
 
 def _width(names: Sequence[str], width_of_files: int, asked: int | None) -> int:

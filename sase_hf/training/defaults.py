@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..evaluation.metrics import SCORE
+from .arguments import RunArguments
 from .settings import BY_TOKENS, LABELS, OWN_VECTORS, TRANSLATION
 from .task import Task, TrainingSetup
 
@@ -20,6 +21,9 @@ NUM_UPDATES_WITH_OWN = 850
 NUM_UPDATES_WITH_FILES = 650
 MOST_EPOCHS = 30  # on few rows early stopping ends earlier
 LEAST_EPOCHS = 2  # on large sets a third epoch overfits
+
+# That of a new model would destroy the pretrained weights.
+RATE_OF_PRETRAINED = 5e-5
 
 FOLDER_SUFFIX = {"retrieval": "-ranker", "translation": "-translator"}
 
@@ -102,8 +106,7 @@ def of_command(given: Mapping[str, Any]) -> dict[str, Any]:
     if is_new and task in LABELS:
         chosen["matching"] = "concat"  # gates, the paper's way, are three points behind on pairs
         if given.get("encoder_name_or_path"):
-            # The learning rate of a new model would destroy the pretrained weights.
-            chosen |= {"learning_rate": 5e-5, "embedding_dropout": 0.0}
+            chosen |= {"learning_rate": 0, "embedding_dropout": 0.0}  # 0: `rate_for`
         elif not given.get("tokenizer_name"):
             chosen["min_frequency"] = BY_TOKENS
     return chosen
@@ -120,6 +123,16 @@ def _output_dir(given: Mapping[str, Any]) -> dict[str, str]:
     # The whole path of the model, so that no results of one replace those of another.
     model = str(given.get("model_name_or_path")).removeprefix("runs/").strip("./")
     return {"output_dir": f"runs/{model.replace('/', '-')}-{rows[0]}"}
+
+
+def rate_for(task: Task, setup: TrainingSetup) -> float:
+    """Return the learning rate that is given, or that of what learns."""
+    given: float = task.args.learning_rate
+    if given != 0:
+        return given
+    is_pretrained = getattr(setup.model.config, "encoder", None) == "auto_model"
+    is_tuned = is_pretrained and not setup.model.config.freeze_embeddings
+    return RATE_OF_PRETRAINED if is_tuned else RunArguments.learning_rate
 
 
 def epochs_for(task: Task, setup: TrainingSetup) -> float:

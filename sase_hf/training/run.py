@@ -18,7 +18,7 @@ from ..utils.process import keep_freed_memory, limit_compiled_code
 from ..utils.text import Table, one_line
 from .arguments import RunArguments
 from .checkpoints import check_same_run, check_unused, checkpoint_to_resume, locked
-from .defaults import epochs_for
+from .defaults import epochs_for, rate_for
 from .predictions import write_predictions
 from .progress import only_training_bar
 from .settings import Settings
@@ -89,6 +89,7 @@ class _Run:
         self.setup = task.assemble(checkpoint)
         check_splits(self.setup, args)
         args.num_train_epochs = epochs_for(task, self.setup)
+        args.learning_rate = rate_for(task, self.setup)
         task.prepare(self.setup)
         log_summary(task, self.setup, args)
         if args.do_train:

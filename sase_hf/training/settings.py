@@ -144,8 +144,8 @@ class Settings(DataArguments):
     )
     encoder_name_or_path: str | None = flag(
         "A pretrained encoder of transformers under the attention of a new model, such as BERT: a "
-        "folder or a name on the Hub. It brings its tokenizer and word vectors, and is trained "
-        "too.",
+        "folder or a name on the Hub. It brings its tokenizer and word vectors; it learns, too, "
+        "with 4,000 rows or more, or as --freeze_embeddings says.",
     )
     word_vectors: list[str] | None = flag(
         "Word vectors to start from: GloVe, fastText or word2vec text, word2vec binary (.bin), "

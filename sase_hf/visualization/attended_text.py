@@ -170,6 +170,7 @@ class Totals(NamedTuple):
     """What was added to the logit of the target of a result, in both texts of a pair."""
 
     by_hop: list[float]
+    by_mean_state: float  # in the linear part, of a pretrained encoder
     by_words_themselves: float  # in the linear part
     by_words: float  # what "why" shares out among the words of the texts
 
@@ -181,7 +182,7 @@ class Totals(NamedTuple):
     @property
     def together(self) -> float:
         """The logit of the target, minus that of an empty text."""
-        return self.by_hops + self.by_words_themselves
+        return self.by_hops + self.by_mean_state + self.by_words_themselves
 
     @property
     def rest(self) -> float:
@@ -199,8 +200,11 @@ def totals_of(result: Result, texts: Sequence[AttendedText]) -> Totals | None:
     sides = of_texts(result, "contributions")
     if not sides:
         return None
+    by_hop: list[float] = [sum(map(sum, hop)) for hop in zip(*sides, strict=True)]
+    num_hops = len(texts[0].views) - 1
     return Totals(
-        by_hop=[sum(map(sum, hop)) for hop in zip(*sides, strict=True)],
+        by_hop=by_hop[:num_hops],
+        by_mean_state=sum(by_hop[num_hops:]),
         by_words_themselves=sum(map(sum, of_texts(result, "linear_contributions"))),
         by_words=sum(sum(text.added or ()) for text in texts),
     )

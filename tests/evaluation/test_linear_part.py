@@ -221,6 +221,23 @@ def test_part_that_says_nothing_counts_little(speaks: str) -> None:
         assert scales.words > 1
 
 
+@pytest.mark.parametrize("is_frozen", [True, False])
+def test_fit_reads_the_mean_state_of_an_encoder_that_has_not_seen_the_labels(
+    is_frozen: bool,
+) -> None:
+    model = model_of(**tiny.BESIDE_BERT, freeze_embeddings=is_frozen)
+    rows, validation = rows_of(ONE_LABEL), rows_of(ONE_LABEL, seed=2)
+    linear_part.clear(model.linear_part)
+    of_hops = logits_of(model, validation)
+    fit = fit_linear_part(model, rows, validation)
+    assert bool(model.linear_part.state_weight.any()) == is_frozen
+    of_rest = torch.from_numpy(outputs_of(fit.regression, validation, model))
+    expected = fit.scales.hops * of_hops + fit.scales.words * of_rest
+    torch.testing.assert_close(
+        logits_of(model, validation).double(), expected, rtol=1e-4, atol=1e-4
+    )
+
+
 def test_label_without_training_rows_stays_unlikely() -> None:
     model = model_of()  # three labels, of which the rows have two
     outputs = outputs_of(

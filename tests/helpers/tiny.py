@@ -60,6 +60,7 @@ BERT |= {"num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 
 BERT |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 BERT |= {"max_position_embeddings": 64}
 ON_BERT = {"encoder": "auto_model", "encoder_config": BERT, "embedding_size": 8}
+BESIDE_BERT = {**ON_BERT, "linear_part": "words"}  # which reads the mean state, too
 POOLINGS = ("self_attention", "max", "mean", "last")
 # The attention of the paper; the default is another.
 PAPER = {"attention_function": "softmax", "normalize_states": False, "penalty": "frobenius"}
@@ -89,7 +90,7 @@ OWN_MODELS: tuple[tuple[type[Any], dict[str, Any]], ...] = (
     (SelfAttentiveForNLI, {"matching": "gated", "linear_part": "words_and_pairs"}),
     (SelfAttentiveForNLI, {"matching": "concat", "pooling": "max"}),
 )
-MODELS = (*OWN_MODELS, (SelfAttentiveModel, ON_BERT), (SelfAttentiveForNLI, ON_BERT))
+MODELS = (*OWN_MODELS, (SelfAttentiveModel, ON_BERT), (SelfAttentiveForNLI, BESIDE_BERT))
 
 SIZES: dict[str, Any] = {
     "vocab_size": VOCAB_SIZE,

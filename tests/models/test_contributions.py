@@ -8,7 +8,15 @@ import peft
 import pytest
 import reference
 import torch
-from tiny import ON_BERT, name_of, pair_batch, reference_weights, text_batch, tiny_model
+from tiny import (
+    BESIDE_BERT,
+    ON_BERT,
+    name_of,
+    pair_batch,
+    reference_weights,
+    text_batch,
+    tiny_model,
+)
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
 from sase_hf.models.explanation_self_attentive import explain
@@ -113,6 +121,38 @@ def test_words_of_an_encoder_that_mixes_words_leave_a_rest(encoder: dict[str, An
     total = why.contributions.sum((1, 2))
     torch.testing.assert_close(why.words.sum(1) + why.rest, total, rtol=1e-5, atol=1e-5)
     assert why.rest.abs().max() > 0.01 * total.abs().max()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [{}, {"matching": "concat", "problem_type": "multi_label_classification"}, REGRESSION],
+    ids=name_of,
+)
+def test_mean_state_of_a_pretrained_encoder_is_explained_as_a_hop_with_even_attention(
+    head: dict[str, Any],
+) -> None:
+    model, texts, batch_of = model_and_texts({**BESIDE_BERT, **head})
+    batch, nothing = batch_of(texts, "holed", random.Random(3)), batch_of([texts[2]])
+    nothing["attention_mask"].zero_()
+    labels = torch.tensor([1, 0, 1, 0])
+    why = explain(model, **batch, labels=labels)
+    with torch.no_grad():
+        logits = model(**batch).logits - model(**nothing).logits
+        model.linear_part.state_weight.zero_()
+        without = explain(model, **batch, labels=labels)
+    if model.config.problem_type == "single_label_classification":
+        logits = logits - logits.mean(1, keepdim=True)
+    of_label = logits[torch.arange(4), labels]
+    total = why.contributions.flatten(1).sum(1) + why.linear.sum(1)
+    torch.testing.assert_close(total, of_label, rtol=1e-5, atol=1e-5)
+    of_words = why.words.sum(1) + why.rest.view(4, -1).sum(1)
+    torch.testing.assert_close(of_words, of_label, rtol=1e-5, atol=1e-5)
+    *hops, of_mean = why.contributions.unbind(-2)
+    *as_before, nothing_of_mean = without.contributions.unbind(-2)
+    torch.testing.assert_close(hops, as_before)
+    assert of_mean.any()
+    assert not nothing_of_mean.any()
+    assert not why.words[batch["attention_mask"] == 0].any()
 
 
 def test_words_that_grow_beyond_all_measure_get_what_the_hops_added_there() -> None:

@@ -22,6 +22,7 @@ from sase_hf import (
     build_tokenizer,
 )
 from sase_hf.models.configuration_self_attentive import INNER_TYPES, UNDECLARED_FIELDS
+from sase_hf.models.encoders_self_attentive import AutoModelEncoder
 from sase_hf.utils.loading import load_any_model
 
 WORDS = (
@@ -147,6 +148,7 @@ def test_training_on_a_pretrained_encoder_leaves_a_whole_checkpoint(
         do_eval=True,
         encoder_name_or_path=moved,
         embedding_size=None,
+        freeze_embeddings=False,
         num_train_epochs=15,
         learning_rate=0.01,
         per_device_train_batch_size=8,
@@ -170,6 +172,43 @@ def test_training_on_a_pretrained_encoder_leaves_a_whole_checkpoint(
         "print(explain('The meal was great')['attention'])"
     )
     assert json.loads(run_isolated(["-c", code], tmp_path)) == result["attention"]
+
+
+def test_frozen_encoder_stays_and_reads_each_text_once(
+    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few rows freeze it; hops, words and its mean state learn to answer."""
+    texts_read = []
+    forward = AutoModelEncoder.forward
+
+    def counting(self: AutoModelEncoder, x: torch.Tensor, rows: Any) -> list[torch.Tensor]:
+        texts_read.append(len(x))
+        return forward(self, x, rows)
+
+    monkeypatch.setattr(AutoModelEncoder, "forward", counting)
+    outcome = run_tiny(
+        tmp_path / "run",
+        **write_splits(tmp_path),
+        do_train=True,
+        do_eval=True,
+        calibrate=True,
+        encoder_name_or_path=encoder,
+        embedding_size=None,
+        embedding_dropout=0.0,
+        learning_rate=0,
+        num_train_epochs=3,
+        save_strategy="no",
+    )
+    splits = outcome["rows"].splits
+    texts = {*splits["train"]["text"], *splits["validation"]["text"]}
+    assert sum(texts_read) <= len(texts) + 3  # the card explains some answers afterwards
+    assert outcome["record"]["arguments"]["learning_rate"] == 1e-3
+    found = weights(tmp_path / "run")
+    name = "encoder.layer.0.output.dense.weight"
+    pretrained = AutoModel.from_pretrained(encoder).state_dict()[name]
+    torch.testing.assert_close(found[f"encoder.token_encoder.model.{name}"], pretrained)
+    assert found["linear_part.state_weight"].any()
+    assert found["linear_part.word_weight"].any()
 
 
 @pytest.mark.usefixtures("small_parts")

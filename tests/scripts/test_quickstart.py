@@ -48,6 +48,6 @@ def test_quickstart_of_pairs_goes_on_from_an_earlier_one_and_keeps_other_files(
     main(words)
     assert (folder / "model" / "model.safetensors").read_bytes() == first
     assert (folder / "model" / "thesis.txt").exists()
-    with pytest.raises(SystemExit, match="1 star. fits no"):
+    with pytest.raises(SystemExit, match=r"1 star. fits no"):
         main(["--output_dir", str(folder), *TINY])
     assert "label" in capsys.readouterr().out

@@ -25,7 +25,7 @@ from checkpoints import (
 from isolated import run_fresh
 from loopback_hub import OWNER, Hub
 from script_files import load_command
-from tiny import BERT, ON_BERT, PAPER, exports, pair_batch, random_pair
+from tiny import BERT, BESIDE_BERT, PAPER, exports, pair_batch, random_pair
 from tiny_translation import save_translator
 from transformers import AutoModel, AutoModelForSequenceClassification, pipeline
 
@@ -61,7 +61,7 @@ KINDS: dict[str, dict[str, Any]] = {
         "relation_window": 2,
     },
     "bert": {
-        **ON_BERT,
+        **BESIDE_BERT,
         "encoder_config": {**BERT, "max_position_embeddings": 300},
         "pooling": "mean",
     },

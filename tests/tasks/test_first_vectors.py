@@ -225,13 +225,6 @@ def test_unlabelled_rows_without_a_text_are_left_out(
     assert "2 of 4 rows have" in caplog.text
 
 
-def test_few_unlabelled_texts_are_said_to_give_words_only(
-    reviews: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    set_up(**reviews, unlabelled_file=more_texts(tmp_path))
-    assert caplog.text.count("words only; --word_vectors own learns vectors from them") == 1
-
-
 def test_run_replaces_no_file_of_unlabelled_texts(reviews: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     path = write_rows(tmp_path / "run" / "predictions.jsonl", review_rows(3))

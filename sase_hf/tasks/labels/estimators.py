@@ -232,7 +232,7 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
     Parameters are the flags of `sase_hf train`, under their names; these are the usual ones.
 
     num_train_epochs: passes over the rows (default: 0, which chooses 2 to 30, fewer for more rows).
-    learning_rate: the largest of the schedule (default: 0.001; with an encoder 5e-05).
+    learning_rate: the largest of the schedule (default: 0.001; of an encoder that learns 5e-05).
     per_device_train_batch_size: rows of an update (default: 32).
     validation_fraction: share of the rows that is held out to stop early, to choose the best epoch
         and to calibrate; 0 trains on all rows (default: 0.1).

@@ -87,7 +87,12 @@ def _logits_of_parts(
     model.register_module("linear_part", linear_part)
     bias = model.get_parameter("classifier.output.bias").detach().float().cpu().numpy()
     of_words = logits - of_hops + bias
-    return {"its hops alone": of_hops, "its words alone": of_words, THIS_MODEL: logits}
+    beside = " and mean state" if setup.model.reads_mean_state else ""
+    return {
+        "its hops alone": of_hops,
+        f"its words{beside} alone": of_words,
+        THIS_MODEL: logits,
+    }
 
 
 def _sections(

@@ -180,6 +180,7 @@ class LabelTask(EncoderTask):
     def after_evaluation(self, setup: TrainingSetup) -> bool:
         """Let the linear part learn the held-out rows, too."""
         self.learned_held_out = self.fit is not None and learn_held_out_rows(setup, self.fit)
+        super().after_evaluation(setup)
         return self.learned_held_out
 
     def columns(
