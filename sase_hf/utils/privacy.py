@@ -18,8 +18,10 @@ TOKEN = re.compile(r"hf_jwt_[\w.-]{20,}|(?:hf_(?:oauth_)?|api_org_)[A-Za-z0-9]{2
 # A folder below that of a user.
 HOME = re.compile(r"(?<![\w.])(?:/home|/Users|[A-Za-z]:[\\/]+Users)[\\/]+[\w.-]+[\\/]")
 
-# An absolute or dotted path, which may hold spaces: POSIX, Windows or file:, but not https://.
-_PATH = re.compile(r"(?:file:(?=//))?(?:~\w*|\.{1,2}|[A-Za-z]:)?[/\\]+[^\s:;,='\"][^:;,='\"\n]*")
+# The start of an absolute or dotted path: POSIX, Windows or file:, but not https://.
+_START = r"(?!(?<=:)//)(?:file:(?=//))?(?:~\w*|\.{1,2}|[A-Za-z]:)?[/\\]+"
+_PATH = re.compile(rf"{_START}[^\s:;,='\"][^:;,='\"\n]*")  # may hold spaces
+_PATH_IN_TEXT = re.compile(rf"(?<![\w/\\.~-]){_START}[^\s:;,='\"<>|]+")
 
 
 def redact(value: object, *, is_public: bool = False) -> Any:
@@ -41,7 +43,12 @@ def redact(value: object, *, is_public: bool = False) -> Any:
         value = value.item()
     if isinstance(value, str | PurePath):
         text = str(value)
-        if _PATH.fullmatch(text) and not is_public:
-            text = re.split(r"[/\\]", text.rstrip("/\\"))[-1]
-        return text if is_public else TOKEN.sub("[token]", text)
+        if is_public:
+            return text
+        paths = _PATH if _PATH.fullmatch(text) else _PATH_IN_TEXT
+        return TOKEN.sub("[token]", paths.sub(_last_part, text))
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _last_part(path: re.Match[str]) -> str:
+    return re.split(r"[/\\]", path[0].rstrip("/\\"))[-1]

@@ -16,7 +16,6 @@ from transformers import pipeline
 
 from sase_hf import (
     SelfAttentiveForSequenceClassification,
-    SelfAttentiveModel,
     build_tokenizer,
 )
 from sase_hf.hub import push, write_model_card
@@ -25,7 +24,8 @@ from sase_hf.utils.loading import load_checkpoint
 
 NAME = f"{OWNER}/rooms"
 SPACE = f"spaces/{NAME}"  # another repository than the model of this name
-MODEL_FILES = {path.name for path in tiny_model(SelfAttentiveModel).code_files()} | set(
+CODE = tiny_model(SelfAttentiveForSequenceClassification).code_files()
+MODEL_FILES = {path.name for path in CODE} | set(
     "README.md heatmap.svg config.json model.safetensors SHA256SUMS modules.json "  # noqa: SIM905
     "sentence_bert_config.json tokenizer.json tokenizer_config.json".split()
 )

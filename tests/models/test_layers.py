@@ -22,7 +22,7 @@ from sase_hf import (
     build_tokenizer,
 )
 from sase_hf.models.configuration_self_attentive import INNER_TYPES, UNDECLARED_FIELDS
-from sase_hf.models.encoders_self_attentive import AutoModelEncoder
+from sase_hf.models.layers_self_attentive import AutoModelEncoder
 from sase_hf.utils.loading import load_any_model
 
 WORDS = (

@@ -93,7 +93,7 @@ def test_document_ranker_with_special_tokens_scores_as_the_pipelines(
         [result["score"] for result in read],
         [result["score"] for result in pipeline("text-classification", model=checkpoint)(given)],
     ]
-    predicted = predict(ranker.model, ranker.tokenizer, given, batch_size=2)
+    predicted = predict(ranker.model, ranker.tokenizer, given)
     scores.append([answer["predicted_score"] for answer in predicted])
     for found in scores:
         assert found == pytest.approx(best.scores, abs=1e-5)

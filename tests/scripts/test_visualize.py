@@ -154,7 +154,7 @@ def test_visualize_writes_an_svg_of_one_text(checkpoints: Path, tmp_path: Path) 
     ("name", "words", "message"),
     [
         ("one", ["--text=a", "--text=b", "--text_pair=c"], "1 --text_pair for 2 --text; give one"),
-        ("pairs", ["--text=a"], "compares two texts, but the input has one"),
+        ("pairs", ["--text=a"], "the input of the self-attention"),
         ("one", ["--text=a", "--output=a.png"], r"a\.png must end in \.html or \.svg"),
         ("one", ["--text=a", "--compare=CHECKPOINTS/other"], "--compare writes a page"),
         ("one", ["--file=absent.csv"], r"^visualize\.py: there is no file absent\.csv; check"),

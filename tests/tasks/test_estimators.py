@@ -166,7 +166,7 @@ def test_classifier_reads_pairs() -> None:
     assert type(model.model_).__name__ == "SelfAttentiveForNLI"
     assert set(model.predict(pairs[:5])) <= set(labels)
     assert model.explain(pairs[0]).results["text"] == list(pairs[0])
-    with pytest.raises(ValueError, match="has no column 'text_pair'"):
+    with pytest.raises(ValueError, match=r"\['text_pair'\] not in the dataset"):
         model.predict(NEW)
 
 
@@ -187,7 +187,7 @@ def test_regressor_learns_numbers() -> None:
     model = tiny(TextRegressor).fit(TEXTS, [stars / 2 for stars in STARS])
     assert model.predict(NEW).shape == (7,)
     assert -10 < model.score(TEXTS, STARS) <= 1
-    both = [[stars / 2, -stars] for stars in STARS]
+    both = np.array([[stars / 2, -stars] for stars in STARS])
     assert tiny(TextRegressor).fit(TEXTS, both).predict(NEW).shape == (7, 2)
 
 

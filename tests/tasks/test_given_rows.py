@@ -138,7 +138,7 @@ def test_rows_to_read_are_texts_or_pairs() -> None:
         (table[["stars"]], "column 'text' of the given table holds values of type int64"),
         (["good", None], "a row .* has none"),
         ([("a", "b")], "2 elements, new values have 1 .*; give a list of texts"),
-        ([], "the given table has no rows"),
+        ([], "there are no texts"),
     ]:
         with pytest.raises(ValueError, match=fault):
             rows_to_read(wrong, ["text"])

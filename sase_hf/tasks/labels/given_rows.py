@@ -71,6 +71,8 @@ def rows_to_read(texts: Any, names: Sequence[str]) -> list[tuple[str, ...]]:
     ValueError: a row is neither a text nor a pair, or of both the one that the model does not read.
     """
     frame = _text_frame([texts] if isinstance(texts, str) else texts, names)
+    if frame.empty:
+        raise refusal("there are no texts", "give at least one")
     if len(frame.columns) == len(names) and not {*names} & {*frame.columns}:
         frame = frame.set_axis(names, axis=1)
     source = Source("test", "the given table", table(frame.rename(columns=str)), {})
