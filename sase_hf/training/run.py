@@ -165,13 +165,14 @@ class _Run:
     def record(self) -> dict[str, Any]:
         """Describe the measurement of the last step."""
         args, setup = self.trainer.args, self.setup
+        chosen = {"num_train_epochs": args.num_train_epochs, "learning_rate": args.learning_rate}
         record = measured_record(
             name=args.run_name or Path(self.output_dir).name,
             metrics=results_of(self.metrics, f"{self.measured}_"),
             split={"eval": "validation"}.get(self.measured, self.measured),
             sources=setup.rows.sources,
             seed=args.seed,
-            arguments={**self.task.given, "num_train_epochs": args.num_train_epochs},
+            arguments={**self.task.given, **chosen},
             config=setup.model.config,
             num_parameters=setup.model.num_parameters(),
             wall_seconds=time.perf_counter() - self.start,
