@@ -132,7 +132,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("text")
     parser.add_argument("text_pair", nargs="?")
-    answer = Predictor()(vars(parser.parse_args()))
+    given = parser.parse_args()
+    answer = Predictor()(given.text if given.text_pair is None else vars(given))
     print(json.dumps(answer, ensure_ascii=False, default=np.ndarray.tolist))
 
 

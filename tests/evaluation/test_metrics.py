@@ -10,7 +10,6 @@ from unittest.mock import Mock
 import evaluate
 import numpy as np
 import pytest
-from scipy.stats import ConstantInputWarning
 from transformers import EvalPrediction
 
 from sase_hf.data.rows import TRANSLATION
@@ -69,8 +68,7 @@ def test_metrics_refuse_rows_of_unequal_width_and_a_correlation_of_equal_numbers
         with pytest.raises(ValueError, match=refused):
             computed(name, [[1], [0]], [[1, 0], [0, 1]])
     for predictions, references in (([0.1] * 3, [1.0, 2.0, 3.0]), ([1.0, 2.0, 3.0], [0.1] * 3)):
-        with pytest.warns(ConstantInputWarning):
-            assert math.isnan(computed("pearson", predictions, references))
+        assert math.isnan(computed("pearson", predictions, references))
 
 
 def measure(

@@ -129,11 +129,12 @@ def test_correction_is_a_row_that_training_reads(tmp_path: Path, page: Any) -> N
     assert [text[start:end] for start, end in row[RATIONALE_AGAINST]] == ["שלום"]
     others = [{"text": one, "label": "bad"} for one in TEXTS]
     path = write_jsonl(tmp_path / "corrections.jsonl", [row, *others])
-    train = load_rows(DataArguments(train_file=str(path), validation_fraction=0)).splits["train"]
+    rows = load_rows(DataArguments(train_file=str(path), validation_fraction=0))
+    train = rows.splits["train"]
     [read] = [one for one in train.to_list() if FAMILY in one["text"]]
     assert read["text"].split() == text.replace("שלום", "").split()
     assert [read["text"][start:end] for start, end in read["spans"]] == [FAMILY, "soup"]
-    assert train.features["label"].names[read["label"]] == "<b>good</b>"
+    assert rows.label_names[read["label"]] == "<b>good</b>"
 
 
 def test_words_that_follow_each_other_are_one_mark(page: Any) -> None:

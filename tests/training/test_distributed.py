@@ -244,10 +244,13 @@ def test_trainer_evaluates_each_row_once_and_in_order_in_two_processes(
 def test_run_in_two_processes_equals_that_in_one(
     two_processes: dict[str, Any], tmp_path: Path
 ) -> None:
-    """The same loss and the same predictions, and every file written once and whole."""
+    """The same predictions, and every file written once and whole.
+
+    The `train_loss` of transformers has the last losses of the first process alone.
+    """
     write_splits(tmp_path)
     expected = whole_run(tmp_path)
-    for name in ("train_loss", "eval_loss", "eval_accuracy", "eval_penalty", "test_accuracy"):
+    for name in ("eval_loss", "eval_accuracy", "eval_penalty", "test_accuracy"):
         assert two_processes["run"][name] == pytest.approx(expected[name], abs=1e-5), name
     folder = two_processes["folder"]
     predictions, expected_predictions = (
