@@ -28,7 +28,7 @@ from .arguments import DataArguments, SourceArguments
 from .columns import SPAN_COLUMNS
 from .marks import Marks, marked_tokens
 from .rows import TRANSLATION, Rows, load_rows
-from .table import PROBABILITIES, TEXT_COLUMNS, present, scratch_file, writing_rows
+from .table import PROBABILITIES, TEXT_COLUMNS, present, scratch_file
 
 Batch = Mapping[str, Sequence[Any]]  # some rows, the values of each column
 
@@ -130,16 +130,15 @@ def _tokenized(rows: Rows, encode: Callable[[Batch], dict[str, Any]]) -> Dataset
     for name, split in rows.splits.items():
         for target in present((PROBABILITIES, "label"), split)[:1]:
             split = split.rename_column(target, "labels")
-        with writing_rows():
-            tokens[name] = split.map(
-                encode,
-                batched=True,
-                remove_columns=[column for column in split.column_names if column != "labels"],
-                # By default the cache would lie beside the user's own dataset files.
-                cache_file_name=scratch_file(),
-                load_from_cache_file=False,
-                desc=f"Tokenizing {name}",
-            )
+        tokens[name] = split.map(
+            encode,
+            batched=True,
+            remove_columns=[column for column in split.column_names if column != "labels"],
+            # By default the cache would lie beside the user's own dataset files.
+            cache_file_name=scratch_file(),
+            load_from_cache_file=False,
+            desc=f"Tokenizing {name}",
+        )
     return tokens
 
 
@@ -179,15 +178,10 @@ def token_counts(dataset: Dataset) -> list[int]:
     return pc.list_value_length(dataset.with_format("arrow")[:]["input_ids"]).to_pylist()
 
 
-def flat_tokens(dataset: Dataset, column: str) -> np.ndarray:
-    """Return the numbers of all lists of a column, one list behind the other."""
-    return pc.list_flatten(dataset.with_format("arrow")[:][column]).to_numpy()
-
-
 def share_of_token(dataset: Dataset, token_id: int | None) -> float:
     """Return the share of a token among those of all texts, from 0 to 1; of targets not."""
-    are_token = flat_tokens(dataset, "input_ids") == token_id
-    return np.count_nonzero(are_token) / max(np.size(are_token), 1)
+    tokens = pc.list_flatten(dataset.with_format("arrow")[:]["input_ids"]).to_numpy()
+    return np.count_nonzero(tokens == token_id) / max(tokens.size, 1)
 
 
 def batches_by_length(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:

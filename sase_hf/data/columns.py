@@ -62,15 +62,8 @@ LABELS = [
 ]
 
 # The names of marks on the texts, and of those on what is no reason.
-SPAN_COLUMNS = ("spans", "spans_pair")
-AGAINST_COLUMNS = ("spans_against", "spans_against_pair")
-# The columns of marks in a file, by what they are called here.
-MARKS = {
-    "spans": "rationale",
-    "spans_pair": "rationale_pair",
-    "spans_against": "rationale_against",
-    "spans_against_pair": "rationale_against_pair",
-}
+SPAN_COLUMNS = ("rationale", "rationale_pair")
+AGAINST_COLUMNS = ("rationale_against", "rationale_against_pair")
 
 
 def find_columns(
@@ -172,7 +165,8 @@ def _sample(rows: Dataset) -> dict[str, list[Any]]:
     return {
         name: cells
         for name, cells in rows.with_format("arrow")[:SAMPLE].to_pydict().items()
-        if usual_form(name) not in MARKS.values() and {*map(str, cells)} - {"None", ""}
+        if usual_form(name) not in SPAN_COLUMNS + AGAINST_COLUMNS
+        and {*map(str, cells)} - {"None", ""}
     }
 
 

@@ -52,7 +52,7 @@ def parse_spans(cell: Any, text: str) -> list[Span]:
 
     ValueError says what came and what is allowed.
     """
-    spans = (json.loads(cell) if cell and isinstance(cell, str) else cell) or []
+    spans = json.loads(cell or "[]") if isinstance(cell, str) else cell or []
     for span in spans if isinstance(spans, list) else [spans]:
         match span:
             case [int(start), int(end)] if 0 <= start < end <= len(text):
@@ -94,15 +94,14 @@ def with_corrections(splits: Mapping[str, Dataset], corrections: Dataset) -> dic
             "--corrections_file is given, but there are no training rows",
             "add --train_file, or leave it out",
         )
-    texts = present(TEXT_COLUMNS, corrections)
-    numbers = {text: number for number, text in enumerate(text_digests(corrections, texts))}
+    numbers = {text: number for number, text in enumerate(text_digests(corrections))}
     new = {*numbers.values()}
     changed = dict(splits)
     for name in ("validation", "train"):
         if name not in splits:
             continue
         rows = splits[name]
-        places = enumerate(text_digests(rows, texts), start=corrections.num_rows)
+        places = enumerate(text_digests(rows), start=corrections.num_rows)
         order = [numbers.get(text, place) for place, text in places]
         new -= {*order}
         if name == "train":

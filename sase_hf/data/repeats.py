@@ -6,7 +6,7 @@ character.
 
 import logging
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import combinations
 from typing import Any
 
@@ -24,9 +24,10 @@ logger = logging.getLogger(__name__)
 BATCH = 10_000  # rows held in memory at once
 
 
-def text_digests(rows: Dataset, columns: Sequence[str]) -> np.ndarray:
+def text_digests(rows: Dataset) -> np.ndarray:
     """Return a digest of the texts of each of N rows: (N,), 8 bytes, equal for equal texts."""
-    batches = rows.select_columns([*columns]).with_format("pandas").iter(BATCH)
+    texts = rows.select_columns(present(TEXT_COLUMNS, rows))
+    batches = texts.with_format("pandas").iter(BATCH)
     digests = [hash_pandas_object(batch.map(_comparable), index=False) for batch in batches]
     return np.concatenate(digests)
 
@@ -37,10 +38,9 @@ def _comparable(text: str) -> str:
 
 
 def warn_of_repeats(splits: Mapping[str, Dataset]) -> None:
-    """Log how many texts stand in two splits, by the text columns that both have."""
+    """Log how many texts stand in two splits."""
     for earlier, later in combinations(splits, 2):
-        columns = present(present(TEXT_COLUMNS, splits[earlier]), splits[later])
-        known, texts = (text_digests(splits[name], columns) for name in (earlier, later))
+        known, texts = (text_digests(splits[name]) for name in (earlier, later))
         if num_repeated := np.isin(texts, known).sum():
             logger.warning(
                 f"{num_repeated:,} {later} texts are also in the {earlier} rows, so results look "
@@ -62,7 +62,7 @@ def hold_out(
         return
     train = splits["train"]
     is_picked = _evenly_picked(train, fraction, seed)
-    if fraction < 0 or is_picked.all() or not is_picked.any():
+    if is_picked.all() or not is_picked.any():
         raise refusal(
             f"--validation_fraction {fraction} of {train.num_rows} train rows leaves none to train "
             "on or none to validate with",
@@ -83,14 +83,14 @@ def _evenly_picked(rows: Dataset, fraction: float, seed: int) -> np.ndarray:
     scikit-learn's `StratifiedGroupKFold` takes no numbers, no lists, no labels that occur once and
     no fraction but 1 / n; a million rows take it three minutes, and this function two seconds.
     """
-    texts = pd.DataFrame({"text": text_digests(rows, present(TEXT_COLUMNS, rows)), "label": 0})
+    texts = pd.DataFrame({"text": text_digests(rows), "label": 0})
     if isinstance(rows[0].get("label"), int | float):
         texts["label"] = rows["label"][:]
     digests = texts["text"]
     order = np.random.default_rng(seed).permutation(len(texts))
     texts = texts.iloc[order].groupby("text", sort=False)["label"].agg(["first", "size"])
     texts = texts.sort_values(["first", "size"], ascending=[True, False], kind="stable")
-    count = max(round(fraction * len(digests)), 1)
+    count = round(fraction * len(digests)) or 1
     texts["due"] = np.ceil(texts["size"].cumsum() * count / len(digests) - 0.5)
     picked = []
     num_picked = 0

@@ -21,9 +21,9 @@ from datasets import ClassLabel, Dataset, DatasetDict, concatenate_datasets
 from ..utils.errors import refusal
 from ..utils.text import one_line
 from .arguments import MAX_SAMPLES, SPLITS, DataArguments, SourceArguments
-from .columns import MARKS, Names, find_columns, parted, training_rows_of
+from .columns import Names, find_columns, parted, training_rows_of
 from .labels import LabelColumn, is_unlabelled
-from .marks import parse_spans, with_corrections, without_wrong_reasons
+from .marks import SIDES, parse_spans, with_corrections, without_wrong_reasons
 from .repeats import hold_out, warn_of_repeats
 from .table import (
     PLACE,
@@ -56,9 +56,9 @@ class Rows:
     `text_pair`, and `label`: by their `kind` a class id, a 0.0 or 1.0 for every class, or a
     number or list of numbers. Where labels are soft, the class id is that of the most probable
     class, and the train split has the `probabilities` to learn. Only a test split may come without
-    `label`. Where texts are marked, `spans` holds the marks, and `spans_pair` those of the second
-    text. A train split with labels has the number of each row in its source, `row`, and lacks the
-    words that are no reason for a label (`marks`).
+    `label`. Where texts are marked, `rationale` holds the marks, and `rationale_pair` those of the
+    second text. A train split with labels has the number of each row in its source, `row`, and
+    lacks the words that are no reason for a label (`marks`).
 
     sources: the origin of each split's rows, and their number.
     text_columns: the names in the source, one, or two for pairs.
@@ -94,17 +94,12 @@ class Rows:
         """The classes in id order; for regression one name per output."""
         return self.labels.names
 
-    def texts_to_learn_from(self) -> Iterable[str]:
-        """Return the texts of the training rows and the unlabelled ones.
-
-        The texts of pairs come row by row, so that any part has both languages of a translation.
-        """
+    def texts_to_learn_from(self) -> list[str]:
+        """Return the texts of the training rows and the unlabelled ones, of pairs both texts."""
         names = present(TEXT_COLUMNS, self.splits["train"])
         parts = [self.splits["train"], self.unlabelled]
         rows = concatenate_datasets([part.select_columns(names) for part in parts if part])
-        # Lists, because `datasets` takes long for each text that it is asked for alone.
-        texts, *others = [rows[name][:] for name in names]
-        return chain.from_iterable(zip(texts, *others, strict=True)) if others else texts
+        return [text for name in names for text in rows[name][:]]
 
 
 @dataclass
@@ -115,11 +110,6 @@ class Source:
     title: str
     table: Dataset
     origin: Record
-
-    def has(self, name: str) -> bool:
-        """Return whether the table has all columns that a name means, parted by +."""
-        names = self.table.column_names
-        return {*parted(name, "+", names)} <= {*names}
 
     def texts(self, names: Names) -> pa.Table:
         """Return columns of texts by the names in `TEXT_COLUMNS`; ValueError for other values."""
@@ -136,7 +126,8 @@ class Source:
 
     def labels(self, names: Names) -> list[Any]:
         """Return a cell for each row: None without a label, of several columns their numbers."""
-        if not names or (self.name == "test" and not all(map(self.has, names))):
+        is_labelled = {*names} <= {*self.table.column_names}
+        if not names or (self.name == "test" and not is_labelled):
             return [None] * self.table.num_rows
         rows = self.table.select_columns([*names])
         if len(names) == 1:
@@ -173,9 +164,9 @@ class Source:
 
 
 def _joined(first: pa.ChunkedArray, second: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the texts of two columns in one, each in its own line; blank ones are left out."""
-    lines = pc.binary_join_element_wise(first, second, "\n")
-    return pc.if_else(_are_blank(first), second, pc.if_else(_are_blank(second), first, lines))
+    """Return the texts of two columns in one, each in its own line."""
+    filled = (pc.fill_null(texts, "") for texts in (first, second))
+    return pc.utf8_trim_whitespace(pc.binary_join_element_wise(*filled, "\n"))
 
 
 def _are_blank(texts: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -354,7 +345,7 @@ def _read(source: Source, texts: Names, label_columns: Names, labels: LabelColum
         texts, label_columns = TEXT_COLUMNS[: len(texts)], (LABEL,)
     elif source.name.startswith("unlabelled"):
         label_columns = ()
-    elif may_lack and not labels.names and not source.has(texts[-1]):
+    elif may_lack and not labels.names and texts[-1] not in source.table.column_names:
         texts = texts[:1]
     rows = source.texts(texts)
     is_kept = ~np.any([*map(_are_blank, rows.columns)], axis=0)
@@ -379,11 +370,10 @@ def _read(source: Source, texts: Names, label_columns: Names, labels: LabelColum
 
 def _with_spans(rows: pa.Table, source: Source) -> pa.Table:
     """Check the marks on each text and add them."""
-    for name, column in MARKS.items():
-        text_name = TEXT_COLUMNS[name.endswith("_pair")]
-        if source.has(column) and text_name in rows.column_names:
+    for text_name, *columns in SIDES:
+        for name in present(columns, source.table):
             texts = rows[text_name].to_pylist()
-            spans = source.encoded(column, parse_spans, source.table[column], texts)
+            spans = source.encoded(name, parse_spans, source.table[name], texts)
             rows = rows.append_column(name, pa.array(spans, pa.list_(pa.list_(pa.int64()))))
     return rows
 

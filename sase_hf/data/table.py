@@ -12,8 +12,7 @@ import logging
 import os
 import re
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from datasets import Dataset, Features, load_dataset
 from pyarrow import csv
 
 from ..utils.errors import refusal
-from ..utils.files import check_content, check_readable, is_write_error
+from ..utils.files import check_content, check_readable
 from ..utils.text import one_line
 
 logger = logging.getLogger(__name__)
@@ -98,7 +97,7 @@ def _rows_of_file(path: str) -> Dataset:
     reader = _reader(path)
     schema = _plain(reader.schema)
     stored = scratch_file()
-    with writing_rows(), pa.OSFile(stored, "wb") as file, pa.ipc.new_stream(file, schema) as stream:
+    with pa.OSFile(stored, "wb") as file, pa.ipc.new_stream(file, schema) as stream:
         for batch in reader:
             for name, cells in zip(reader.schema.names[1:], batch.columns[1:], strict=True):
                 if not name.strip() and pc.any(pc.not_equal(cells, "")).as_py():
@@ -260,18 +259,3 @@ def scratch_file() -> str:
 @cache
 def _scratch() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="sase_hf-", ignore_cleanup_errors=True)
-
-
-@contextmanager
-def writing_rows() -> Iterator[None]:
-    """Name the folder of temporary files in the error of a full disk."""
-    try:
-        yield
-    except OSError as reason:
-        if not is_write_error(reason):
-            raise
-        raise OSError(
-            reason.errno,
-            f"the rows do not fit into {_scratch().name}: {reason}; free space there, or set "
-            "TMPDIR to another folder",
-        ) from reason

@@ -105,7 +105,7 @@ def judge(
         OneVsRestClassifier(REGRESSION),
         words.fit_transform(tokens.select(numbers)),
         labels,
-        groups=text_digests(rows.select(numbers), ["text"]),
+        groups=text_digests(rows.select(numbers).select_columns(["text"])),
         cv=StratifiedGroupKFold(NUM_PARTS),
         method="predict_proba",
     )

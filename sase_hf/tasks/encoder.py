@@ -1,6 +1,6 @@
 """What the tasks of texts share: a new model on word vectors or on a pretrained encoder."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from itertools import accumulate, chain
@@ -160,9 +160,7 @@ class EncoderTask(Task):
                 "give --level word, or --word_vectors own",
             )
 
-    def _build_tokenizer(
-        self, rows: Rows, texts: Iterable[str], **options: Any
-    ) -> TokenizersBackend:
+    def _build_tokenizer(self, rows: Rows, texts: list[str], **options: Any) -> TokenizersBackend:
         """Return a new tokenizer of the asked level.
 
         One of words has those left out of the rows, and those that have a vector.
@@ -171,7 +169,7 @@ class EncoderTask(Task):
             options["min_frequency"] = self._least_frequency(rows)
         model = self.settings
         is_measured = model.level == AUTO_LEVEL and not model.vector_files
-        if is_measured and isinstance(texts, Sequence):  # those of pairs are an iterator
+        if is_measured and len(rows.text_columns) == 1:
             options["level"] = choose_level(texts)
         if options.get("level") == "subword":
             options.pop("min_frequency", None)  # of words; that of pieces is `MIN_MERGED`

@@ -1,6 +1,5 @@
 """Files that are written whole or not at all, and files that hold something else."""
 
-import errno
 import os
 import re
 import socket
@@ -142,10 +141,3 @@ def _is_read_from(path: Path, folder: Path) -> bool:
         return False
     is_checkpoint = any((folder / name).is_file() for name in ("config.json", "tokenizer.json"))
     return is_checkpoint_file(path) or not is_checkpoint
-
-
-def is_write_error(error: Exception) -> bool:
-    """Return whether the disk is full: torch and tokenizers have no class for it, only words."""
-    reasons = [os.strerror(number) for number in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)]
-    reasons += ["PytorchStreamWriter", "inline_container", "iostream error"]
-    return any(reason in str(error) for reason in reasons)

@@ -42,14 +42,14 @@ def test_correction_takes_the_place_of_all_rows_with_its_text(reviews: Path) -> 
     corrected = ("Bad  food", "4")
     assert shown(rows) == [("good food", "4"), corrected, ("by staff", "4"), corrected]
     train = rows.splits["train"]
-    assert train["spans"][:] == [None, [[5, 9]], None, [[5, 9]]]
+    assert train["rationale"][:] == [None, [[5, 9]], None, [[5, 9]]]
     assert train["row"][:] == [0, None, 2, None], "the file holds no correction"
 
 
 def test_correction_without_marks_deletes_those_of_its_row(tmp_path: Path) -> None:
     marked = [{"text": text, "label": text, "rationale": [[0, 1]]} for text in "ab"]
     rows = load(write_jsonl(tmp_path / "rows.jsonl", marked), [{"text": "a", "label": "b"}])
-    assert rows.splits["train"]["spans"][:] == [None, [[0, 1]]]
+    assert rows.splits["train"]["rationale"][:] == [None, [[0, 1]]]
 
 
 def test_correction_of_another_text_is_one_more_training_row(reviews: Path) -> None:

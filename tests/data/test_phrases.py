@@ -134,7 +134,7 @@ def test_reason_stays_in_the_row_that_marks_it(tmp_path: Path) -> None:
     path = str(write_jsonl(tmp_path / "rows.jsonl", rows))
     row = load_rows(DataArguments(train_file=path)).splits["train"][2]
     assert row["text"].split() == ["we", "waited", "cold"]
-    assert [row["text"][start:end] for start, end in row["spans"]] == ["waited", "cold"]
+    assert [row["text"][start:end] for start, end in row["rationale"]] == ["waited", "cold"]
 
 
 def test_rows_without_marks_stay_as_they_are(tmp_path: Path) -> None:

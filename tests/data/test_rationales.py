@@ -69,8 +69,8 @@ def test_marks_of_test_rows_go_unread(tmp_path: Path) -> None:
     bad = [{**row, "rationale": [[0, 999]]} for row in ROWS]
     test = write_jsonl(tmp_path / "test.jsonl", bad)
     splits = load_rows(DataArguments(train_file=str(train), test_file=str(test))).splits
-    assert "spans" in splits["train"].column_names, "the premise"
-    assert "spans" not in splits["test"].column_names
+    assert "rationale" in splits["train"].column_names, "the premise"
+    assert "rationale" not in splits["test"].column_names
 
 
 def test_marks_of_pairs_have_a_column_for_each_text(tmp_path: Path) -> None:
@@ -165,6 +165,6 @@ def test_marks_against_are_read_beside_those_for_the_label(tmp_path: Path) -> No
     rows[1] |= {"rationale": [[2, 5]], "rationale_against_pair": [[0, 1]]}
     path = write_jsonl(tmp_path / "rows.jsonl", rows)
     train = load_rows(DataArguments(train_file=str(path))).splits["train"]
-    assert train["spans"][:2] == [[], [[2, 5]]]
+    assert train["rationale"][:2] == [[], [[2, 5]]]
     assert train["text"][:2] == ["    dogs sleep.", "A man sings."]
     assert train["text_pair"][:2] == ["No dog is awake.", "        sings."]

@@ -2,8 +2,6 @@
 
 import multiprocessing
 import re
-import resource
-import signal
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -267,22 +265,6 @@ def test_scratch_file_of_each_fork_is_another_one_in_the_same_folder() -> None:
     assert len({own, *others}) == 5
     assert {Path(file).parent for file in others} == {Path(own).parent}
     assert Path(own).parent.is_dir()
-
-
-def test_load_rows_says_that_the_disk_is_full(tmp_path: Path, tokenizer: TokenizersBackend) -> None:
-    """A limit on the size of files stands for a full disk; the folder can be another one."""
-    path = write_jsonl(tmp_path / "rows.jsonl", REVIEWS * 100)
-    task = load(train_file=path)
-    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, usual[1]))
-    try:
-        for write in (lambda: load(train_file=path), lambda: encode_rows(task, tokenizer)):
-            with pytest.raises((OSError, ValueError), match=r"rows do not fit into .*; free space"):
-                write()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
-        signal.signal(signal.SIGXFSZ, handler)
 
 
 ALONE = {"train_file": None}

@@ -133,7 +133,7 @@ def test_correction_is_a_row_that_training_reads(tmp_path: Path, page: Any) -> N
     train = rows.splits["train"]
     [read] = [one for one in train.to_list() if FAMILY in one["text"]]
     assert read["text"].split() == text.replace("שלום", "").split()
-    assert [read["text"][start:end] for start, end in read["spans"]] == [FAMILY, "soup"]
+    assert [read["text"][start:end] for start, end in read["rationale"]] == [FAMILY, "soup"]
     assert rows.label_names[read["label"]] == "<b>good</b>"
 
 
