@@ -114,29 +114,20 @@ def find_columns(
         if must_find_labels:
             flags += f" --label_column_name {shlex.quote([*labels, *free[::-1], 'NAME'][0])}"
         what = f"{title}: it is not clear which columns are the texts or the labels"
-        raise refusal(f"{what}. It has {_examples(sample)}", f"name them, such as {flags}")
+        listed = [f"{name!r} (such as {reprlib.repr(cells[0])})" for name, cells in sample.items()]
+        columns = ", ".join(listed) or "no rows"
+        raise refusal(f"{what}. It has {columns}", f"name them, such as {flags}")
     return tuple(texts), tuple(labels)
-
-
-def _examples(sample: Mapping[str, list[Any]]) -> str:
-    listed = (f"{name!r} (such as {reprlib.repr(cells[0])})" for name, cells in sample.items())
-    return ", ".join(listed) or "no rows"
 
 
 def _asked(
     arguments: SourceArguments, record: Mapping[str, Names], names: Names
 ) -> tuple[Names, Names | None]:
-    """Return the columns that flags name, else those of a training; None for labels to find.
-
-    ValueError for too many texts.
-    """
+    """Return the columns that flags name, else those of a training; None for labels to find."""
     words, label = arguments.text_column_names, getattr(arguments, "label_column_name", "")
     texts: Names = [name for word in words or () for name in parted(word, ",", names)]
     if words is None:
         texts = record.get("text_column_names", [])[: max(arguments.numbers_of_texts)]
-    if len(texts) not in (0, *arguments.numbers_of_texts):
-        what = f"--text_column_names is {texts}"
-        raise refusal(what, "name one column of texts, or two for pairs, such as en,fr")
     if label is None:
         return texts, record.get("label_column_name") or None
     return texts, parted(label, ",", names) if label else []
@@ -179,10 +170,9 @@ def training_rows_of(checkpoint: str | Path | None) -> dict[str, Any]:
 
     The `checkpoint` is the folder of a run, or one in it.
     """
-    record: dict[str, Any] = {}
     if checkpoint is not None:
-        above = Path(checkpoint).absolute().with_name(ROWS_NAME)
-        for path in (above, Path(checkpoint, ROWS_NAME)):
+        folder = Path(checkpoint).absolute()
+        for path in (folder / ROWS_NAME, folder.with_name(ROWS_NAME)):
             if path.is_file():
-                record = json.loads(path.read_text(encoding="utf-8"))
-    return record
+                return dict(json.loads(path.read_text(encoding="utf-8")))
+    return {}

@@ -7,7 +7,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,8 +44,9 @@ _WAYS_OUT = (
 class LabelColumn:
     """The labels of a task: from the cells of a column to the labels of a model, and to names.
 
-    A cell holds one label, or several in a list. Of several columns it has the number in each of
-    them, by its name. With a `separator` a text is several labels, and an empty one none.
+    A cell holds one label, or several in a list. Of several columns it is a tuple of the number in
+    each of them, in the order of the names. With a `separator` a text is several labels, and an
+    empty one none.
     """
 
     kind: str  # one of the problem types, or what pairs without labels are for
@@ -87,7 +88,7 @@ class LabelColumn:
                 f"the training rows have the labels {names}",
                 f"at least {least} are needed; add rows, or list every label in --label_names",
             )
-        return cls(kind, names, kind == SINGLE_LABEL and dict in types, separator)
+        return cls(kind, names, kind == SINGLE_LABEL and tuple in types, separator)
 
     def encode(self, cell: object) -> int | float | list[float] | None:
         """Return the label as the loss takes it, None for no label; ValueError if unknown."""
@@ -96,10 +97,7 @@ class LabelColumn:
         labels = _labels_in(cell, self.separator)
         classes = [*map(class_name, self.names)]  # in the form of those in cells
         numbers: list[float] = []
-        if isinstance(cell, Mapping):
-            if cell.keys() == {*self.names}:
-                numbers = [_number(class_name(cell[name])) for name in self.names]
-        elif self.kind == REGRESSION:
+        if self.kind == REGRESSION or isinstance(cell, tuple):
             numbers = [*map(_number, labels)]
         elif {*labels}.issubset(classes):
             numbers = [float(name in labels) for name in classes]
@@ -146,10 +144,8 @@ def class_name(value: object) -> str:
 
 def _labels_in(cell: object, separator: str | None) -> list[str]:
     """Return the names of the labels of a cell, or its numbers as texts."""
-    labels = cell if isinstance(cell, list) else [cell]
-    if isinstance(cell, Mapping):
-        labels = [*cell.values()]
-    elif separator is not None and isinstance(cell, str):
+    labels = cell if isinstance(cell, list | tuple) else [cell]
+    if separator is not None and isinstance(cell, str):
         labels = [*filter(str.strip, cell.split(separator))]
     return [*map(class_name, labels)]
 
@@ -171,7 +167,7 @@ def _kind_of(names: Sequence[str], types: set[type], num_rows: int, *, are_named
             "write lists of the labels that apply, or a column for each label, named by "
             "--label_column_name fun,sad; fit takes an array (N, C) of numpy",
         )
-    are_truths = dict in types and {"0", "1", *_TRUTHS}.issuperset(names)
+    are_truths = tuple in types and {"0", "1", *_TRUTHS}.issuperset(names)
     kind = MULTI_LABEL if list in types or are_truths else SINGLE_LABEL
     if are_named:
         return kind

@@ -117,22 +117,23 @@ class Source:
         for standard, name in zip(TEXT_COLUMNS, names, strict=False):
             own = self.table.select_columns(parted(name, "+", self.table.column_names))
             stored: pa.Table = own.with_format("arrow")[:]
-            for column, kind in zip(own.column_names, stored.schema.types, strict=True):
+            for column, kind in own.features.items():
                 if not holds_texts(own, column):
-                    what = f"column {column!r} of {self.title} holds values of type {kind}"
+                    what = f"column {column!r} of {self.title} holds {kind}"
                     raise refusal(what, "texts are wanted there")
             texts[standard] = reduce(_joined, [cells.cast("string") for cells in stored.columns])
         return pa.table(texts)
 
     def labels(self, names: Names) -> list[Any]:
-        """Return a cell for each row: None without a label, of several columns their numbers."""
+        """Return a cell for each row: None without a label, a tuple of several columns."""
         is_labelled = {*names} <= {*self.table.column_names}
         if not names or (self.name == "test" and not is_labelled):
             return [None] * self.table.num_rows
-        rows = self.table.select_columns([*names])
+        own = self.table.select_columns([*names])
         if len(names) == 1:
-            return [_decoded(rows.features[names[0]], cell) for cell in rows[names[0]]]
-        return [None if any(map(is_unlabelled, row.values())) else row for row in rows.to_list()]
+            return [_decoded(own.features[names[0]], cell) for cell in own[names[0]]]
+        rows = zip(*(own[name][:] for name in names), strict=True)
+        return [None if any(map(is_unlabelled, row)) else row for row in rows]
 
     def encoded(self, column: str, encode: Callable[..., Any], *cells: Iterable[Any]) -> list[Any]:
         """Return what becomes of the cells of each row; ValueError names the first bad ones."""
@@ -167,11 +168,6 @@ def _joined(first: pa.ChunkedArray, second: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return the texts of two columns in one, each in its own line."""
     filled = (pc.fill_null(texts, "") for texts in (first, second))
     return pc.utf8_trim_whitespace(pc.binary_join_element_wise(*filled, "\n"))
-
-
-def _are_blank(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return whether each text is missing or blank."""
-    return pc.equal(pc.utf8_trim_whitespace(pc.fill_null(texts, "")), "")
 
 
 def _decoded(feature: Any, cell: Any) -> Any:
@@ -265,6 +261,8 @@ def load_rows(
     labels = LabelColumn(kind, ())
     if isinstance(arguments, DataArguments):
         labels = _learn(first, label_columns, arguments)
+    if len(label_columns) > 1:
+        label_columns = labels.names  # in the order of a trained model
     splits: dict[str, Dataset] = {}
     unlabelled = []
     for name, source in sources.items():
@@ -348,7 +346,8 @@ def _read(source: Source, texts: Names, label_columns: Names, labels: LabelColum
     elif may_lack and not labels.names and texts[-1] not in source.table.column_names:
         texts = texts[:1]
     rows = source.texts(texts)
-    is_kept = ~np.any([*map(_are_blank, rows.columns)], axis=0)
+    trimmed = (pc.utf8_trim_whitespace(pc.fill_null(cells, "")) for cells in rows.columns)
+    is_kept = np.all([pc.not_equal(cells, "") for cells in trimmed], axis=0)
     cells = source.labels(label_columns)
     if labels.names and not (may_lack and all(map(is_unlabelled, cells))):
         encoded = source.encoded(",".join(label_columns), labels.encode, cells)

@@ -98,20 +98,18 @@ def _rows_of_file(path: str) -> Dataset:
     schema = _plain(reader.schema)
     stored = scratch_file()
     with pa.OSFile(stored, "wb") as file, pa.ipc.new_stream(file, schema) as stream:
+        is_tsv = path.lower().endswith((".tsv", ".tsv.gz"))
         for batch in reader:
-            for name, cells in zip(reader.schema.names[1:], batch.columns[1:], strict=True):
-                if not name.strip() and pc.any(pc.not_equal(cells, "")).as_py():
+            for place, (name, cells) in enumerate(zip(reader.schema.names, batch, strict=True)):
+                if place and not name.strip() and pc.any(pc.not_equal(cells, "")).as_py():
                     raise ValueError("a column that holds cells has no name")
+                if is_tsv and pc.any(pc.match_substring(cells, "\n")).as_py():
+                    raise ValueError(
+                        "quotation marks join lines into one cell; save it as CSV, in which those "
+                        "inside a cell are doubled"
+                    )
             stream.write_batch(batch.select(schema.names).cast(schema))
-    rows = Dataset.from_file(stored)
-    if path.lower().endswith((".tsv", ".tsv.gz")):
-        breaks = [pc.match_substring(cells, "\n") for cells in rows.data.columns]
-        if any(pc.any(cells).as_py() for cells in breaks):
-            raise ValueError(
-                "quotation marks join lines into one cell; save it as CSV, in which those inside "
-                "a cell are doubled"
-            )
-    return rows
+    return Dataset.from_file(stored)
 
 
 def _reader(path: str) -> pa.RecordBatchReader:
@@ -154,11 +152,10 @@ def _csv_reader(path: str) -> pa.RecordBatchReader:
 
 def _excel_rows(path: str) -> pa.Table:
     """Return the rows of the first sheet of an Excel file, all cells as texts."""
-    with pd.ExcelFile(path) as file:
-        sheet, *others = file.sheet_names
-        cells = pd.read_excel(file, header=None, dtype=str, na_filter=False)
+    sheets = pd.read_excel(path, sheet_name=None, header=None, dtype=str, na_filter=False)
+    (sheet, cells), *others = sheets.items()
     if others:
-        logger.warning("of %s the sheet %r is read, not %s", path, sheet, others)
+        logger.warning("of %s only the first sheet, %r, is read", path, sheet)
     cells.columns = cells.iloc[0]
     return pa.Table.from_pandas(cells[1:], preserve_index=False)
 

@@ -293,8 +293,8 @@ def choose_level(texts: Sequence[str]) -> Level:
     The log names the choice and the share. The same texts give the same choice.
     """
     cutter = untrained()
-    numbers = random.Random(0).sample(range(len(texts)), min(len(texts), MAX_WORDS))
-    tokens = (token for number in numbers for token in cut(texts[number][:MAX_LENGTH], cutter))
+    sampled = random.Random(0).sample(texts, min(len(texts), MAX_WORDS))
+    tokens = (token for text in sampled for token in cut(text[:MAX_LENGTH], cutter))
     words = (token for token in tokens if token[0].isalpha() and not any(map(str.isdigit, token)))
     # Syllables of Korean are taken apart: endings begin within them.
     sample = [unicodedata.normalize("NFD", word) for word in islice(words, MAX_WORDS)]

@@ -30,8 +30,8 @@ IDS = [f"name {number}" for number in range(20)]
         (["3", " 2.5"], {}, REGRESSION),
         ([["a"], []], {}, MULTI_LABEL),
         (["a;b", "b"], {"separator": ";"}, MULTI_LABEL),
-        ([{"a": 0.0, "b": 1.0}, {"a": 1.0, "b": 1.0}], {"names": ["a", "b"]}, MULTI_LABEL),
-        ([{"a": 0.25, "b": 0.75}, {"a": 1, "b": 0}], {"names": ["a", "b"]}, SINGLE_LABEL),
+        ([(0.0, 1.0), (1.0, 1.0)], {"names": ["a", "b"]}, MULTI_LABEL),
+        ([(0.25, 0.75), (1, 0)], {"names": ["a", "b"]}, SINGLE_LABEL),
         # Half stars are classes to some; naming them, or the problem, must be enough.
         ([0.5, 1.0], {"problem_type": SINGLE_LABEL}, SINGLE_LABEL),
         (["0.5", "1.0"], {"names": ["0.5", "1.0"]}, SINGLE_LABEL),
@@ -72,10 +72,10 @@ def test_label_column_orders_names_by_number_or_alphabet(
 STARS = LabelColumn.learn([1, 2, 3], names=["1", "2", "3.0"])
 TAGS = LabelColumn.learn([["joy"], ["anger", "joy"], []])
 JOINED = LabelColumn.learn(["joy; anger", "joy", ""], separator=";")
-FLAGS = LabelColumn.learn([{"a": "0", "b": 1.0, "c": True}], names=["a", "b", "c"])
+FLAGS = LabelColumn.learn([("0", 1.0, True)], names=["a", "b", "c"])
 SCORE = LabelColumn.learn([1.5, 2.0])
-SCORES = LabelColumn.learn([{"x": 1, "y": 2}], REGRESSION, ["x", "y"])
-SOFT = LabelColumn.learn([{"no": 0.25, "yes": 0.75}], names=["no", "yes"])
+SCORES = LabelColumn.learn([(1, 2)], REGRESSION, ["x", "y"])
+SOFT = LabelColumn.learn([(0.25, 0.75)], names=["no", "yes"])
 
 
 @pytest.mark.parametrize(
@@ -86,11 +86,11 @@ SOFT = LabelColumn.learn([{"no": 0.25, "yes": 0.75}], names=["no", "yes"])
         # An empty cell has no label, but none of the labels where a separator is between them.
         (TAGS, [None, " "], [None, None]),
         (JOINED, ["anger;joy", "joy;", " ; ", ""], [[1, 1], [0, 1], [0, 0], [0, 0]]),
-        (FLAGS, [{"c": True, "b": "0", "a": 1.0}, ["b"], None], [[1, 0, 1], [0, 1, 0], None]),
+        (FLAGS, [(1.0, "0", True), ["b"], None], [[1, 0, 1], [0, 1, 0], None]),
         (SCORE, [1, " 2.5", "-.5e1", 3.25], [1.0, 2.5, -5.0, 3.25]),
-        (SCORES, [{"y": 0.5, "x": 1}], [[1.0, 0.5]]),
+        (SCORES, [(1, 0.5)], [[1.0, 0.5]]),
         # A plain label, as of a correction, has a probability of 1.
-        (SOFT, [{"no": 0.5, "yes": 0.5}, "no"], [[0.5, 0.5], [1, 0]]),
+        (SOFT, [(0.5, 0.5), "no"], [[0.5, 0.5], [1, 0]]),
     ],
 )
 def test_label_column_encodes_labels_for_the_loss(
@@ -111,10 +111,10 @@ def test_is_unlabelled_tells_missing_labels_from_labels() -> None:
         (LabelColumn.learn(["no", "yes"]), 1, r"1 fits no single_label_.* of \('no', 'yes'\)"),
         (STARS, ["1", "2"], r"\['1', '2'\] fits no single_label"),
         (TAGS, "sad", "'sad' fits no multi_label"),
-        (FLAGS, {"a": 0, "b": 0.5, "c": 1}, r"'c': 1} fits no multi_label"),
-        (SOFT, {"no": 0.5, "yes": 0.25}, r"0.25} fits no .*sum to 1"),
-        (SOFT, {"no": 0.5, "maybe": 0.5}, "'maybe': 0.5} fits no"),
-        (SOFT, {"no": -0.5, "yes": 1.5}, "1.5} fits no"),
+        (FLAGS, (0, 0.5, 1), r"0.5, 1\) fits no multi_label"),
+        (SOFT, (0.5, 0.25), r"0.25\) fits no .*sum to 1"),
+        (SOFT, (0.5, 0.25, 0.25), r"0.25\) fits no"),
+        (SOFT, (-0.5, 1.5), r"1.5\) fits no"),
         (SOFT, "maybe", "'maybe' fits no"),
         (SCORE, "much", "'much' fits no regression of .'score'"),
         (SCORE, 10**400, "10+.* fits no regression"),
@@ -156,7 +156,7 @@ def test_label_column_keeps_the_numbers_of_the_file() -> None:
     """Also those of more digits than float32 has."""
     for number in (0.23, 1e-30, 123456789.0, 123456.789):
         assert SCORE.decode(SCORE.encode(number)) == number
-        assert SCORES.encode({"x": number, "y": -number}) == [number, -number]
+        assert SCORES.encode((number, -number)) == [number, -number]
 
 
 @pytest.mark.parametrize(

@@ -304,7 +304,7 @@ TWO = {**ALONE, "label_column_name": "x,y", "label_names": ["y", "x"]}
             "0.6 of 4 train rows leaves none",
         ),
         # Columns of labels.
-        ([{"text": "a", "x": "b", "y": 0}], TWO, r"row 0 .*, column 'x,y': {'x': 'b', 'y': 0}"),
+        ([{"text": "a", "x": "b", "y": 0}], TWO, r"row 0 .*, column 'y,x': \(0, 'b'\)"),
     ],
     ids=str,
 )

@@ -84,14 +84,14 @@ def test_table_holds_the_values_of_categories(tmp_path: Path) -> None:
         assert rows.to_list() == ROWS
 
 
-def test_table_reads_the_first_sheet_and_names_the_others(
+def test_table_reads_the_first_sheet_and_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pd.ExcelWriter(tmp_path / "r.xlsx") as file:
         pd.DataFrame({"a": ["", 1]}).to_excel(file, index=False)
         pd.DataFrame({"a": [2]}).to_excel(file, sheet_name="codes")
     assert table(str(tmp_path / "r.xlsx")).to_dict() == {"a": ["", "1"]}
-    assert "the sheet 'Sheet1' is read, not ['codes']" in caplog.text
+    assert "only the first sheet, 'Sheet1', is read" in caplog.text
 
 
 def test_table_of_rows_in_memory() -> None:

@@ -21,6 +21,7 @@ from sase_hf.data.tokenizer import (
     MAX_WORDS,
     built_settings,
     choose_level,
+    cut,
     new_form_share,
     with_texts_apart,
 )
@@ -350,18 +351,20 @@ def test_choose_level_takes_syllables_of_korean_apart() -> None:
     assert choose_level(texts) == "subword"
 
 
-def test_choose_level_reads_a_part_of_the_texts() -> None:
+def test_choose_level_reads_a_part_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten million words would take minutes; what is read is spread over all of them."""
     read = []
 
-    class Texts(list[str]):
-        def __getitem__(self, number: int) -> str:  # type: ignore[override]
-            read.append(number)
-            return f"{made_word(random.Random(number))} " * 50_000
+    def cut_and_noted(text: str, cutter: Any) -> list[str]:
+        read.append(text)
+        return cut(text, cutter)
 
-    assert choose_level(Texts([""] * 10**6)) == "word"
+    monkeypatch.setattr("sase_hf.data.tokenizer.cut", cut_and_noted)
+    texts = [f"{made_word(random.Random(number))} " * 1_000 for number in range(1_000)]
+    assert choose_level(texts) == "word"
     assert len(read) <= MAX_WORDS / (MAX_LENGTH / 7) + 1
-    assert max(read) > 9 * 10**5
+    starts = [text[:MAX_LENGTH] for text in texts]
+    assert max(map(starts.index, read)) > 900
 
 
 @pytest.mark.parametrize(
