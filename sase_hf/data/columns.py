@@ -103,7 +103,8 @@ def find_columns(
         labels = _usual(free, LABELS, 1)
     free = _without(free, labels)
     if number == 1:
-        free.sort(key=lambda name: -_length(sample[name]))
+        texts_of = {name: [cell for cell in sample[name] if isinstance(cell, str)] for name in free}
+        free.sort(key=lambda name: len("".join(texts_of[name])), reverse=True)
     few = free[:number] if is_small else []
     texts = texts or _usual(free, PAIRS, 2) or _usual(free, TEXTS, number) or few
     free = _without(free, texts)
@@ -159,10 +160,6 @@ def _sample(rows: Dataset) -> dict[str, list[Any]]:
         if usual_form(name) not in SPAN_COLUMNS + AGAINST_COLUMNS
         and {*map(str, cells)} - {"None", ""}
     }
-
-
-def _length(cells: Sequence[Any]) -> int:
-    return sum(len(cell) for cell in cells if isinstance(cell, str))
 
 
 def training_rows_of(checkpoint: str | Path | None) -> dict[str, Any]:

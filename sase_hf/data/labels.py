@@ -98,7 +98,10 @@ class LabelColumn:
         classes = [*map(class_name, self.names)]  # in the form of those in cells
         numbers: list[float] = []
         if self.kind == REGRESSION or isinstance(cell, tuple):
-            numbers = [*map(_number, labels)]
+            numbers = [
+                float(name) if NUMBER.fullmatch(name) else _TRUTHS.get(name, math.nan)
+                for name in labels
+            ]
         elif {*labels}.issubset(classes):
             numbers = [float(name in labels) for name in classes]
         if len(numbers) != len(self.names) or not self._allows(numbers):
@@ -148,11 +151,6 @@ def _labels_in(cell: object, separator: str | None) -> list[str]:
     if separator is not None and isinstance(cell, str):
         labels = [*filter(str.strip, cell.split(separator))]
     return [*map(class_name, labels)]
-
-
-def _number(name: str) -> float:
-    """Return the number that a label is, NaN if it is none."""
-    return float(name) if NUMBER.fullmatch(name) else _TRUTHS.get(name, math.nan)
 
 
 def _kind_of(names: Sequence[str], types: set[type], num_rows: int, *, are_named: bool) -> str:

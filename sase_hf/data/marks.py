@@ -115,9 +115,8 @@ def without_wrong_reasons(splits: Mapping[str, Dataset]) -> tuple[dict[str, Data
     """Return splits whose training rows lack the words that are no reason for a label, and these.
 
     These are the marks against, and their phrases wherever else they stand, if `LEAST_MARKED` rows
-    have such marks, validation rows included. What is marked as a reason in a row stays in it. A
-    row goes if nothing is left of one of its texts. The log lists the phrases; the column
-    `ORIGINAL` has the first text of each row as it was.
+    have such marks, validation rows included. What is marked as a reason in a row stays in it. The
+    log lists the phrases; the column `ORIGINAL` has the first text of each row as it was.
     """
     # Rows with equal texts are one, since a correction replaces all of them.
     texts_of: dict[Phrase, set[tuple[str, ...]]] = defaultdict(set)
@@ -142,13 +141,8 @@ def without_wrong_reasons(splits: Mapping[str, Dataset]) -> tuple[dict[str, Data
 
     rows = splits["train"]
     left = rows.map(blanked, remove_columns=present(AGAINST_COLUMNS, rows), keep_in_memory=True)
-    columns = present(TEXT_COLUMNS, rows)
-    left = left.filter(
-        lambda *texts: all(map(str.strip, texts)), input_columns=columns, keep_in_memory=True
-    )
     logger.info(
-        f"words marked against are left out of the training rows: {list(map(' '.join, phrases))}; "
-        f"{rows.num_rows - left.num_rows:,} rows held no others"
+        f"words marked against are left out of the training rows: {list(map(' '.join, phrases))}"
     )
     return {**splits, "train": left}, phrases
 

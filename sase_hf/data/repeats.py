@@ -15,7 +15,6 @@ import pandas as pd
 from datasets import Dataset
 from pandas.util import hash_pandas_object
 
-from ..utils.errors import refusal
 from .arguments import SourceArguments
 from .table import TEXT_COLUMNS, present
 
@@ -53,8 +52,7 @@ def hold_out(
 ) -> None:
     """Split validation rows off if it is asked for: no text on both sides, the labels alike.
 
-    Adds the split to `splits`, and where its rows come from to `sources`. ValueError if no row is
-    left on one side.
+    Adds the split to `splits`, and where its rows come from to `sources`.
     """
     fraction = arguments.validation_fraction
     seed = arguments.shuffle_seed or 0
@@ -62,12 +60,6 @@ def hold_out(
         return
     train = splits["train"]
     is_picked = _evenly_picked(train, fraction, seed)
-    if is_picked.all() or not is_picked.any():
-        raise refusal(
-            f"--validation_fraction {fraction} of {train.num_rows} train rows leaves none to train "
-            "on or none to validate with",
-            "add rows with other texts, as equal ones stay together, or give --validation_file",
-        )
     splits["train"] = train.select(np.flatnonzero(~is_picked))
     splits["validation"] = train.select(np.flatnonzero(is_picked))
     sources["validation"] = {**sources["train"], "split_off": fraction, "seed": seed}

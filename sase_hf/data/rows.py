@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from datasets import ClassLabel, Dataset, DatasetDict, concatenate_datasets
 
 from ..utils.errors import refusal
-from ..utils.text import one_line
 from .arguments import MAX_SAMPLES, SPLITS, DataArguments, SourceArguments
 from .columns import Names, find_columns, parted, training_rows_of
 from .labels import LabelColumn, is_unlabelled
@@ -158,8 +157,8 @@ class Source:
             raise refusal(
                 what, "name other columns with --text_column_names and --label_column_name"
             )
-        note = f"{self.title}: {what} and are left out; the first, counted from 0: "
-        logger.warning(one_line(note + ", ".join(map(str, left_out[:3]))))
+        first = left_out[:3].tolist()
+        logger.warning(f"{self.title}: {what} and are left out; the first, counted from 0: {first}")
         self.origin["left_out"] = left_out.size
         self.table = self.table.select(np.flatnonzero(is_kept))
 
@@ -315,8 +314,11 @@ def _chosen(name: str, rows: Dataset, arguments: SourceArguments) -> Dataset:
     if limit is not None:
         rows = rows.select(range(min(limit, rows.num_rows)))
     if not rows.num_rows:
-        way_out = f"raise --{MAX_SAMPLES[name]}, or --max_train_words"
-        raise refusal(f"the limits leave no {name} rows", way_out)
+        way_out = (
+            f"raise --{MAX_SAMPLES[name]} or --max_train_words, or give a --validation_fraction "
+            "from 0 to 1 and more texts, as equal ones are not parted"
+        )
+        raise refusal(f"the flags leave no {name} rows", way_out)
     return rows
 
 
@@ -384,7 +386,6 @@ def _warn_of_markup(texts: Sequence[str]) -> None:
     )
     for found, count in counts.items():
         if found.strip() and 2 * count > len(texts):
-            note = (
+            logger.warning(
                 f"{count:,} of {len(texts):,} texts have {found!r:.80}, which is read; take it out"
             )
-            logger.warning(one_line(note))
