@@ -158,10 +158,11 @@ class LengthGroupedOrder(LengthGroupedSampler):
 
     def __iter__(self) -> Iterator[int]:
         generator = torch.Generator().manual_seed(self.seed + self.epoch)
-        rows = get_length_grouped_indices(
-            self.lengths, self.batch_size, self.batches, generator=generator
+        return iter(
+            get_length_grouped_indices(
+                self.lengths, self.batch_size, self.batches, generator=generator
+            )
         )
-        return iter(rows)
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next order."""

@@ -115,8 +115,8 @@ def without_wrong_reasons(splits: Mapping[str, Dataset]) -> tuple[dict[str, Data
     """Return splits whose training rows lack the words that are no reason for a label, and these.
 
     These are the marks against, and their phrases wherever else they stand, if `LEAST_MARKED` rows
-    have such marks, validation rows included. What is marked as a reason in a row stays in it. The
-    log lists the phrases; the column `ORIGINAL` has the first text of each row as it was.
+    have such marks, validation rows included. The log lists the phrases; the column `ORIGINAL` has
+    the first text of each row as it was.
     """
     # Rows with equal texts are one, since a correction replaces all of them.
     texts_of: dict[Phrase, set[tuple[str, ...]]] = defaultdict(set)
@@ -134,9 +134,9 @@ def without_wrong_reasons(splits: Mapping[str, Dataset]) -> tuple[dict[str, Data
 
     def blanked(row: dict[str, Any]) -> dict[str, Any]:
         row[ORIGINAL] = row["text"]
-        for name, *columns in SIDES:
+        for name, _, against in SIDES:
             if name in row:
-                row[name] = without_words(row[name], phrases, *map(row.get, columns))
+                row[name] = without_words(row[name], phrases, row.get(against))
         return row
 
     rows = splits["train"]
@@ -158,12 +158,10 @@ def words_in(text: str) -> dict[Span, str]:
     }
 
 
-def without_words(
-    text: str, phrases: Collection[Phrase], reasons: Marks | None, against: Marks | None
-) -> str:
+def without_words(text: str, phrases: Collection[Phrase], against: Marks | None) -> str:
     """Return a text with blanks for phrases and the words that marks against touch.
 
-    What is marked as a reason stays. Each character becomes a blank, so that marks stay right.
+    Each character becomes a blank, so that marks stay right.
     """
     places = words_in(text)
     words = tuple(places.values())
@@ -176,6 +174,4 @@ def without_words(
     characters = list(text)
     for start, end in compress(places, is_cut):
         characters[start:end] = " " * (end - start)
-    for start, end in reasons or ():
-        characters[start:end] = text[start:end]
     return "".join(characters)

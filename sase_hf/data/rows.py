@@ -157,8 +157,10 @@ class Source:
             raise refusal(
                 what, "name other columns with --text_column_names and --label_column_name"
             )
-        first = left_out[:3].tolist()
-        logger.warning(f"{self.title}: {what} and are left out; the first, counted from 0: {first}")
+        logger.warning(
+            f"{self.title}: {what} and are left out; the first, counted from 0: "
+            f"{left_out[:3].tolist()}"
+        )
         self.origin["left_out"] = left_out.size
         self.table = self.table.select(np.flatnonzero(is_kept))
 
@@ -314,20 +316,20 @@ def _chosen(name: str, rows: Dataset, arguments: SourceArguments) -> Dataset:
     if limit is not None:
         rows = rows.select(range(min(limit, rows.num_rows)))
     if not rows.num_rows:
-        way_out = (
+        raise refusal(
+            f"the flags leave no {name} rows",
             f"raise --{MAX_SAMPLES[name]} or --max_train_words, or give a --validation_fraction "
-            "from 0 to 1 and more texts, as equal ones are not parted"
+            "from 0 to 1 and more texts, as equal ones are not parted",
         )
-        raise refusal(f"the flags leave no {name} rows", way_out)
     return rows
 
 
 def _learn(source: Source, columns: Names, arguments: DataArguments) -> LabelColumn:
     """Learn the labels from the train split; without one, their names must be known."""
     names: Names | None = arguments.label_names
-    if names is None and source.name != "train":
-        raise refusal("there is no train split to learn from", "list the --label_names")
     if names is None:
+        if source.name != "train":
+            raise refusal("there is no train split to learn from", "list the --label_names")
         feature = source.table.features.get(",".join(columns))
         classes = getattr(getattr(feature, "feature", feature), "names", None)
         names = columns if len(columns) > 1 else classes

@@ -294,8 +294,12 @@ def choose_level(texts: Sequence[str]) -> Level:
     """
     cutter = untrained()
     sampled = random.Random(0).sample(texts, min(len(texts), MAX_WORDS))
-    tokens = (token for text in sampled for token in cut(text[:MAX_LENGTH], cutter))
-    words = (token for token in tokens if token[0].isalpha() and not any(map(str.isdigit, token)))
+    words = (
+        word
+        for text in sampled
+        for word in cut(text[:MAX_LENGTH], cutter)
+        if word[0].isalpha() and not any(map(str.isdigit, word))
+    )
     # Syllables of Korean are taken apart: endings begin within them.
     sample = [unicodedata.normalize("NFD", word) for word in islice(words, MAX_WORDS)]
     middle = len(sample) // 2

@@ -69,8 +69,8 @@ def test_without_words_finds_every_place_of_every_phrase() -> None:
     for _ in range(200):
         text = "".join(rng.choices(["a", "A", "b", "c", "D", " ", " ", ",", "\n"], k=20))
         spans = [span for phrase in phrases for span in places_of_phrase(phrase, text)]
-        by_marks = without_words(text, [], [], spans)
-        assert without_words(text, phrases, [], []) == by_marks
+        by_marks = without_words(text, [], spans)
+        assert without_words(text, phrases, []) == by_marks
         num_found += len(spans)
     assert num_found > 100, "the premise"
 
@@ -78,10 +78,8 @@ def test_without_words_finds_every_place_of_every_phrase() -> None:
 def test_without_words_leaves_blanks_so_that_marks_stay_right() -> None:
     phrase = ("as", "seen", "on", "tv", ":")
     text = "cold (as seen  on tv:) GOOD"
-    left = without_words(text, [phrase], [[23, 27]], [[1, 2]])
+    left = without_words(text, [phrase], [[1, 2]])
     assert left == " " * 5 + "(" + " " * 15 + ") GOOD"
-    left = without_words(text, [phrase], [[6, 8]], [])
-    assert left == "cold (as" + " " * 13 + ") GOOD", "what is a reason stays"
 
 
 # ---- marks against -------------------------------------------------------------------------------
@@ -122,17 +120,6 @@ def test_mark_against_of_one_row_is_left_out_of_this_row(tmp_path: Path) -> None
     texts = train_texts(rows, tmp_path)
     assert texts[1].split() == ["a", "fine", "place,"]
     assert texts[:1] + texts[2:] == [f"{text}, cold" for text in TEXTS if text != TEXTS[1]]
-
-
-def test_reason_stays_in_the_row_that_marks_it(tmp_path: Path) -> None:
-    rows = labelled([f"cold {text} cold" for text in TEXTS])
-    rows[0] = with_mark(rows[0], "cold")
-    rows[1] = with_mark(rows[1], "cold")
-    rows[2] = {**rows[2], "rationale": [[8, 14], [15, 19]]}
-    path = str(write_jsonl(tmp_path / "rows.jsonl", rows))
-    row = load_rows(DataArguments(train_file=path)).splits["train"][2]
-    assert row["text"].split() == ["we", "waited", "cold"]
-    assert [row["text"][start:end] for start, end in row["rationale"]] == ["waited", "cold"]
 
 
 def test_rows_without_marks_stay_as_they_are(tmp_path: Path) -> None:
