@@ -193,7 +193,7 @@ def test_unlabelled_pairs_give_words(tmp_path: Path) -> None:
     more = [{"premise": "A zebra.", "hypothesis": "The lion."}]
     path = write_rows(tmp_path / "more.jsonl", more)
     rows = set_up(**write_splits(tmp_path, pair_rows), unlabelled_file=path).rows
-    assert [*rows.texts_to_learn_from()][-2:] == ["A zebra.", "The lion."]
+    assert {"A zebra.", "The lion."} <= {*rows.texts_to_learn_from()}
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ def test_adadelta_is_that_of_the_paper(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"text_column_names": "en"}, "or two for pairs, such as en,fr"),
+        ({"text_column_names": "en"}, "--text_column_names en,fr"),
         ({"text_column_names": "en,de"}, r"Column name \['de'\] not in .*\['en', 'fr'"),
         ({"max_train_samples": 0}, "no train rows; raise --max_train_samples"),
         ({"max_train_words": 2}, "no train rows"),
