@@ -4,7 +4,6 @@ import json
 import reprlib
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +96,8 @@ def find_columns(
     must_find_labels = labels is None and labelled
     sample = _sample(rows)
     is_small = len(sample) <= 2
-    taken = chain.from_iterable(parted(text, "+", names) for text in texts)
-    free = _without(sample, [*taken])
+    taken = [name for text in texts for name in parted(text, "+", names)]
+    free = _without(sample, taken)
     if labels is None:
         labels = _usual(free, LABELS, 1)
     free = _without(free, labels)

@@ -347,7 +347,11 @@ def _read(source: Source, texts: Names, label_columns: Names, labels: LabelColum
         texts, label_columns = TEXT_COLUMNS[: len(texts)], (LABEL,)
     elif source.name.startswith("unlabelled"):
         label_columns = ()
-    elif may_lack and not labels.names and texts[-1] not in source.table.column_names:
+    elif (
+        may_lack
+        and not labels.names
+        and not present(parted(texts[-1], "+", source.table.column_names), source.table)
+    ):
         texts = texts[:1]
     rows = source.texts(texts)
     trimmed = (pc.utf8_trim_whitespace(pc.fill_null(cells, "")) for cells in rows.columns)
