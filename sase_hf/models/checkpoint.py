@@ -18,13 +18,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Never
 
 import torch
 from torch import Tensor
 from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.dynamic_module_utils import get_relative_import_files
-from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME, logging
+from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME, SAFE_WEIGHTS_NAME, logging
 from transformers.utils.hub import cached_file
 
 from .checked_config import CheckedConfig
@@ -189,6 +189,13 @@ class CheckedPreTrainedModel(PreTrainedModel):
                 weight.data = weight.data.clone()
         return info, offloaded
 
+    def _load_and_finalize_distributed_pretrained_model(self, folder: str, *args: Any) -> Never:
+        """Refuse shards of torch.distributed, which transformers loads past the checks above."""
+        raise ValueError(
+            f"the weights in {folder} are shards of torch.distributed, which are not checked; save "
+            "the model with save_pretrained and without distributed_checkpoint"
+        )
+
     def save_pretrained(
         self,
         save_directory: str | os.PathLike[str],
@@ -221,6 +228,8 @@ class CheckedPreTrainedModel(PreTrainedModel):
         if not is_main_process:
             return
         folder = Path(save_directory)
+        if any(folder.glob("model-*-of-*.safetensors")):  # older whole weights would be loaded
+            (folder / SAFE_WEIGHTS_NAME).unlink(missing_ok=True)
         code = self.code_files()
         for path in code:
             shutil.copyfile(path, folder / path.name)
@@ -414,9 +423,10 @@ def _check_files(files: list[str], load_config: Any) -> None:
     parts = saved.digests.keys() & PART_NAMES
     if TOKENIZER_NAME in parts:  # which other files could change
         parts |= {*TOKENIZER_NAMES}
-    present = [name for name in sorted(parts) if (folder / name).is_file()]
-    for name in (*(path.name for path in paths), *present):
-        saved.check(folder, name, checkpoint)
+    has_tokenizer = (folder / TOKENIZER_NAME).is_file()  # one may be left out as a whole
+    for name in (*(path.name for path in paths), *sorted(parts)):
+        if (folder / name).is_file() or (has_tokenizer and name in saved.digests):
+            saved.check(folder, name, checkpoint)
 
 
 def _check_values(name: str, weight: Tensor, source: str) -> None:

@@ -108,6 +108,10 @@ FOREIGN: dict[str, tuple[Spoil, str]] = {
         tokenizer_with(split_special_tokens=False),
         "tokenizer_config.json",
     ),
+    "without what its tokens mean": (
+        lambda f: (f / "tokenizer_config.json").unlink(),
+        "tokenizer_config.json",
+    ),
     "file of an older tokenizer": (
         lambda f: (f / "special_tokens_map.json").write_text('{"unk_token": "good"}'),
         "special_tokens_map.json",

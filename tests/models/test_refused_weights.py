@@ -166,6 +166,7 @@ def test_no_quantizer_lets_other_weights_in(family: str, tmp_path: Path) -> None
             load()
 
 
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
 @every_family
 def test_other_files_than_safetensors_of_the_folder_are_refused(
     family: str, tmp_path: Path
@@ -187,6 +188,13 @@ def test_other_files_than_safetensors_of_the_folder_are_refused(
     torch.save({}, folder / "pytorch_model.bin")
     for load in ways_in(family, folder).values():
         with pytest.raises(ValueError, match=r"'pytorch_model\.bin', which is no safetensors"):
+            load()
+    save_head(family, folder)
+    shard = "shard-00000-model-00001-of-00001.safetensors"
+    os.replace(folder / "model.safetensors", folder / shard)
+    # transformers 5.15 does not know shards of this kind, and finds the other file.
+    for load in ways_in(family, folder).values():
+        with pytest.raises(ValueError, match=r"shards of torch\.distributed|no safetensors"):
             load()
 
 
