@@ -19,17 +19,22 @@ from transformers import PreTrainedConfig, TokenizersBackend
 from yaml import YAMLError
 
 from ..models import FAMILIES, Family
-from ..models.checkpoint import CheckedPreTrainedModel, SavedFiles, list_files
+from ..models.checkpoint import (
+    HEATMAP_NAME,
+    PLACEHOLDER,
+    CheckedPreTrainedModel,
+    SavedFiles,
+    list_files,
+)
 from ..utils.errors import refusal
 from ..utils.files import write_text
 from ..utils.loading import attention_pipeline, load_checkpoint, load_config, may_be_on_the_hub
 from ..utils.text import one_line
 from ..visualization.svg import attention_svg
-from .push import LICENCE_FIELDS, PLACEHOLDER
+from .push import LICENCE_FIELDS
 
 JsonObject = Mapping[str, Any]
 
-HEATMAP_NAME = "heatmap.svg"  # the picture of the card
 MAX_NAME_LENGTH = 300
 
 # Only the owner of a model knows these: entries of the front matter, prose in Markdown, and the

@@ -12,6 +12,7 @@ from yaml import YAMLError
 
 from ..models.checkpoint import (
     CHECKSUMS_NAME,
+    HEATMAP_NAME,
     PART_NAMES,
     TOKENIZER_NAME,
     CheckedPreTrainedModel,
@@ -45,7 +46,7 @@ def check_publishable(folder: Path, about: Mapping[str, str | None]) -> list[str
             "load both with sase_hf, and save the model, then the tokenizer, with save_pretrained",
         )
     names = sorted({*saved.digests, REPOCARD_NAME})
-    known = {*PART_NAMES, *model.json_files, REPOCARD_NAME, "heatmap.svg"}
+    known = {*PART_NAMES, *model.json_files, REPOCARD_NAME, HEATMAP_NAME}
     known |= {f"onnx/{name}" for name in (*EXPORTED, "export.json")}
     for name in names:
         check_public(folder, name)

@@ -13,13 +13,12 @@ from huggingface_hub.constants import REPOCARD_NAME
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from transformers.utils import CONFIG_NAME
 
-from ..models.checkpoint import CHECKSUMS_NAME, SavedFiles, list_files, sha256_of
+from ..models.checkpoint import CHECKSUMS_NAME, PLACEHOLDER, SavedFiles, list_files, sha256_of
 from ..utils.errors import refusal
 from ..utils.files import FilePath
 from ..utils.privacy import TOKEN
 from .checks import EXPORTED, check_public, check_publishable
 
-PLACEHOLDER = "ORGANISATION/NAME"  # in a card, until `push` knows the name of the repository
 LICENCE_FIELDS = ("license", "license_name", "license_link")  # of its front matter
 
 # Weights that transformers would load. Old ones of another form must not stay beside new ones.

@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Never
 
 import torch
+from huggingface_hub import ModelCard
+from huggingface_hub.constants import REPOCARD_NAME
 from torch import Tensor
 from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.dynamic_module_utils import get_relative_import_files
@@ -41,7 +43,10 @@ TOKENIZER_NAMES = (
     "special_tokens_map.json",
     "added_tokens.json",
 )
+HEATMAP_NAME = "heatmap.svg"  # the picture of a card
+PLACEHOLDER = "ORGANISATION/NAME"  # in a card, until the name of its repository is known
 PART_NAMES = (CONFIG_NAME, GENERATION_CONFIG_NAME, *TOKENIZER_NAMES)
+_EMPTY_CARD = "This model card has been automatically generated."  # by transformers
 _LABELS = f"# labels of {CONFIG_NAME}: "
 _LABEL_FIELDS = {"id2label", "label2id"}
 
@@ -245,6 +250,28 @@ class CheckedPreTrainedModel(PreTrainedModel):
         kept = [f"{old[name]}  {name}\n" for name in TOKENIZER_NAMES if name in old]
         (folder / CHECKSUMS_NAME).write_text("".join(kept))
         list_files(folder, names)
+
+    def _upload_modified_files(
+        self, working_dir: str | os.PathLike[str], repo_id: str, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Put the card beside the loaded weights in the place of an empty one of transformers.
+
+        `push_to_hub` calls this with what it has saved, and the card of the Hub or an empty one.
+        """
+        folder, saved = Path(self.name_or_path), Path(working_dir)
+        if (folder / REPOCARD_NAME).is_file():
+            card = ModelCard.load(folder / REPOCARD_NAME)
+            empty = ModelCard.load(saved / REPOCARD_NAME)
+            digests = SavedFiles.read(saved).digests
+            weights = [digests[name] for name in digests if name.endswith(".safetensors")]
+            if _EMPTY_CARD in empty.text and all(digest in card.text for digest in weights):
+                card.data.tags = [*dict.fromkeys([*(card.data.tags or ()), *empty.data.tags])]
+                text = str(card).replace(PLACEHOLDER, repo_id)
+                (saved / REPOCARD_NAME).write_text(text, encoding="utf-8")
+                if (folder / HEATMAP_NAME).is_file():
+                    shutil.copyfile(folder / HEATMAP_NAME, saved / HEATMAP_NAME)
+                list_files(saved, (REPOCARD_NAME, HEATMAP_NAME))
+        return super()._upload_modified_files(working_dir, repo_id, *args, **kwargs)
 
     @classmethod
     def register_for_auto_class(cls, auto_class: Any = "AutoModel") -> None:

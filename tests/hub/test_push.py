@@ -49,7 +49,9 @@ def test_push_sends_the_files_of_a_model_and_nothing_else(folder: Path, hub: Hub
     assert done.left_out == sorted(private | {"checkpoint-8/"})
     listed = SavedFiles.read(folder).digests
     for name in MODEL_FILES - {"SHA256SUMS"}:
-        content = (folder / name).read_bytes().replace(b"ORGANISATION/NAME", NAME.encode())
+        content = (folder / name).read_bytes()
+        if name == "README.md":
+            content = content.replace(b"ORGANISATION/NAME", NAME.encode())
         assert held[name] == content, name
         digest = hashlib.sha256(content).hexdigest()
         assert f"{digest}  {name}\n" in held["SHA256SUMS"].decode()
@@ -196,6 +198,29 @@ def test_transformers_own_pushes_send_all_that_a_checkpoint_needs(hub: Hub, tmp_
     model.push_to_hub(f"{NAME}2")
     build_tokenizer(["the room was small"]).push_to_hub(f"{NAME}2")
     assert hub.files(f"{NAME}2").keys() >= MODEL_FILES - {"heatmap.svg", "README.md"}
+
+
+def test_transformers_own_push_sends_the_card_of_the_same_weights(folder: Path, hub: Hub) -> None:
+    """In the place of an empty card; a card that the Hub has stays."""
+    model, _ = load_checkpoint(str(folder))
+    model.push_to_hub(NAME, tags=["rooms"])
+    held = hub.files(NAME)
+    card = RepoCard(held["README.md"].decode())
+    text = (folder / "README.md").read_text(encoding="utf-8").replace("ORGANISATION/NAME", NAME)
+    assert card.text == RepoCard(text).text
+    assert card.data.license == "mit"
+    assert card.data.tags[-1] == "rooms"
+    assert held["heatmap.svg"] == (folder / "heatmap.svg").read_bytes()
+    for name in ("README.md", "heatmap.svg"):
+        digest = hashlib.sha256(held[name]).hexdigest()
+        assert f"{digest}  {name}\n" in held["SHA256SUMS"].decode()
+    HfApi().upload_file(path_or_fileobj=b"Mine.", path_in_repo="README.md", repo_id=NAME)
+    model.push_to_hub(NAME)
+    assert b"Mine." in hub.files(NAME)["README.md"]
+    torch.nn.init.constant_(model.classifier.output.bias, 42)
+    model.push_to_hub(f"{NAME}2")
+    assert b"automatically generated" in hub.files(f"{NAME}2")["README.md"], "of other weights"
+    assert "heatmap.svg" not in hub.files(f"{NAME}2")
 
 
 @pytest.mark.parametrize(
