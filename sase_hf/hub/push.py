@@ -13,7 +13,7 @@ from huggingface_hub.constants import REPOCARD_NAME
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from transformers.utils import CONFIG_NAME
 
-from ..models.checkpoint import CHECKSUMS_NAME, PLACEHOLDER, SavedFiles, list_files, sha256_of
+from ..models.checkpoint import CHECKSUMS_NAME, SavedFiles, list_files, sha256_of, write_card
 from ..utils.errors import refusal
 from ..utils.files import FilePath
 from ..utils.privacy import TOKEN
@@ -135,15 +135,14 @@ def _stage_checkpoint(
     repo_id: str,
 ) -> None:
     """Copy the files of a checkpoint and of its export to a folder, and list what is new."""
-    new = [REPOCARD_NAME, CONFIG_NAME]  # with other names of labels, perhaps
+    new = [CONFIG_NAME]  # with other names of labels, perhaps
     for name in (CHECKSUMS_NAME, *names):
         (staged / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(folder / name, staged / name)
     if onnx is not None:
         new += _stage_export(staged, Path(onnx), folder)
         card.content += _ONNX_SECTION
-    text = str(card).replace(PLACEHOLDER, repo_id)
-    (staged / REPOCARD_NAME).write_text(text, encoding="utf-8")
+    write_card(staged, card, repo_id)
     list_files(staged, new)
 
 

@@ -14,7 +14,6 @@ import json
 import os
 import re
 import shutil
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
@@ -119,6 +118,13 @@ def list_files(folder: str | os.PathLike[str], names: Iterable[str]) -> None:
     lines = [f"{digest}  {name}\n" for name, digest in sorted(digests.items())]
     lines.append(f"{_LABELS}{labels}\n")
     (folder / CHECKSUMS_NAME).write_text("".join(lines), encoding="utf-8")
+
+
+def write_card(folder: Path, card: ModelCard, repo_id: str) -> None:
+    """Write a card with the name of its repository, and list it with its picture."""
+    text = str(card).replace(PLACEHOLDER, repo_id)
+    (folder / REPOCARD_NAME).write_text(text, encoding="utf-8")
+    list_files(folder, (REPOCARD_NAME, HEATMAP_NAME))
 
 
 def sha256_of(path: str | os.PathLike[str]) -> str:
@@ -252,7 +258,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
         list_files(folder, names)
 
     def _upload_modified_files(
-        self, working_dir: str | os.PathLike[str], repo_id: str, *args: Any, **kwargs: Any
+        self, working_dir: str, repo_id: str, *args: Any, **kwargs: Any
     ) -> Any:
         """Put the card beside the loaded weights in the place of an empty one of transformers.
 
@@ -260,17 +266,13 @@ class CheckedPreTrainedModel(PreTrainedModel):
         """
         folder, saved = Path(self.name_or_path), Path(working_dir)
         if (folder / REPOCARD_NAME).is_file():
-            card = ModelCard.load(folder / REPOCARD_NAME)
-            empty = ModelCard.load(saved / REPOCARD_NAME)
-            digests = SavedFiles.read(saved).digests
-            weights = [digests[name] for name in digests if name.endswith(".safetensors")]
+            card, empty = (ModelCard.load(each / REPOCARD_NAME) for each in (folder, saved))
+            weights = map(sha256_of, saved.glob("*.safetensors"))
             if _EMPTY_CARD in empty.text and all(digest in card.text for digest in weights):
-                card.data.tags = [*dict.fromkeys([*(card.data.tags or ()), *empty.data.tags])]
-                text = str(card).replace(PLACEHOLDER, repo_id)
-                (saved / REPOCARD_NAME).write_text(text, encoding="utf-8")
+                card.data.tags = [*(card.data.tags or ()), *empty.data.tags]
                 if (folder / HEATMAP_NAME).is_file():
                     shutil.copyfile(folder / HEATMAP_NAME, saved / HEATMAP_NAME)
-                list_files(saved, (REPOCARD_NAME, HEATMAP_NAME))
+                write_card(saved, card, repo_id)
         return super()._upload_modified_files(working_dir, repo_id, *args, **kwargs)
 
     @classmethod
@@ -376,10 +378,13 @@ def encode_read(
     """
     options = {"return_token_type_ids": True, "verbose": False, **options}
     encoded: BatchEncoding = tokenizer(*map(readable, texts), **options)
-    sides, most = encoded["token_type_ids"], model.config.max_tokens
-    read = first_places(sides, most)
-    counts = Counter(sides)
-    not_read = [max(counts[side] - most, 0) for side in range(len(texts))]
+    most = model.config.max_tokens
+    read: list[int] = []
+    not_read = []
+    for side in range(len(texts)):
+        places = [place for place, of in enumerate(encoded["token_type_ids"]) if of == side]
+        read += places[:most]
+        not_read.append(len(places[most:]))
     if any(not_read):
         logger.warning_once(
             f"A text was truncated: the model reads {most} tokens (`max_tokens` of its config), "
@@ -396,17 +401,6 @@ def readable(text: str) -> str:
     if len(text) > MAX_CHARACTERS:
         logger.warning_once(f"Only the first {MAX_CHARACTERS:,} characters of a text are read.")
     return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text[:MAX_CHARACTERS])
-
-
-def first_places(sides: Sequence[int], limit: int) -> list[int]:
-    """Return the places of the first `limit` tokens of each text, given the text of each token."""
-    counts = Counter[int]()
-    places = []
-    for place, side in enumerate(sides):
-        counts[side] += 1
-        if counts[side] <= limit:
-            places.append(place)
-    return places
 
 
 def check_one_per_token(name: str, tensor: Tensor, tokens: Tensor) -> None:
