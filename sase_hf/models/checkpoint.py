@@ -258,13 +258,13 @@ class CheckedPreTrainedModel(PreTrainedModel):
         list_files(folder, names)
 
     def _upload_modified_files(
-        self, working_dir: str, repo_id: str, *args: Any, **kwargs: Any
+        self, working_dir: str | os.PathLike[str], repo_id: str, *args: Any, **kwargs: Any
     ) -> Any:
         """Put the card beside the loaded weights in the place of an empty one of transformers.
 
         `push_to_hub` calls this with what it has saved, and the card of the Hub or an empty one.
         """
-        folder, saved = Path(self.name_or_path), Path(working_dir)
+        folder, saved = Path(str(self.name_or_path)), Path(working_dir)
         if (folder / REPOCARD_NAME).is_file():
             card, empty = (ModelCard.load(each / REPOCARD_NAME) for each in (folder, saved))
             weights = map(sha256_of, saved.glob("*.safetensors"))
