@@ -269,7 +269,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
             card, empty = (ModelCard.load(each / REPOCARD_NAME) for each in (folder, saved))
             weights = map(sha256_of, saved.glob("*.safetensors"))
             if _EMPTY_CARD in empty.text and all(digest in card.text for digest in weights):
-                card.data.tags = [*(card.data.tags or ()), *empty.data.tags]
+                card.data.tags = [*(card.data.tags or ()), *(empty.data.tags or ())]
                 if (folder / HEATMAP_NAME).is_file():
                     shutil.copyfile(folder / HEATMAP_NAME, saved / HEATMAP_NAME)
                 write_card(saved, card, repo_id)

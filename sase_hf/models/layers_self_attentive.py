@@ -596,8 +596,7 @@ class BaselinePooling(nn.Module):
             pooled = states.masked_fill(padding, torch.finfo(states.dtype).min).amax(1)
         elif self.pooling == "mean":
             # The sum is in float32, because a thousand states can exceed the range of float16.
-            dtype = torch.promote_types(states.dtype, torch.float32)
-            total = states.masked_fill(padding, 0).sum(1, dtype=dtype)
+            total = wide(states.masked_fill(padding, 0)).sum(1)
             pooled = (total / real.sum(1, keepdim=True).clamp(min=1)).to(states.dtype)
         else:  # the final state of each direction: at the last token, and back at the first
             forward_states, backward_states = states.chunk(2, dim=-1)

@@ -221,6 +221,8 @@ def test_transformers_own_push_sends_the_card_of_the_same_weights(folder: Path, 
     model.push_to_hub(f"{NAME}2")
     assert b"automatically generated" in hub.files(f"{NAME}2")["README.md"], "of other weights"
     assert "heatmap.svg" not in hub.files(f"{NAME}2")
+    load_checkpoint(str(folder))[0].push_to_hub(f"{NAME}2")
+    assert "heatmap.svg" in hub.files(f"{NAME}2"), "an empty card on the Hub, too, gives way"
 
 
 @pytest.mark.parametrize(
