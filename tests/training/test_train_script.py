@@ -86,7 +86,8 @@ def test_train_file_alone_trains_evaluates_reports_and_says_what_to_do_next(
 
     output = capsys.readouterr()
     assert "level: word (" in caplog.text, "measured on the texts, for want of --level"
-    epochs = [line for line in output.err.splitlines() if line.startswith("epoch ")]
+    written = output.err.replace("\x1b[A", "\n")  # a bar above, of another test
+    epochs = [line for line in written.splitlines() if line.startswith("epoch ")]
     assert [line.partition(":")[0] for line in epochs] == ["epoch 1 of 2", "epoch 2 of 2"]
     assert all("right for " in line and "runtime" not in line for line in epochs)
     lines = [line for line in output.out.splitlines() if line]

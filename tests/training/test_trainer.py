@@ -348,7 +348,8 @@ def lines_of(training: SelfAttentiveTrainer, capsys: pytest.CaptureFixture[str])
     write_lines(training)
     training.train()
     training.evaluate()
-    lines = re.sub(r"\d\d:\d\d left", "(time) left", capsys.readouterr().err).splitlines()
+    written = capsys.readouterr().err.replace("\x1b[A", "\n")  # a bar above, of another test
+    lines = re.sub(r"\d\d:\d\d left", "(time) left", written).splitlines()
     return [line for line in lines if line.startswith(("epoch ", "kept "))]
 
 
