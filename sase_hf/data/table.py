@@ -13,7 +13,7 @@ import os
 import re
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -109,7 +109,12 @@ def _rows_of_file(path: str) -> Dataset:
                         "inside a cell are doubled"
                     )
             stream.write_batch(batch.select(schema.names).cast(schema))
-    return Dataset.from_file(stored)
+    rows = Dataset.from_file(stored)
+    if path.lower().endswith(SHEET_ENDINGS) and rows.num_columns > 1:
+        are_names = map(pc.equal, rows.data.columns, rows.column_names)
+        if pc.any(reduce(pc.and_, are_names)).as_py():
+            raise ValueError("a row repeats the names of the columns; delete it")
+    return rows
 
 
 def _reader(path: str) -> pa.RecordBatchReader:

@@ -106,6 +106,7 @@ REFUSED = {
     "UTF-16": ("r.csv", CSV.encode("utf-16"), "0xf[ef]"),
     "UTF-16 without its mark": ("r.csv", "text\nsoup".encode("utf-16-le"), "not UTF-8"),
     "cell without a name": ("r.csv", "a,b,,\nx,1,,\ny,0,,z\n", "no name"),
+    "names again": ("r.csv", CSV + CSV, "repeats the names"),
     "equal names": ("r.csv", "a,b,a\nx,1,y\n", "'Field \"a\" exists 2 times"),
     "break between tabs": ("r.tsv", 'a\tb\nx\t1\n"y\t1\nz"\t0\n', "join lines into one cell"),
     "mixed types": ("r.jsonl", '{"a": "x"}\n{"a": 1}\n', "convert 'x'"),
