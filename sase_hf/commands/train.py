@@ -75,7 +75,7 @@ from pathlib import Path
 from typing import Any
 
 from ..data.arguments import DataArguments, SourceArguments
-from ..data.rows import load_rows
+from ..data.rows import load_rows, open_sources
 from ..utils.cli import errors_in_one_line
 from ..utils.recipes import with_recipe
 from ..utils.text import one_line, table_lines
@@ -105,8 +105,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 def check_files(words: Sequence[str]) -> str:
     """Return the `--task` of a command line, by default labels, before transformers is imported.
 
-    ValueError or OSError names the faults of the files that it learns from. Other flags are refused
-    by the parser of the run.
+    ValueError or OSError names the faults of the files that it learns from, or that it cannot read.
+    Other flags are refused by the parser of the run.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--task", default="labels")
@@ -116,13 +116,14 @@ def check_files(words: Sequence[str]) -> str:
             parser.add_argument(f"--{field.name}", nargs=nargs, default=field.default)
     given, _ = parser.parse_known_args(words)
     task: str = given.task
-    if given.train_file is None:
-        return task
     kind = SourceArguments if task in ("retrieval", "translation") else DataArguments
     rows = {entry.name: value for entry in fields(kind) if (value := vars(given).get(entry.name))}
     logging.disable(logging.WARNING)  # the run says it again
     try:
-        load_rows(kind(**rows))
+        if "train_file" in rows:
+            load_rows(kind(**rows))
+        elif "dataset_name" not in rows and {"validation_file", "test_file"} & rows.keys():
+            open_sources(kind(**rows))  # the model says what the labels are
     finally:
         logging.disable(logging.NOTSET)
     return task

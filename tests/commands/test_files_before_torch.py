@@ -1,4 +1,4 @@
-"""Files of a training are looked at before torch is imported."""
+"""Files of a run are looked at before torch is imported."""
 
 import subprocess
 import sys
@@ -30,13 +30,15 @@ def test_check_files_names_a_fault_before_torch_is_imported(tmp_path: Path) -> N
     assert "rows.csv" in done.stderr
 
 
-def test_check_files_names_the_faults_of_all_files(tmp_path: Path) -> None:
-    files = [tmp_path / "train.csv", tmp_path / "dev.csv"]
+@pytest.mark.parametrize("flag", ["--train_file", "--test_file"])
+def test_check_files_names_the_faults_of_all_files(flag: str, tmp_path: Path) -> None:
+    files = [tmp_path / "rows.csv", tmp_path / "dev.csv"]
     for file in files:
         file.write_text("text,label\na,b,c\n")
-    words = ["--train_file", str(files[0]), "--validation_file", str(files[1])]
-    with pytest.raises(ValueError, match=r"train\.csv.*dev\.csv"):
+    words = [flag, str(files[0]), "--validation_file", str(files[1])]
+    with pytest.raises(ValueError, match=r"cannot read") as fault:
         check_files(words)
+    assert all(str(file) in str(fault.value) for file in files)
 
 
 @pytest.mark.parametrize(
