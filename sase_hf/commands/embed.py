@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from ..data.table import scratch_file
 from ..retrieval.documents import facts_of
 from ..retrieval.embed import PRECISIONS, Embedder, open_rows
 from ..utils.cli import errors_in_one_line, make_parser
-from ..utils.files import atomic_write, check_output
+from ..utils.files import atomic_write, check_output, scratch_file
 from ..utils.precision import is_fast_in_bfloat16
 from ..utils.process import limit_compiled_code
 

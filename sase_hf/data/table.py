@@ -11,12 +11,10 @@ import json
 import logging
 import os
 import re
-import tempfile
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache, reduce
+from functools import reduce
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pandas as pd
 import pyarrow as pa
@@ -26,7 +24,7 @@ from datasets import Dataset, Features, load_dataset
 from pyarrow import csv
 
 from ..utils.errors import refusal
-from ..utils.files import check_content, check_readable
+from ..utils.files import check_content, check_readable, scratch_file, scratch_folder
 from ..utils.text import one_line
 
 logger = logging.getLogger(__name__)
@@ -74,13 +72,13 @@ def table(source: Any) -> Dataset:
     """
     if isinstance(source, Dataset):
         return source.with_format(None)
-    title = "the DataFrame"
-    if not isinstance(source, pd.DataFrame):
-        title = str(source)
+    is_frame = isinstance(source, pd.DataFrame)
+    title = "the DataFrame" if is_frame else str(source)
+    if not is_frame:
         check_readable(title)
         check_content(title)
     try:
-        if isinstance(source, pd.DataFrame):
+        if is_frame:
             rows = pa.Table.from_pandas(source, preserve_index=False)
             return Dataset(rows.cast(_plain(rows.schema)))
         return _rows_of_file(title)
@@ -176,8 +174,7 @@ def _json_rows(path: str) -> pa.Table:
     if not content.lstrip().startswith("["):
         lines = filter(str.strip, content.split("\n"))
         content = "[" + ",\n".join(lines) + "]"
-    # A table without columns has no rows.
-    return pa.Table.from_struct_array(pa.array(json.loads(content) or [{}]))
+    return pa.Table.from_struct_array(pa.array(json.loads(content)))
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
@@ -200,7 +197,7 @@ def load_splits(name: str, config: str | None = None) -> Mapping[str, Dataset]:
     """
     cache_dir = revision = None
     if os.path.isdir(name):  # `datasets` copies its files
-        name, cache_dir = os.path.abspath(name), _scratch().name
+        name, cache_dir = os.path.abspath(name), scratch_folder()
     elif "@" in name:
         name, revision = name.split("@")
     try:
@@ -235,7 +232,7 @@ def origin_of(path: str) -> Record:
     return {"file": Path(path).name, "sha256": digest}
 
 
-# ---- columns and temporary files -----------------------------------------------------------------
+# ---- columns -------------------------------------------------------------------------------------
 
 
 def usual_form(name: str) -> str:
@@ -251,13 +248,3 @@ def present(names: Sequence[str], rows: Dataset) -> list[str]:
 def holds_texts(rows: Dataset, name: str) -> bool:
     """Return whether a dataset has a column of this name, and it holds texts."""
     return getattr(rows.features.get(name), "dtype", None) in ("string", "large_string")
-
-
-def scratch_file() -> str:
-    """Return the path of a new file on disk, which is deleted when the process ends."""
-    return os.path.join(_scratch().name, f"{uuid4().hex}.arrow")  # forks share the folder
-
-
-@cache
-def _scratch() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="sase_hf-", ignore_cleanup_errors=True)

@@ -3,9 +3,12 @@
 import os
 import re
 import socket
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from uuid import uuid4
 
 from .errors import refusal
 
@@ -141,3 +144,18 @@ def _is_read_from(path: Path, folder: Path) -> bool:
         return False
     is_checkpoint = any((folder / name).is_file() for name in ("config.json", "tokenizer.json"))
     return is_checkpoint_file(path) or not is_checkpoint
+
+
+def scratch_file() -> str:
+    """Return the path of a new file on disk, which is deleted when the process ends."""
+    return os.path.join(scratch_folder(), f"{uuid4().hex}.arrow")
+
+
+def scratch_folder() -> str:
+    """Return the folder of such files, which forks share."""
+    return _scratch().name
+
+
+@cache
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="sase_hf-", ignore_cleanup_errors=True)

@@ -18,7 +18,8 @@ from sase_hf import build_tokenizer
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.batching import encode_rows
 from sase_hf.data.rows import Rows, load_rows
-from sase_hf.data.table import TEXT_COLUMNS, present, scratch_file
+from sase_hf.data.table import TEXT_COLUMNS, present
+from sase_hf.utils.files import scratch_file
 
 
 def load(**fields: Any) -> Rows:
@@ -275,7 +276,7 @@ TWO = {**ALONE, "label_column_name": "x,y", "label_names": ["y", "x"]}
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        ([], {}, r"dev\.jsonl: Column name"),
+        ([], {}, r"cannot read dev\.jsonl"),
         ([{"text": "a"}], {}, r"dev\.jsonl: Column name \['label'\] not in .*\['text'"),
         ([{"text": 5, "label": "bad"}], {}, r"column 'text' of .*dev\.jsonl holds .*int64"),
         ([{"text": "a", "label": "-"}], {}, r"dev\.jsonl: 1 of 1 rows have no text or no"),
