@@ -113,16 +113,15 @@ def _addresses(path: str) -> Iterator[str]:
 def render_card(source: Path) -> str:
     """Return the card of a YAML file with the facts that no record has, such as the licence.
 
-    The `record`, FILE.json or FILE.jsonl#RUN, is relative to the folder. So is `export`, which may
-    be missing: the export.json of the same model, measured on rows.
+    The `record`, FILE.json or FILE.jsonl#RUN, is relative to the folder.
     """
     about = yaml.safe_load(source.read_text(encoding="utf-8"))
-    record = dict(read_record(source.parent / about.pop("record")))
-    if "export" in about:
-        record["export"] = read_record(source.parent / about.pop("export"))
+    record = read_record(source.parent / about.pop("record"))
     family = FAMILIES[record["config"]["model_type"]]
+    # Older records hold numbers that follow from others, too.
+    names = record["config"].keys() & vars(family.config())
     return model_card(
-        family.config.from_dict(record["config"]),
+        family.config.from_dict({name: record["config"][name] for name in names}),
         record,
         num_parameters=record["num_parameters"],
         name=about.pop("name"),
