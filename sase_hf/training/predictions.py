@@ -2,7 +2,8 @@
 
 import csv
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -33,7 +34,7 @@ def write_rows(file: TextIO, rows: Iterable[Row], added: Iterable[Row], *, is_ta
     In CSV lists are JSON texts, and each label has a column of scores.
     """
     if is_table:
-        write_csv(file, list(map(with_columns, map(flat_row, rows), map(flat_row, added))))
+        write_csv(file, map(with_columns, map(flat_row, rows), map(flat_row, added)))
     else:
         file.writelines(f"{json_line(row)}\n" for row in map(with_columns, rows, added))
 
@@ -59,12 +60,12 @@ def with_columns(row: Row, added: Row) -> dict[str, Any]:
     return joined
 
 
-def write_csv(file: TextIO, rows: Sequence[Row]) -> None:
+def write_csv(file: TextIO, rows: Iterator[Row]) -> None:
     """Write rows below a line of their names; texts are quoted, as they may hold line ends."""
-    names = next(iter(rows), ())
-    writer = csv.DictWriter(file, names, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    first = next(rows, {})
+    writer = csv.DictWriter(file, first, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(filter(None, chain([first], rows)))
 
 
 def json_line(value: object) -> str:
