@@ -96,7 +96,8 @@ class Parsed(BaseException):
 @pytest.fixture
 def parsed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """End a script by `Parsed` as soon as its parser, and those of its commands, have read all."""
-    monkeypatch.setattr("sase_hf.commands.train.load_rows", print)  # there are no files
+    for reader in ("load_rows", "open_sources"):
+        monkeypatch.setattr(f"sase_hf.commands.train.{reader}", print)  # there are no files
     depth = 0
 
     def ending(parse: Any) -> Any:

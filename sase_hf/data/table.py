@@ -174,16 +174,18 @@ def _json_rows(path: str) -> pa.Table:
     if not content.lstrip().startswith("["):
         lines = filter(str.strip, content.split("\n"))
         content = "[" + ",\n".join(lines) + "]"
-    return pa.Table.from_struct_array(pa.array(json.loads(content)))
+    # A table without columns has no rows.
+    return pa.Table.from_struct_array(pa.array(json.loads(content) or [{}]))
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
     """Return the named columns; categories are their values."""
     fields = []
     for field in schema:
+        if pa.types.is_dictionary(field.type):
+            field = field.with_type(field.type.value_type)
         if field.name.strip():
-            is_category = pa.types.is_dictionary(field.type)
-            fields.append(field.with_type(field.type.value_type) if is_category else field)
+            fields.append(field)
     return pa.schema(fields, schema.metadata)
 
 
@@ -228,8 +230,10 @@ def usual_splits(splits: Collection[str]) -> dict[str, str]:
 def origin_of(path: str) -> Record:
     """Return what distinguishes the content of a file from another's, for a record."""
     with open(path, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"file": Path(path).name, "sha256": digest}
+        return {
+            "file": Path(path).name,
+            "sha256": hashlib.file_digest(file, "sha256").hexdigest(),
+        }
 
 
 # ---- columns -------------------------------------------------------------------------------------

@@ -276,7 +276,7 @@ TWO = {**ALONE, "label_column_name": "x,y", "label_names": ["y", "x"]}
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        ([], {}, r"cannot read dev\.jsonl"),
+        ([], {}, r"dev\.jsonl: Column name"),
         ([{"text": "a"}], {}, r"dev\.jsonl: Column name \['label'\] not in .*\['text'"),
         ([{"text": 5, "label": "bad"}], {}, r"column 'text' of .*dev\.jsonl holds .*int64"),
         ([{"text": "a", "label": "-"}], {}, r"dev\.jsonl: 1 of 1 rows have no text or no"),

@@ -114,7 +114,7 @@ REFUSED = {
     "broken array": ("r.json", '[{"a": 1},\n{"a"}]', "line 2 column 5"),
     "no objects": ("r.jsonl", '"x"\n"y"\n', "StructArray"),
     "empty": ("r.csv", "", "Empty CSV file"),
-    "empty array": ("r.json", "[]", "cannot read"),
+    "empty array": ("r.json", "[]", "has no rows"),
     "unknown ending": ("r.txt", "a\n", "Expecting value.* ending of a file"),
     "pointer": ("r.csv", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "lfs pull"),
     "page": ("r.json.gz", "\n<!DOCTYPE HTML>\n<html>", "HTML"),
