@@ -125,7 +125,7 @@ def test_sentence_transformer_of_the_guide_returns_the_states_of_the_tokens(
         with torch.no_grad():
             batch = tokenizer(text, return_tensors="pt")
             expected = model(**batch).last_hidden_state[0]
-        torch.testing.assert_close(states[: len(expected)], expected, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(states[: len(expected)], expected, rtol=1e-5, atol=1e-6)
         assert not states[len(expected) :].any(), "an empty text has one token of padding"
 
 
@@ -144,7 +144,7 @@ def test_sentence_transformer_embeddings_equal_the_models(
     for batch_size in (1, 3, len(MANY)):
         order = rng.sample(range(len(MANY)), len(MANY))
         found = encoder.encode([MANY[row] for row in order], batch_size=batch_size)
-        np.testing.assert_allclose(found, expected[order], rtol=0, atol=1e-6)
+        np.testing.assert_allclose(found, expected[order], rtol=1e-5, atol=1e-6)
     assert len(encoder.encode([])) == 0
     encoder.save_pretrained(str(tmp_path))
     again = SentenceTransformer(str(tmp_path), **options)
