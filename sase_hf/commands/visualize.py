@@ -8,7 +8,7 @@ A pair is --text and --text_pair. --text_column_names and --label_column_name na
 --file. --target explains another label than the predicted one.
 
 Of --file, up to 1000 rows are drawn. A page first says what the model learned from them: the words
-that spoke for each label and against it, and what each hop reads. Then ten of the rows are shown,
+that spoke for each label and against it. Then ten of the rows are shown,
 alone in the terminal or with --compare, which writes a page. An .svg shows one text or pair.
 """
 

@@ -1,4 +1,4 @@
-"""What a classifier learned: the words that spoke for and against each label, and what hops read.
+"""What a classifier learned: the words that spoke for and against each label.
 
 Each word of each text added something to the logit of a label, as the `self-attention` pipeline
 says. Over many texts these numbers say which words drive a label. Rare words are left out: what a
@@ -15,16 +15,14 @@ from transformers import Pipeline
 from transformers.utils import logging
 
 from ..models.answers import REGRESSION, SINGLE_LABEL, answers_of
-from ..utils.text import Table
 from .attended_text import AttendedText, Result, least_named, parse_result
-from .rendering import percent
 
 MAX_LABELS = 8  # that are explained, the most frequently predicted ones
 LEAST_COUNT = 3  # occurrences of a word in the lists
 # In the order of a list, as if each word had occurred so often without adding anything: the mean of
 # three occurrences is not as sure as that of thirty.
 COUNT_WITHOUT_EFFECT = 5
-NUM_SHOWN = 6  # words of a list, or of a hop
+NUM_SHOWN = 6  # words of a list
 BATCH_SIZE = 32
 SIDES = (" (1st)", " (2nd)")  # texts of a pair
 
@@ -54,7 +52,6 @@ class LearnedWords(NamedTuple):
     num_texts: int  # that were read
     labels: list[LearnedLabel]  # the `MAX_LABELS` most frequent ones, in the order of their ids
     num_labels: int  # of the model
-    hops: Table  # the words that each hop reads most
 
 
 def read_learned_words(reader: Pipeline, inputs: Sequence[Any]) -> LearnedWords:
@@ -72,13 +69,8 @@ def read_learned_words(reader: Pipeline, inputs: Sequence[Any]) -> LearnedWords:
     """
     answers = answers_of(reader.model.config)
     predicted: Counter[str] = Counter()
-    hops = [Counter[str]() for _ in range(reader.model.config.num_hops)]
-    for result, texts in _results(reader, inputs):
+    for result, _ in _results(reader, inputs):
         predicted.update(result.get("labels", [result["label"]]))
-        places = [[(*span, place) for place, span in enumerate(text.words)] for text in texts]
-        for name, text, place in _named(texts, places, reader.tokenizer):
-            for hop, weights in zip(hops, text.views[1:], strict=True):
-                hop[name] += weights[place]
     frequent = sorted(answers.names, key=lambda name: -predicted[name])[:MAX_LABELS]
     labels = []
     for label in answers.names:
@@ -88,12 +80,7 @@ def read_learned_words(reader: Pipeline, inputs: Sequence[Any]) -> LearnedWords:
             words_against = [word for word in words if word.mean < 0]
             num_texts = predicted[label] if answers.has_labels else len(inputs)
             labels.append(LearnedLabel(label, num_texts, words_for, words_against))
-    rows = []
-    for number, hop in enumerate(hops, start=1):
-        shares = [f"{word} {percent(n / hop.total())}" for word, n in hop.most_common(NUM_SHOWN)]
-        rows.append([f"hop {number}", ", ".join(shares)])
-    table = Table("What each hop reads", ["", "reads most"], rows)
-    return LearnedWords(answers.kind, len(inputs), labels, len(answers.names), table)
+    return LearnedWords(answers.kind, len(inputs), labels, len(answers.names))
 
 
 def _results(
@@ -106,16 +93,14 @@ def _results(
         yield result, parse_result(result)
 
 
-def _named(
-    texts: Sequence[AttendedText], parts: Sequence[Sequence[tuple[int, int, Any]]], tokenizer: Any
-) -> Iterator[tuple[str, AttendedText, Any]]:
-    """Yield the name of each part of one or two texts, its text, and what stands behind its end."""
-    for side, (text, of_text) in enumerate(zip(texts, parts, strict=True)):
-        of_pair = SIDES[side] if len(texts) > 1 else ""
-        for start, end, value in of_text:
+def _named(texts: Sequence[AttendedText], tokenizer: Any) -> Iterator[tuple[str, float]]:
+    """Yield the name of each reason in one or two texts, and what it added."""
+    for text, side in zip(texts, SIDES, strict=False):
+        of_pair = side if len(texts) > 1 else ""
+        for start, end, added in text.reasons(text.added or ()):
             name = word_name(text.text[start:end], tokenizer)
             if name.strip():
-                yield name + of_pair, text, value
+                yield name + of_pair, added
 
 
 def word_name(spelling: str, tokenizer: Any) -> str:
@@ -126,10 +111,9 @@ def word_name(spelling: str, tokenizer: Any) -> str:
 
 def _strongest_first(reader: Pipeline, inputs: Sequence[Any], label: str) -> list[LearnedWord]:
     """Return the frequent words that added more than next to nothing, by what each added."""
-    added = []
+    added: list[tuple[str, float]] = []
     for _, texts in _results(reader, inputs, label):
-        reasons = [text.reasons(text.added or ()) for text in texts]
-        added += [(name, number) for name, _, number in _named(texts, reasons, reader.tokenizer)]
+        added += _named(texts, reader.tokenizer)
     by_word = pd.DataFrame(added, columns=["word", "added"]).groupby("word")["added"]
     words = by_word.agg(["mean", "count"])
     words = words[words["count"] >= LEAST_COUNT]
@@ -143,7 +127,7 @@ def _strongest_first(reader: Pipeline, inputs: Sequence[Any], label: str) -> lis
 
 
 def learned_values(learned: LearnedWords) -> dict[str, object]:
-    """Return the values of the table of words, and the table of what hops read.
+    """Return the values of the table of words.
 
     Of two labels, what speaks for one speaks against the other, and is said once.
     """

@@ -68,7 +68,7 @@ def table_section(table: Table) -> Section:
 
 
 def learned_section(learned: LearnedWords) -> Section:
-    """Return the words of each label, and what each hop reads."""
+    """Return the words of each label."""
     return Section("learned", learned_values(learned), "What the model learned")
 
 

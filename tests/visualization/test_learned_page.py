@@ -7,7 +7,6 @@ import pytest
 from shown import PAYLOADS, assert_harmless, explained
 
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL
-from sase_hf.utils.text import Table
 from sase_hf.visualization import attention_html
 from sase_hf.visualization.learned_words import (
     LearnedLabel,
@@ -33,7 +32,6 @@ LEARNED = LearnedWords(
     num_texts=9,
     labels=[label_of(), label_of("bad"), label_of("fair")],
     num_labels=3,
-    hops=Table("What each hop reads", ["", "reads"], [["hop 1", "warm 50%"]]),
 )
 
 
@@ -79,7 +77,7 @@ def test_learned_page_says_which_words_and_labels_are_left_out() -> None:
 def test_learned_page_shows_hostile_words_and_labels_and_obeys_none(text: str) -> None:
     word = LearnedWord(text, 1.0, 3)
     labels = [LearnedLabel(text, 1, [word], [word]), label_of(f"{text} 2"), label_of(f"{text} 3")]
-    learned = LEARNED._replace(labels=labels, hops=Table(text, ["", text], [[text, text]]))
+    learned = LEARNED._replace(labels=labels)
     source = attention_html([explained("dull but fine", [1.0, 0, 0])], learned=learned)
     assert_harmless(source)
     assert "<script" not in source
