@@ -3,29 +3,29 @@
     sase_hf push runs/mine OWNER/NAME --license apache-2.0 --language en --dry_run
     sase_hf push runs/mine OWNER/NAME
 
-Before anything is sent, the model is loaded and checked: finite weights, named labels, the code of
-this package, a card with a licence and a language, no tokens. Only the files that SHA256SUMS lists
-go up, and the card, which says how to load the model; the output names the others.
+Before anything is sent, the model is loaded and checked: finite weights, the code of this
+package, a card with a licence and a language, no tokens. Only the files that SHA256SUMS lists
+go up, and the card, which says how to load the model.
 --space publishes a page that holds the model, as `export.py` writes it, instead of the checkpoint.
---onnx adds what `export.py` writes for ONNX Runtime. --output writes the files to a new folder
-instead of sending them. Log in first with `hf auth login`.
+--onnx exports the model for ONNX Runtime into the folder onnx of the checkpoint, whose list names
+its files; they go up, too. Log in first with `hf auth login`.
 --revision names a branch; --private makes a new repository private.
 """
 
-import tempfile
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ..hub import Push, push
+from ..models.checkpoint import SavedFiles
 from ..serving.html_export import live_page
-from ..serving.onnx_export import export
+from ..serving.onnx_export import MODEL, export
 from ..utils.cli import errors_in_one_line, make_parser
-from ..utils.text import one_line
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Push, and print the uploaded files, the other files, and how to load the model."""
+    """Push, and print the uploaded files and where the model is."""
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("checkpoint", help="a folder with a model, its tokenizer and its README.md")
@@ -35,35 +35,33 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--license", help="such as apache-2.0 (default: that of the card)")
     add("--language", help="such as en (default: that of the card)")
     add("--dry_run", "--dry-run", action="store_true", help="check and list all, send nothing")
-    add("--output", type=Path, metavar="FOLDER", help="write the files to it, and send nothing")
     either = parser.add_mutually_exclusive_group()
     space = "publish one HTML file that holds the model, as a static Space of nothing else"
     either.add_argument("--space", action="store_true", help=space)
     export_help = "add an export for ONNX Runtime, as onnx/"
     either.add_argument("--onnx", action="store_true", help=export_help)
     flags = vars(parser.parse_args(argv))
-    with errors_in_one_line(__file__), tempfile.TemporaryDirectory() as scratch:
-        done = publish(scratch, **flags)
+    with errors_in_one_line(__file__):
+        done = publish(**flags)
     for name, size in done.files.items():
         note = "; holds the weights and all words" if name == "index.html" else ""
         print(f"{'goes up':<12}{name} ({size:,} bytes{note})")
-    for name in done.left_out:
-        print(f"{'stays here':<12}{one_line(name)}")
     if done.commit is None:
-        place = "nothing was sent" if flags["output"] is None else f"written to {flags['output']}"
-        print(f"{'checked':<12}fit for {done.repo_id}; {place}")
+        print(f"{'checked':<12}fit for {done.repo_id}; nothing was sent")
     else:
         print(f"{'page':<12}{done.url}")
         print(f"{'commit':<12}{done.commit}")
 
 
-def publish(scratch: str, *, space: bool, onnx: bool, **flags: Any) -> Push:
-    """Push a checkpoint or its page, or write that to a folder; `scratch` is for the export."""
+def publish(*, space: bool, onnx: bool, **flags: Any) -> Push:
+    """Push a checkpoint, perhaps with an export, or its page."""
     about = {name: flags.pop(name) for name in ("license", "language")}
+    folder = Path(flags["checkpoint"])
     if space:
         name = flags["repo_id"].rpartition("/")[2]  # not that of a folder of this machine
         flags["page"] = live_page(flags["checkpoint"], title=name, about=about)
     if onnx:
-        flags["onnx"] = Path(scratch, "onnx")
-        export(flags["checkpoint"], flags["onnx"])
+        if f"onnx/{MODEL}" in SavedFiles.read(folder).digests:
+            shutil.rmtree(folder / "onnx")
+        export(flags["checkpoint"], folder / "onnx")
     return push(**flags, about=about)

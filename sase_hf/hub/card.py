@@ -51,6 +51,7 @@ SHARES = {  # results from 0 to 1, in the words of a table; they come first
     "recall_at_1": "recall at 1",
     "recall_at_10": "recall at 10",
 }
+FACTS = {"trained_on": "Trained on", "language": "Language", "license": "Licence"}
 # Numbers that tell a reader nothing about the answers, or that are of the rows they were fitted to.
 NO_RESULTS = (
     *("loss", "penalty", "rationale_cost"),
@@ -171,30 +172,15 @@ def _example_of(model_class: type[CheckedPreTrainedModel]) -> str | dict[str, st
     return "The room was small, but the breakfast was not bad at all."
 
 
-def card_facts(checkpoint: str, about: JsonObject | None = None) -> dict[str, str]:
-    """Return what the card of a checkpoint says on data, language, licence and results.
+def card_facts(checkpoint: str, about: JsonObject) -> dict[str, str]:
+    """Return what the card of a checkpoint says of its data, language and licence, by their names.
 
-    What the card does not say is empty. Without a card that can be read, there are no facts.
-    `about` holds entries of the front matter that replace those of the card.
+    What neither the card nor `about` says is missing; the latter comes first.
     """
     folder = Path(checkpoint)
     data = _front_matter_of(folder / REPOCARD_NAME if folder.is_dir() else checkpoint)
-    if not data:
-        return {}
-    data |= {key: entry for key, entry in (about or {}).items() if entry}
-    results = data.get("eval_results") or []
-    measured = [f"{one.metric_type} {one.metric_value}" for one in results]
-    measured += {f"on {one.dataset_split} rows of {one.dataset_name}" for one in results}
-    facts = {
-        "Trained on": data.get("trained_on") or data.get("datasets"),
-        "Language": data.get("language"),
-        "Licence": [data[key] for key in LICENCE_FIELDS if data.get(key)],
-        "Measured": measured,
-    }
-    return {
-        name: ", ".join(map(str, entry)) if isinstance(entry, list) else str(entry or "")
-        for name, entry in facts.items()
-    }
+    said = {field: about.get(field) or data.get(field) for field in FACTS}
+    return {FACTS[field]: one_line(said[field]) for field in FACTS if said[field]}
 
 
 def _front_matter_of(card: str | Path) -> dict[str, Any]:

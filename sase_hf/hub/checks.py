@@ -1,7 +1,6 @@
-"""What is not fit to be public in a checkpoint: other files, code and labels, tokens, its card."""
+"""What is not fit to be public in a checkpoint: other files, code, tokens, its card."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -23,10 +22,14 @@ from ..utils.errors import refusal
 from ..utils.loading import load_checkpoint
 from ..utils.privacy import HOME, TOKEN
 
-EXPORTED = ("config.json", "model.onnx", "predictor.py", "tokenizer.json", "tokenizer_config.json")
+# What an export for ONNX Runtime adds to a checkpoint.
+PREDICTOR = "onnx/predictor.py"
+EXPORTED = (
+    *("onnx/config.json", "onnx/export.json", "onnx/model.onnx", PREDICTOR),
+    *("onnx/tokenizer.json", "onnx/tokenizer_config.json"),
+)
 PUBLIC_ENDINGS = (".safetensors", ".safetensors.index.json", ".py")  # the code is compared
 _REQUIRED = ("license", "language")  # in the front matter of a public card
-_UNNAMED = re.compile(r"LABEL_\d+")  # as transformers calls them
 
 
 def check_publishable(folder: Path, about: Mapping[str, str | None]) -> list[str]:
@@ -35,8 +38,8 @@ def check_publishable(folder: Path, about: Mapping[str, str | None]) -> list[str
     `about` holds fields that replace those of the card; a field may be "", for neither.
 
     Raises ValueError for a tokenizer that is not listed, a listed file that is no part of a model,
-    is not as it was saved or lies elsewhere, other code than this package's, a token, labels
-    without names, or a card without a licence or of other weights; OSError for a missing file.
+    is not as it was saved or lies elsewhere, other code than this package's, a token, or a card
+    without a licence or of other weights; OSError for a missing file.
     """
     model, _ = load_checkpoint(str(folder), strict=True)
     saved = SavedFiles.read(folder)
@@ -46,8 +49,7 @@ def check_publishable(folder: Path, about: Mapping[str, str | None]) -> list[str
             "load both with sase_hf, and save the model, then the tokenizer, with save_pretrained",
         )
     names = sorted({*saved.digests, REPOCARD_NAME})
-    known = {*PART_NAMES, *model.json_files, REPOCARD_NAME, HEATMAP_NAME}
-    known |= {f"onnx/{name}" for name in (*EXPORTED, "export.json")}
+    known = {*PART_NAMES, *model.json_files, REPOCARD_NAME, HEATMAP_NAME, *EXPORTED}
     for name in names:
         check_public(folder, name)
         if name != REPOCARD_NAME:  # the owner may write in it
@@ -58,12 +60,6 @@ def check_publishable(folder: Path, about: Mapping[str, str | None]) -> list[str
         raise refusal(
             f"{other} in {folder}: not what this version of sase_hf writes",
             "load the checkpoint and save model and tokenizer with save_pretrained",
-        )
-    unnamed = [name for name in (model.config.id2label or {}).values() if _UNNAMED.fullmatch(name)]
-    if hasattr(model, "classify") and unnamed:
-        raise refusal(
-            f"the labels are called {', '.join(unnamed[:3])}",
-            "name them with --label_names when training, or in model.config.id2label",
         )
     _check_card(folder / REPOCARD_NAME, saved.digests, about)
     return names
@@ -90,6 +86,8 @@ def _other_code(
 ) -> Iterator[str]:
     """Yield what would run other code than this package's, of which alone the model was loaded."""
     files = {path.name: path for path in model.code_files()}
+    if PREDICTOR in digests:
+        files[PREDICTOR] = Path(__file__).parents[1] / "serving" / "onnx_predictor.py"
     for name in sorted(files.keys() | {name for name in digests if name.endswith(".py")}):
         if name not in files or digests.get(name) != sha256_of(files[name]):
             yield name

@@ -1,6 +1,5 @@
 """A checkpoint on its way to the Hub: its listed files and its card, checked, and nothing else."""
 
-import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,11 +12,11 @@ from huggingface_hub.constants import REPOCARD_NAME
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from transformers.utils import CONFIG_NAME
 
-from ..models.checkpoint import CHECKSUMS_NAME, SavedFiles, list_files, sha256_of, write_card
+from ..models.checkpoint import CHECKSUMS_NAME, list_files, write_card
 from ..utils.errors import refusal
 from ..utils.files import FilePath
 from ..utils.privacy import TOKEN
-from .checks import EXPORTED, check_public, check_publishable
+from .checks import EXPORTED, check_publishable
 
 LICENCE_FIELDS = ("license", "license_name", "license_link")  # of its front matter
 
@@ -45,14 +44,12 @@ class Push:
         url: Its address.
         commit: The SHA of the commit; None if nothing was sent.
         files: The sizes of the files in bytes, by name.
-        left_out: The other files and folders of the checkpoint; a folder ends in a slash.
     """
 
     repo_id: str
     url: str
     commit: str | None
     files: dict[str, int] = field(repr=False)
-    left_out: list[str] = field(repr=False)
 
 
 def push(
@@ -62,8 +59,6 @@ def push(
     private: bool = False,
     revision: str | None = None,
     dry_run: bool = False,
-    output: FilePath | None = None,
-    onnx: FilePath | None = None,
     page: str | None = None,
     about: Mapping[str, str | None] | None = None,
     token: str | None = None,
@@ -78,96 +73,47 @@ def push(
         private: Make the repository private; an existing one must be private already.
         revision: The branch, created if it does not exist; by default the main one.
         dry_run: Check all that needs no network, and send nothing.
-        output: A new folder for what would go up; then nothing is sent either.
-        onnx: The folder of an ONNX export of this checkpoint; goes up as `onnx/`.
         page: HTML that holds the checkpoint; it goes up instead, as a static Space.
         about: `license` and `language` of the published card, needed if the card names none; ""
             for neither.
         token: The token for the Hub; by default the token of this machine.
 
-    Raises ValueError for what `check_publishable` refuses and for an export of other weights, and
-    OSError for a missing file and for what the Hub refuses.
+    Raises ValueError for what `check_publishable` refuses, and OSError for a missing file and for
+    what the Hub refuses.
     """
     validate_repo_id(repo_id)
-    if output is not None and Path(output).exists():
-        raise refusal(f"{output} exists", "name a new folder", FileExistsError)
     folder, about = Path(checkpoint), about or {}
     names = check_publishable(folder, about)
     repo_type, commit = "space" if page else "model", None
-    is_sent = not dry_run and output is None
-    if is_sent:
+    if not dry_run:
         repo_id = create_repository(repo_id, private=private, token=token, repo_type=repo_type)
     with tempfile.TemporaryDirectory() as scratch:
-        staged = Path(output or scratch)
-        staged.mkdir(parents=True, exist_ok=True)
+        staged = Path(scratch)
         card = ModelCard.load(folder / REPOCARD_NAME)
         vars(card.data).update({name: value for name, value in about.items() if value})
         if page:
             _stage_page(staged, page, card, repo_id)
         else:
-            _stage_checkpoint(staged, folder, names, card, onnx, repo_id)
-        if is_sent:
+            _stage_checkpoint(staged, folder, names, card, repo_id)
+        if not dry_run:
             commit = _upload(HfApi(token=token), staged, repo_id, repo_type, revision)
-        files = _sizes(staged)
+        paths = sorted(path for path in staged.rglob("*") if path.is_file())
+        files = {path.relative_to(staged).as_posix(): path.stat().st_size for path in paths}
     url = f"{constants.ENDPOINT}/{'spaces/' if page else ''}{repo_id}"
-    return Push(repo_id, url, commit, files, _left_out(folder, names))
-
-
-def _sizes(folder: Path) -> dict[str, int]:
-    """Return the bytes of each file below a folder, by name."""
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.stat().st_size for path in paths}
-
-
-def _left_out(folder: Path, names: Sequence[str]) -> list[str]:
-    """Return what is not public in a checkpoint; a folder ends in a slash."""
-    public = {CHECKSUMS_NAME, *(Path(name).parts[0] for name in names)}
-    others = sorted(path for path in folder.iterdir() if path.name not in public)
-    return [f"{path.name}/" if path.is_dir() else path.name for path in others]
+    return Push(repo_id, url, commit, files)
 
 
 def _stage_checkpoint(
-    staged: Path,
-    folder: Path,
-    names: Sequence[str],
-    card: ModelCard,
-    onnx: FilePath | None,
-    repo_id: str,
+    staged: Path, folder: Path, names: Sequence[str], card: ModelCard, repo_id: str
 ) -> None:
-    """Copy the files of a checkpoint and of its export to a folder, and list what is new."""
-    new = [CONFIG_NAME]  # with other names of labels, perhaps
+    """Copy the files of a checkpoint to a folder, with the changed card."""
     for name in (CHECKSUMS_NAME, *names):
         (staged / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(folder / name, staged / name)
-    if onnx is not None:
-        new += _stage_export(staged, Path(onnx), folder)
+    if {*EXPORTED}.intersection(names) and _ONNX_SECTION not in card.content:
         card.content += _ONNX_SECTION
     write_card(staged, card, repo_id)
-    list_files(staged, new)
-
-
-def _stage_export(staged: Path, exported: Path, folder: Path) -> list[str]:
-    """Copy an ONNX export to the folder `onnx` of a folder; return the names of its files there.
-
-    Raises ValueError if other weights were exported, or a file is not as it was exported.
-    """
-    record = json.loads((exported / "export.json").read_bytes())
-    digests = SavedFiles.read(folder).digests
-    weights = {digest for name, digest in digests.items() if name.endswith(".safetensors")}
-    is_of_weights = record["checkpoint"].get("sha256") in weights
-    own = sha256_of(Path(__file__).parents[1] / "serving" / "onnx_predictor.py")
-    is_own = record["sha256"].keys() == {*EXPORTED} and record["sha256"]["predictor.py"] == own
-    if not (is_of_weights and is_own):
-        what = f"{exported} is not an export of the weights in {folder} by this version"
-        raise refusal(what, "export again")
-    copies = staged / "onnx"
-    copies.mkdir(exist_ok=True)
-    for name, digest in record["sha256"].items():
-        check_public(exported, name)
-        if sha256_of(shutil.copyfile(exported / name, copies / name)) != digest:
-            raise refusal(f"{name} in {exported} is not as it was exported", "export again")
-    shutil.copyfile(exported / "export.json", copies / "export.json")
-    return [f"onnx/{name}" for name in (*record["sha256"], "export.json")]
+    list_files(staged, [CONFIG_NAME])  # with other names of labels, perhaps
 
 
 def _stage_page(staged: Path, page: str, card: ModelCard, repo_id: str) -> None:

@@ -112,7 +112,7 @@ def live_page(
         LIVE_FOLDER,
         **values,
         title=title or next(iter(name_checkpoints([checkpoint]))),
-        about=card_facts(checkpoint, about),
+        about=card_facts(checkpoint, about or {}),
         layout="page.html",
         full=1.0,
         num_views=model.config.num_hops + 1,

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from transformers.utils import CONFIG_NAME
 
 from ..evaluation.records import write_record
-from ..models.checkpoint import CheckedPreTrainedModel, sha256_of
+from ..models.checkpoint import CheckedPreTrainedModel, list_files, sha256_of
 from ..utils.errors import refusal
 from ..utils.files import FilePath
 from ..utils.loading import describe_checkpoint, load_checkpoint
@@ -37,10 +37,11 @@ TOLERANCE = 1e-5
 def export(checkpoint: str, folder: FilePath) -> dict[str, Any]:
     """Write a checkpoint for ONNX Runtime, complete and checked or not at all.
 
-    The graph is compared with the model. Returns the content of `export.json`; raises
-    FileExistsError for a folder that exists, and ValueError for a model without an export and for a
-    graph that differs. Another process writes the export and imports the script that calls this:
-    call it there under `if __name__ == "__main__":`.
+    The graph is compared with the model. In the folder of the checkpoint the files of the export
+    join its `SHA256SUMS`, and a push takes them along from the folder `onnx`. Returns the content
+    of `export.json`; raises FileExistsError for a folder that exists, and ValueError for a model
+    without an export and for a graph that differs. Another process writes the export and imports
+    the script that calls this: call it there under `if __name__ == "__main__":`.
     """
     folder = Path(folder).resolve()
     if folder.exists():
@@ -54,6 +55,8 @@ def export(checkpoint: str, folder: FilePath) -> dict[str, Any]:
         draft.mkdir()
         report = fresh.submit(_write, checkpoint, draft).result()
         draft.replace(folder)
+    if folder.parent == Path(checkpoint).resolve():
+        list_files(folder.parent, [f"{folder.name}/{path.name}" for path in folder.iterdir()])
     return report
 
 

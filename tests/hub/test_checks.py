@@ -97,10 +97,6 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: change_weights(f, lambda w: w["classifier.output.bias"].add_(1)),
         r"README\.md lacks the SHA-256 .*write_model_card",
     ),
-    "unnamed labels": (
-        lambda f: change_json(f / "config.json", id2label={"0": "LABEL_0"}, label2id=None),
-        r"labels are called LABEL_0; .*--label_names.*id2label",
-    ),
     "link to a file elsewhere": (
         lambda f: (f / "modules.json").symlink_to((f / "modules.json").rename(f.parent / "m")),
         r"^modules\.json in .* is a link to a file elsewhere; put a copy there",

@@ -478,19 +478,16 @@ def test_page_reads_while_it_is_typed_in(tmp_path: Path, page: Any) -> None:
     page.wait_for_selector(".result", state="hidden")
 
 
-def test_page_tells_a_missing_card_from_a_silent_one(tmp_path: Path) -> None:
-    """And shows what the caller says in place of the card."""
-    checkpoint, silent = save_checkpoint(tmp_path / "model"), "the card of the model does not say"
-    bare = live_page(checkpoint)
-    assert "The model has no card" in bare
-    assert silent not in bare
-    (tmp_path / "model" / "README.md").write_text(
-        "---\nlanguage: [de, fr]\n---\n", encoding="utf-8"
-    )
+def test_page_shows_what_the_card_says_of_the_model(tmp_path: Path) -> None:
+    """And what the caller says in place of the card."""
+    checkpoint = save_checkpoint(tmp_path / "model")
+    assert "does not say what it was trained on" in live_page(checkpoint)
+    front = "---\nlanguage: de\nlicense: x\n---\n"
+    (tmp_path / "model" / "README.md").write_text(front, encoding="utf-8")
     about = live_page(checkpoint, about={"license": "mit", "language": None})
-    assert "The model has no card" not in about
-    unsaid = dict.fromkeys(("Trained on", "Measured"), silent)
-    for name, said in {**unsaid, "Language": "de, fr", "Licence": "mit"}.items():
+    assert "does not say" not in about
+    assert "Trained on" not in about
+    for name, said in {"Language": "de", "Licence": "mit"}.items():
         assert f"<dt>{name}</dt><dd><bdi>{said}</bdi></dd>" in about
 
 

@@ -311,42 +311,43 @@ def test_predictor_refuses_a_file_of_another_export(root: Path, name: str) -> No
         Predictor(folder)
 
 
+def test_push_onnx_sends_the_export_that_a_checkpoint_lists(
+    root: Path, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second command exports anew; new weights are sent without an old export."""
+    folder = Path(shutil.copytree(root / "classifier", tmp_path / "model"))
+    write_owned_card(folder)
+    use_graph(monkeypatch, root / "onnx" / "classifier" / "model.onnx")
+    name = f"{OWNER}/rooms"
+    for _ in range(2):
+        load_command("push").main([str(folder), name, "--onnx", "--dry_run"])
+    assert not hub.requests
+    (folder / "onnx" / "notes.txt").write_text("private")
+    done = push(folder, name)
+    held = hub.files(name)
+    assert held.keys() >= {"onnx/model.onnx", "onnx/predictor.py"}
+    assert "python onnx/predictor.py" in held["README.md"].decode()
+    assert held.keys() == done.files.keys() | {".gitattributes"}, "no notes"
+    load(root, "classifier").save_pretrained(folder)
+    assert not any(name.startswith("onnx/") for name in push(folder, name, dry_run=True).files)
+
+
 @pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json", "predictor.py"])
 def test_push_refuses_a_foreign_or_missing_file_of_an_export(
     root: Path, tmp_path: Path, name: str
 ) -> None:
-    write_owned_card(root / "classifier")
-    folder = Path(shutil.copytree(root / "onnx" / "classifier", tmp_path / "onnx"))
-    done = push(root / "classifier", "owner/rooms", onnx=folder, dry_run=True)
-    assert f"onnx/{name}" in done.files
-    (folder / name).write_bytes((folder / name).read_bytes() + b" ")
-    with pytest.raises(ValueError, match=rf"^{re.escape(name)} in .* is not as it was exported"):
-        push(root / "classifier", "owner/rooms", onnx=folder, dry_run=True)
-    (folder / name).unlink()
+    folder = Path(shutil.copytree(root / "classifier", tmp_path / "model"))
+    shutil.copytree(root / "onnx" / "classifier", folder / "onnx")
+    list_files(folder, [f"onnx/{path.name}" for path in (folder / "onnx").iterdir()])
+    write_owned_card(folder)
+    path = folder / "onnx" / name
+    path.write_bytes(path.read_bytes() + b" ")
+    with pytest.raises(ValueError, match=rf"^onnx/{re.escape(name)} in .* is not as it was saved"):
+        push(folder, "owner/rooms", dry_run=True)
+    list_files(folder, [f"onnx/{name}"])
+    if name == "predictor.py":
+        with pytest.raises(ValueError, match=r"^onnx/predictor\.py in .*not what this version"):
+            push(folder, "owner/rooms", dry_run=True)
+    path.unlink()
     with pytest.raises(FileNotFoundError, match=re.escape(name)):
-        push(root / "classifier", "owner/rooms", onnx=folder, dry_run=True)
-
-
-def test_push_onnx_sends_an_export_of_these_weights(
-    root: Path, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And `--output` writes what would be sent; a graph of other weights never goes up."""
-    folder, output = tmp_path / "model", tmp_path / "repository"
-    shutil.copytree(root / "classifier", folder)
-    write_owned_card(folder)
-    use_graph(monkeypatch, root / "onnx" / "classifier" / "model.onnx")
-    name = f"{OWNER}/rooms"
-    load_command("push").main([str(folder), name, "--onnx", "--output", str(output)])
-    assert not hub.requests
-    written = {path.relative_to(output).as_posix() for path in output.rglob("*.*")}
-    (output / "onnx" / "notes.txt").write_text("private")
-    done = push(folder, name, onnx=output / "onnx")
-    held = hub.files(name)
-    assert held.keys() >= {"onnx/model.onnx", "onnx/predictor.py"}
-    assert "python onnx/predictor.py" in held["README.md"].decode()
-    assert written | {"SHA256SUMS"} == set(done.files)
-    assert all((output / name).read_bytes() == held[name] for name in done.files)
-    change_weights(folder, lambda weights: weights["classifier.output.bias"].add_(1))
-    write_owned_card(folder)
-    with pytest.raises(ValueError, match="onnx is not an export"):
-        push(folder, name, onnx=output / "onnx")
+        push(folder, "owner/rooms", dry_run=True)
