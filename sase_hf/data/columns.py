@@ -4,6 +4,7 @@ import json
 import reprlib
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -89,21 +90,19 @@ def find_columns(
         labelled: Whether the rows must have labels.
         record: The columns of a training, as `training_rows_of` returns them.
     """
-    names = rows.column_names
     numbers = arguments.numbers_of_texts
     number = min(numbers)  # where no flag names them, nor usual names of pairs
-    texts, labels = _asked(arguments, record, names)
+    texts, labels = _asked(arguments, record, rows.column_names)
     must_find_labels = labels is None and labelled
     sample = _sample(rows)
     is_small = len(sample) <= 2
-    taken = [name for text in texts for name in parted(text, "+", names)]
-    free = _without(sample, taken)
+    parts = chain.from_iterable(parted(text, "+", rows.column_names) for text in texts)
+    free = _without(sample, [*parts])
     if labels is None:
         labels = _usual(free, LABELS, 1)
     free = _without(free, labels)
     if number == 1:
-        texts_of = {name: [cell for cell in sample[name] if isinstance(cell, str)] for name in free}
-        free.sort(key=lambda name: len("".join(texts_of[name])), reverse=True)
+        free.sort(key=lambda name: _num_letters(sample[name]), reverse=True)
     few = free[:number] if is_small else []
     texts = texts or _usual(free, PAIRS, 2) or _usual(free, TEXTS, number) or few
     free = _without(free, texts)
@@ -114,10 +113,19 @@ def find_columns(
         if must_find_labels:
             flags += f" --label_column_name {shlex.quote([*labels, *free[::-1], 'NAME'][0])}"
         what = f"{title}: it is not clear which columns are the texts or the labels"
-        listed = [f"{name!r} (such as {reprlib.repr(cells[0])})" for name, cells in sample.items()]
-        columns = ", ".join(listed) or "no rows"
-        raise refusal(f"{what}. It has {columns}", f"name them, such as {flags}")
+        raise refusal(f"{what}. It has {_shown(sample)}", f"name them, such as {flags}")
     return tuple(texts), tuple(labels)
+
+
+def _shown(sample: Mapping[str, Sequence[Any]]) -> str:
+    """Return the columns as an error lists them, each with an example."""
+    shown = [f"{name!r} (such as {reprlib.repr(cells[0])})" for name, cells in sample.items()]
+    return ", ".join(shown) or "no rows"
+
+
+def _num_letters(cells: Iterable[Any]) -> int:
+    """Return how many letters the texts among some cells have."""
+    return sum(len(cell) for cell in cells if isinstance(cell, str))
 
 
 def _asked(

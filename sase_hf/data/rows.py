@@ -337,22 +337,29 @@ def _learn(source: Source, columns: Names, arguments: DataArguments) -> LabelCol
     return LabelColumn.learn(cells, arguments.problem_type, names, arguments.label_separator)
 
 
-def _read(source: Source, texts: Names, label_columns: Names, labels: LabelColumn) -> Dataset:
-    """Check every row of a source and give its columns their standard names and types.
+def _columns_of(
+    source: Source, texts: Names, label_columns: Names, *, are_labelled: bool
+) -> tuple[Names, Names]:
+    """Return the columns of texts and labels in a source: corrections have those of a page.
 
-    Corrections have the columns that a page writes.
+    Rows to predict may lack the second text of a pair without labels.
     """
-    may_lack = source.name.startswith(("test", "unlabelled"))
     if source.name.startswith("corrections"):
-        texts, label_columns = TEXT_COLUMNS[: len(texts)], (LABEL,)
-    elif source.name.startswith("unlabelled"):
-        label_columns = ()
-    elif (
-        may_lack
-        and not labels.names
-        and not present(parted(texts[-1], "+", source.table.column_names), source.table)
-    ):
-        texts = texts[:1]
+        return TEXT_COLUMNS[: len(texts)], (LABEL,)
+    if source.name.startswith("unlabelled"):
+        return texts, ()
+    second = parted(texts[-1], "+", source.table.column_names)
+    if source.name == "test" and not are_labelled and not present(second, source.table):
+        return texts[:1], label_columns
+    return texts, label_columns
+
+
+def _read(source: Source, texts: Names, label_columns: Names, labels: LabelColumn) -> Dataset:
+    """Check every row of a source and give its columns their standard names and types."""
+    may_lack = source.name.startswith(("test", "unlabelled"))
+    texts, label_columns = _columns_of(
+        source, texts, label_columns, are_labelled=bool(labels.names)
+    )
     rows = source.texts(texts)
     trimmed = (pc.utf8_trim_whitespace(pc.fill_null(cells, "")) for cells in rows.columns)
     is_kept = np.all([pc.not_equal(cells, "") for cells in trimmed], axis=0)

@@ -1,7 +1,6 @@
 """The calibration error of probabilities, the temperature that lowers it, and answer sets.
 
-All need one label per row, and raise ValueError for others: the id of a row without a label would
-count from the last class. Shapes: B rows, C classes.
+All need one label per row, ids from 0. Shapes: B rows, C classes.
 
 Sources: Guo et al. 2017, On Calibration of Modern Neural Networks; Sadinle et al. 2019, Least
 Ambiguous Set-Valued Classifiers.
@@ -9,8 +8,6 @@ Ambiguous Set-Valued Classifiers.
 
 import numpy as np
 from numpy.typing import ArrayLike
-
-from ..utils.errors import refusal
 
 NUM_BINS = 15  # as in the paper's tables
 
@@ -24,7 +21,7 @@ def expected_calibration_error(probabilities: ArrayLike, labels: ArrayLike) -> f
     """
     probabilities = np.asarray(probabilities, dtype=np.float64)
     confidence = probabilities.max(1)
-    is_right = probabilities.argmax(1) == _class_ids(labels, probabilities.shape[1])
+    is_right = probabilities.argmax(1) == np.asarray(labels)
     bins = np.ceil(confidence * NUM_BINS).astype(int)  # bin m is ((m - 1) / 15, m / 15]
     # |accuracy - confidence| of a bin times its rows is the distance between the two sums.
     distances = np.bincount(bins, weights=is_right - confidence)
@@ -70,15 +67,4 @@ def fit_threshold(probabilities: ArrayLike, labels: ArrayLike, error: float) -> 
 
 def _of_labels(values: np.ndarray, labels: ArrayLike) -> np.ndarray:
     """Return of each row of values (B, C) that of its class: (B,)."""
-    return values[np.arange(len(values)), _class_ids(labels, values.shape[1])]
-
-
-def _class_ids(labels: ArrayLike, num_classes: int) -> np.ndarray:
-    """Return labels as class ids (B,), or raise ValueError."""
-    ids = np.asarray(labels)
-    if not np.isin(ids, np.arange(num_classes)).all():
-        raise refusal(
-            f"labels go from {ids.min()} to {ids.max()}",
-            f"the classes are 0 to {num_classes - 1}. Leave out rows without a label",
-        )
-    return ids
+    return values[np.arange(len(values)), np.asarray(labels)]

@@ -8,7 +8,6 @@ Sources: Northcutt et al. 2021, Confident Learning. Shapes: N judged rows, C lab
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -27,31 +26,19 @@ MAX_JUDGED = 10_000  # rows, evenly spaced
 MOST_ERRORS = 2.0
 
 
-class Doubt(NamedTuple):
-    """A row with a doubtful label.
-
-    row: its number among the rows, from 0.
-    suggested: the id of the label that the judge finds most likely.
-    probability: of the suggestion, and `label_probability` that of the label.
-    """
-
-    row: int
-    suggested: int
-    probability: float
-    label_probability: float
-
-
 def doubtful_rows(
     rows: Dataset,
     tokens: Dataset,
     validation: Dataset,
     answers: Answers,
     choose: Callable[[Dataset], NDArray[np.intp]],
-) -> list[Doubt]:
+) -> pd.DataFrame:
     """Return the rows for which another label is more likely, by `shares_of_usual`, least first.
 
-    They are at most as many as labels are wrong by estimate, and none if the judge is weak: no
-    better than the most frequent label, or far behind the hops on the validation rows.
+    The columns: `row`, its number among the rows, from 0; the id of its `label`, and of the one
+    that is `suggested`, with the `probability` and the `label_probability`. The rows are at most as
+    many as labels are wrong by estimate, and none if the judge is weak: no better than the most
+    frequent label, or far behind the hops on the validation rows.
 
     Args:
         rows: The training rows, with a `text`.
@@ -61,28 +48,28 @@ def doubtful_rows(
         choose: Returns the labels that the hops choose for encoded rows.
     """
     numbers, probabilities = judge(rows, tokens, answers)
-    if not len(numbers):
-        return []
     labels = labels_of(tokens, answers).numpy()[numbers]
-    best = probabilities.argmax(1)
-    is_accused = best != labels
+    of_labels = probabilities[np.arange(len(labels)), labels]
+    judged = pd.DataFrame({"row": numbers, "label": labels, "label_probability": of_labels})
+    if judged.empty:
+        return judged
+    judged["suggested"] = probabilities.argmax(1)
+    judged["probability"] = probabilities.max(1)
+    is_accused = judged["suggested"] != labels
     num_errors = (choose(validation) != labels_of(validation, answers).numpy()).sum()
     most = MOST_ERRORS * (num_errors + 1) / (len(validation) + 1)
     share_of_others = 1 - np.bincount(labels).max() / len(labels)
     if not 0 < is_accused.mean() <= min(most, share_of_others):
-        return []
+        return judged[:0]
     shares = shares_of_usual(probabilities, labels)
     # The confident joint: how often, where some label is as likely as usual, it is another one.
     likely = np.where(shares >= 1, probabilities, 0)
     is_clear = likely.any(1)
     is_wrong = is_clear & (likely.argmax(1) != labels)
     num_wrong = round(len(labels) * is_wrong.sum() / max(is_clear.sum(), 1))
-    order = shares[np.arange(len(labels)), labels].argsort(kind="stable")
-    accused = order[is_accused[order]]
-    agreed = accused[choose(tokens.select(numbers[accused])) != labels[accused]]
-    chosen = agreed[:num_wrong]
-    columns = [numbers, best, probabilities.max(1), probabilities[np.arange(len(labels)), labels]]
-    return [Doubt(*row) for row in zip(*(x[chosen].tolist() for x in columns), strict=True)]
+    judged["share"] = shares[np.arange(len(labels)), labels]
+    accused = judged[is_accused].sort_values("share", kind="stable")
+    return accused[choose(tokens.select(accused["row"])) != accused["label"]][:num_wrong]
 
 
 def judge(

@@ -152,7 +152,9 @@ def has_linear_part(model: Any) -> bool:
 
 
 def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = None) -> Fit:
-    """Fit the linear part of a trained classifier, and scale both parts. The model is changed.
+    """Fit the linear part of a trained classifier, and scale both parts.
+
+    The model is changed, and in evaluation mode afterwards.
 
     A linear part that the model has from before is replaced. Numbers are scaled around the
     `target_mean` of the config. Without validation rows both parts count as they usually do.
@@ -365,9 +367,7 @@ def _mean_states(model: Any, batch: Mapping[str, Tensor]) -> Array:
     inputs = [batch.get(name) for name in INPUTS]
     if not model.config.freeze_embeddings:
         return np.zeros((len(batch["input_ids"]), len(model.linear_part.state_weight)))
-    was_training = model.training
     states = model.eval().read(*inputs, None).last_hidden_state
-    model.train(was_training)
     features: Array = model.linear_part.features(*inputs, states).double().cpu().numpy()
     return features
 
@@ -384,11 +384,8 @@ def _padded(rows: Dataset, model: Any) -> Iterator[dict[str, Tensor]]:
 @torch.no_grad()
 def logits_of(model: Any, rows: Dataset) -> Tensor:
     """Return the logits (B, L) of a model for encoded rows, on the CPU."""
-    was_training = model.training
     model.eval()
-    logits = [model(**batch).logits.float().cpu() for batch in _padded(rows, model)]
-    model.train(was_training)
-    return torch.cat(logits)
+    return torch.cat([model(**batch).logits.float().cpu() for batch in _padded(rows, model)])
 
 
 def chosen_by_hops(model: Any, rows: Dataset) -> NDArray[np.intp]:

@@ -135,13 +135,6 @@ class Bleu(_RowMetric):
         super().__init__(**options)
 
 
-def bleu_signature() -> str:
-    """Return sacrebleu's account of its settings: case, tokens, smoothing, version."""
-    metric = _sacrebleu()
-    metric.corpus_score(["a"], [["a"]])  # the signature counts the references
-    return str(metric.get_signature())
-
-
 def _sacrebleu() -> "BLEU":
     try:
         from sacrebleu.metrics.bleu import BLEU

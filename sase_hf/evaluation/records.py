@@ -25,7 +25,10 @@ from ..utils.privacy import redact
 # Endings of the entries that Trainer adds to the metrics.
 NO_RESULTS = ("_runtime", "_per_second", "_preparation_time", "_flos")
 
-PACKAGES = ("sase_hf", "torch", "transformers", "tokenizers", "datasets", "evaluate", "accelerate")
+PACKAGES = (
+    *("sase_hf", "torch", "transformers", "tokenizers", "datasets", "evaluate", "accelerate"),
+    "sacrebleu",
+)
 
 
 def results_of(metrics: Mapping[str, float], prefix: str) -> dict[str, float]:

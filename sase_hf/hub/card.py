@@ -43,7 +43,10 @@ ABOUT_DATA = (*LICENCE_FIELDS, "language", "datasets")
 ABOUT = (*ABOUT_DATA, "summary", "task", "data", "limits", "labels")
 
 # These arguments of a run do not change the trained model: its folders, its output, its pushes.
-HIDDEN = ("disable_tqdm", "logging_", "output_dir", "overwrite_", "push_to_", "hub_", "record")
+HIDDEN = (
+    *("disable_tqdm", "logging_", "output_dir", "overwrite_", "push_to_", "hub_", "record"),
+    *("do_", "eval_strategy", "greater_is_better", "load_best_model_at_end"),
+)
 
 SHARES = {  # results from 0 to 1, in the words of a table; they come first
     "accuracy": "accuracy",

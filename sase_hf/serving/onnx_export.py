@@ -24,7 +24,7 @@ from ..evaluation.records import write_record
 from ..models.checkpoint import CheckedPreTrainedModel, list_files, sha256_of
 from ..utils.errors import refusal
 from ..utils.files import FilePath
-from ..utils.loading import describe_checkpoint, load_checkpoint
+from ..utils.loading import load_checkpoint
 
 MODEL, RECORD, PREDICTOR = "model.onnx", "export.json", "predictor.py"
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
@@ -84,13 +84,11 @@ def _write(checkpoint: str, draft: Path) -> dict[str, Any]:
             f"cannot export {checkpoint}: {reason!s:.300}; nothing was written",
             "pip install 'sase_hf[onnx]' -c constraints.txt installs versions that export it",
         ) from reason
-    size = (draft / MODEL).stat().st_size
     report: dict[str, Any] = {
-        "checkpoint": describe_checkpoint(checkpoint),
-        # The predictor and a push compare the files with these.
+        # The predictor compares the files with these.
         "sha256": {path.name: sha256_of(path) for path in draft.iterdir()},
         "inputs": graph.inputs,
-        "files": {MODEL: {"bytes": size, "largest_difference": difference}},
+        "largest_difference": difference,
     }
     write_record(report, draft / RECORD)
     return report

@@ -125,8 +125,9 @@ class EncoderTask(Task):
     ) -> ModelAndTokenizer:
         """Return a new model and its tokenizer; a flag overrides an entry of `fields`."""
         model = self.settings
-        self._check_word_vectors()
         encoder = model.encoder_name_or_path
+        if model.word_vectors and encoder is not None:
+            raise refusal("--encoder_name_or_path brings word vectors", "leave out --word_vectors")
         build = partial(self._build_tokenizer, rows)
         tokenizer = self.new_tokenizer(rows, build, ready=encoder)
         config_fields = {
@@ -147,18 +148,6 @@ class EncoderTask(Task):
     ) -> dict[str, Any]:
         """Return fields of a new model that depend on its number of words."""
         return {}
-
-    def _check_word_vectors(self) -> None:
-        """Raise ValueError for flags of word vectors that contradict others."""
-        model = self.settings
-        if model.word_vectors and model.encoder_name_or_path is not None:
-            raise refusal("--encoder_name_or_path brings word vectors", "leave out --word_vectors")
-        if model.level == "subword" and model.vector_files:
-            raise refusal(
-                f"--level is subword, but the vectors of {', '.join(model.vector_files)} are those "
-                "of whole words",
-                "give --level word, or --word_vectors own",
-            )
 
     def _build_tokenizer(self, rows: Rows, texts: list[str], **options: Any) -> TokenizersBackend:
         """Return a new tokenizer of the asked level.

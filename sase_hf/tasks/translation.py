@@ -18,7 +18,7 @@ from transformers.trainer_utils import EvalLoopOutput
 
 from ..data.rows import TRANSLATION, Rows
 from ..data.tokenizer import build_translation_tokenizer
-from ..evaluation.metrics import bleu_signature, load_metrics, numbers_of
+from ..evaluation.metrics import load_metrics, numbers_of
 from ..models import FAMILIES
 from ..training.arguments import RunArguments
 from ..training.task import ModelAndTokenizer, Predictions, Task, TrainingSetup, new_config
@@ -167,11 +167,3 @@ class TranslationTask(Task):
     ) -> list[dict[str, Any]]:
         """Return the translations."""
         return [{"translation": text} for text in trainer.texts_of(predictions)]
-
-    def details(
-        self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]
-    ) -> dict[str, Any]:
-        """Return how BLEU was computed, if it was."""
-        if "bleu" not in (self.settings.metric_name or ["bleu"]):
-            return {}
-        return {"signatures": {"bleu": bleu_signature()}}

@@ -57,6 +57,7 @@ NEW_TRANSLATION = {
     "initializer_range": 0.05,
     "learning_rate": 1.5e-3,
     "label_smoothing": 0.1,
+    "metric_for_best_model": "loss",  # BLEU is 0 for the first epochs
 }
 
 
@@ -86,7 +87,6 @@ def implied(given: Mapping[str, Any], in_memory: Collection[str] = ()) -> dict[s
 def of_command(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a command that names no step, by its rows and its model."""
     task = given["task"]
-    is_new = not given.get("model_name_or_path")
     has_own_split = bool(given.get("validation_file") or given.get("dataset_name"))
     has_held_out = has_own_split or given.get("validation_fraction") != 0
     chosen: dict[str, Any] = {}
@@ -99,16 +99,22 @@ def of_command(given: Mapping[str, Any]) -> dict[str, Any]:
         chosen |= HELD_OUT
     if has_held_out and task in LABELS:
         chosen |= {"calibrate": True, "report": True}
-    if is_new and task in TRANSLATION:
-        chosen |= NEW_TRANSLATION
-        if has_held_out:
-            chosen["metric_for_best_model"] = "loss"  # BLEU is 0 for the first epochs
-    if is_new and task in LABELS:
-        chosen["matching"] = "concat"  # gates, the paper's way, are three points behind on pairs
-        if given.get("encoder_name_or_path"):
-            chosen |= {"learning_rate": 0, "embedding_dropout": 0.0}  # 0: `rate_for`
-        elif not given.get("tokenizer_name"):
-            chosen["min_frequency"] = BY_TOKENS
+    if not given.get("model_name_or_path"):
+        chosen |= of_new_model(given)
+    return chosen
+
+
+def of_new_model(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a command that builds a model."""
+    if given["task"] in TRANSLATION:
+        return NEW_TRANSLATION
+    if given["task"] not in LABELS:
+        return {}
+    chosen: dict[str, Any] = {"matching": "concat"}  # gates, the paper's, are three points behind
+    if given.get("encoder_name_or_path"):
+        chosen |= {"learning_rate": 0, "embedding_dropout": 0.0}  # 0: `rate_for`
+    elif not given.get("tokenizer_name"):
+        chosen["min_frequency"] = BY_TOKENS
     return chosen
 
 

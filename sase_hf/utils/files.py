@@ -44,15 +44,12 @@ def check_content(path: FilePath) -> None:
 
 
 def check_readable(path: FilePath) -> None:
-    """Raise an OSError with the way out if a path leads to no file, or to one that is closed."""
+    """Raise an OSError with the way out if a path leads to no file."""
     if not os.path.exists(path):
         way_out = f"check its name and folder: {os.path.abspath(path)}"
         raise refusal(f"there is no file {path}", way_out, FileNotFoundError)
     if os.path.isdir(path):
         raise refusal(f"{path} is a folder", "name a file in it", IsADirectoryError)
-    if not os.access(path, os.R_OK):
-        way_out = "change its permissions, or name another file"
-        raise refusal(f"cannot read {path}: permission denied", way_out, PermissionError)
 
 
 @contextmanager
@@ -92,7 +89,7 @@ def flush_to_disk(path: FilePath) -> None:
 
 
 def check_output(path: FilePath | None, inputs: Iterable[FilePath | None] = ()) -> None:
-    """Raise OSError if a file cannot be written or is an input; call it before the work.
+    """Raise OSError if a file is a folder or an input; call it before the work.
 
     `inputs` are files and folders that the command reads, or writes too; names on the Hub and None
     are none. A link or another spelling of an input is the input. Of a folder with a model or a
@@ -103,11 +100,6 @@ def check_output(path: FilePath | None, inputs: Iterable[FilePath | None] = ()) 
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; name a file in it")
-    nearest = next(parent for parent in path.absolute().parents if parent.exists())
-    if not nearest.is_dir():
-        raise NotADirectoryError(f"cannot write {path}: {nearest} is not a folder")
-    if not os.access(path if path.exists() else nearest, os.W_OK):
-        raise PermissionError(f"cannot write {path}: permission denied; name another file")
     for source in inputs:
         if source is None:
             continue

@@ -19,14 +19,13 @@ from transformers import (
     TokenizersBackend,
     pipeline,
 )
-from transformers.utils import SAFE_WEIGHTS_NAME
 
 from ..models import FAMILIES, RETRIEVAL
 from ..models.checked_config import CheckedConfig
-from ..models.checkpoint import CheckedPreTrainedModel, is_of_model, sha256_of
+from ..models.checkpoint import CheckedPreTrainedModel, is_of_model
 from ..models.configuration_self_attentive import IMPLEMENTATIONS
 from .errors import refusal
-from .files import FilePath, check_content
+from .files import check_content
 
 # Other ways to compute, which a config may name, can be code that transformers fetches.
 EAGER = dict.fromkeys(IMPLEMENTATIONS, "eager")
@@ -257,10 +256,3 @@ def name_checkpoints(checkpoints: Sequence[str]) -> dict[str, str]:
         if len({*names}) == len(names) and "model" not in names:
             return dict(zip(names, checkpoints, strict=True))
     raise refusal(f"checkpoints are called {', '.join(names)}", "rename one, or name each once")
-
-
-def describe_checkpoint(checkpoint: FilePath) -> dict[str, str]:
-    """Return the `name` of a checkpoint, and for a folder the `sha256` of its weights."""
-    weights = Path(checkpoint, SAFE_WEIGHTS_NAME)
-    digest = {"sha256": sha256_of(weights)} if weights.is_file() else {}
-    return {"name": str(checkpoint), **digest}

@@ -58,20 +58,6 @@ def test_fit_temperature_stays_within_its_bounds() -> None:
     assert found == pytest.approx([0.25, 10], rel=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("labels", "message"), [([0, -1], "from -1 to 0"), ([2, 0], "from 0 to 2")]
-)
-def test_calibration_refuses_labels_that_are_not_class_ids(labels: Any, message: str) -> None:
-    """A label of -1, of a row without one, would be the last class."""
-    scores = [[0.9, 0.1], [0.2, 0.8]]
-    with pytest.raises(ValueError, match=f"{message}; the classes are 0 to 1"):
-        expected_calibration_error(scores, labels)
-    with pytest.raises(ValueError, match=message):
-        fit_temperature(scores, labels, 0.01, 100)
-    with pytest.raises(ValueError, match=message):
-        fit_threshold(scores, labels, 0.1)
-
-
 @pytest.mark.parametrize(("num_rows", "error"), [(19, 0.05), (30, 0.1), (99, 0.25)])
 def test_fit_threshold_keeps_the_promise_on_new_rows(num_rows: int, error: float) -> None:
     """Of rows that come alike, at least 1 - error of the sets are right, and hardly more."""

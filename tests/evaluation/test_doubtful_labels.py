@@ -1,13 +1,14 @@
 """Rows whose label the other rows speak against."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 from datasets import Dataset, concatenate_datasets
 
 from sase_hf.evaluation import doubtful_labels
-from sase_hf.evaluation.doubtful_labels import Doubt, doubtful_rows, judge, shares_of_usual
+from sase_hf.evaluation.doubtful_labels import doubtful_rows, judge, shares_of_usual
 from sase_hf.models.answers import SingleLabel
 
 WORDS = (3, 4, 5)  # each is in the texts of one label
@@ -39,9 +40,9 @@ def true_of(tokens: Dataset) -> np.ndarray:
 
 def doubts_of(
     tokens: Dataset, choose: Callable[[Dataset], np.ndarray] = true_of, count: int = 10
-) -> list[Doubt]:
+) -> list[Any]:
     validation = tokens_of(labels_of(count), labels_of(count))
-    return doubtful_rows(rows_of(tokens), tokens, validation, ANSWERS, choose)
+    return [*doubtful_rows(rows_of(tokens), tokens, validation, ANSWERS, choose).itertuples()]
 
 
 WRONG = range(3, 120, 13)

@@ -100,7 +100,7 @@ def test_card_shows_results_sources_settings_sizes_and_labels() -> None:
         "seed 7, torch 2.13.0, commit " + "d" * 40 + ", Some CPU, Some GPU, 2026-01-02.",
         "| id | label |\n|---|---|\n| 0 | poor |\n| 1 | fair |\n| 2 | good |\n\n## Sizes",
         "Training took 2 minutes.",
-        "| learning_rate | 0.001 |\n| word_vectors | a_b.txt |\n\n",
+        "learning_rate 0.001;\nword_vectors a_b.txt.\n",
         "| weights on disk | 50.0 MB |",
         "| speed | 4,322 rows per second in evaluation, Some GPU |",
     ):

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from datasets import Dataset
 from rows import write_csv, write_jsonl
 
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.rows import load_rows
-from sase_hf.evaluation.doubtful_labels import Doubt
 from sase_hf.tasks.labels import doubtful
 from sase_hf.tasks.labels.doubtful import write_doubtful
 from sase_hf.utils.text import Table
@@ -50,13 +50,13 @@ def written_of(folder: Path, arguments: DataArguments) -> list[Table]:
 def judge(monkeypatch: pytest.MonkeyPatch) -> None:
     """Doubt every row without its word."""
 
-    def doubtful_rows(train: Dataset, *_: Any) -> list[Doubt]:
+    def doubtful_rows(train: Dataset, *_: Any) -> pd.DataFrame:
         is_awful = np.array(["awful" in text.lower() for text in train["text"]])
         labels = np.array(train["label"][:])
         label_of_awful = np.bincount(labels[is_awful]).argmax()
         suggested = np.where(is_awful, label_of_awful, 1 - label_of_awful)
-        wrong = np.flatnonzero(suggested != labels).tolist()
-        return [Doubt(row, int(suggested[row]), 0.9, 0.1) for row in wrong]
+        judged = pd.DataFrame({"label": labels, "suggested": suggested}).reset_index(names="row")
+        return judged.assign(probability=0.9, label_probability=0.1)[suggested != labels]
 
     monkeypatch.setattr(doubtful, "doubtful_rows", doubtful_rows)
 

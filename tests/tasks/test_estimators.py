@@ -24,6 +24,7 @@ from sklearn.utils import estimator_checks
 from transformers import AutoModelForSequenceClassification, pipeline
 
 from sase_hf import SelfAttentiveConfig, TextClassifier, TextRegressor
+from sase_hf.hub import push
 from sase_hf.tasks import LabelTask
 from sase_hf.training import run
 from sase_hf.training.command_line import make_task, parse_arguments
@@ -281,9 +282,9 @@ def test_saved_classifier_loads_everywhere(fitted: TextClassifier, tmp_path: Pat
     assert TextClassifier.from_pretrained(tmp_path / "again").classes_.tolist() == [1, 3, 5]
 
 
-def test_push_sends_the_files_of_a_model_only(fitted: TextClassifier, hub: Hub) -> None:
-    done = fitted.push_to_hub(f"{OWNER}/stars", about={"license": "apache-2.0", "language": "en"})
-    assert done.commit is not None
+def test_saved_model_can_be_pushed(fitted: TextClassifier, tmp_path: Path, hub: Hub) -> None:
+    fitted.save_pretrained(tmp_path)
+    push(tmp_path, f"{OWNER}/stars", about={"license": "apache-2.0", "language": "en"})
     loaded = TextClassifier.from_pretrained(f"{OWNER}/stars")
     assert loaded.predict(NEW).tolist() == fitted.predict(NEW).tolist()
 

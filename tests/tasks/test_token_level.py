@@ -61,8 +61,6 @@ def test_level_of_pairs_and_beside_vectors_of_a_file_is_words(
     options = {"word_vectors": vectors, "embedding_size": None}
     assert level_of(**endings, **options) == "word"
     assert level_of(**write_splits(tmp_path, pair_rows)) == "word"
-    with pytest.raises(ValueError, match=r"--level is subword, but the vectors of .* --level word"):
-        level_of(**endings, **options, level="subword")
 
 
 def test_level_of_a_ready_tokenizer_is_not_measured(

@@ -78,8 +78,6 @@ def test_translation_is_learnt_recorded_and_repeated_by_its_checkpoint(tmp_path:
     assert metrics["eval_nats_per_sentence"] == pytest.approx(
         metrics["eval_nll"] * words / len(PAIRS), rel=1e-5
     )
-    record = json.loads((tmp_path / "record.json").read_text())
-    assert record["signatures"]["bleu"].startswith("nrefs:1|case:mixed|eff:no|tok:13a")
     expected = [{**pair, "translation": pair["fr"]} for pair in PAIRS]
     assert read_lines(tmp_path / "run" / "predictions.jsonl") == expected
     translator: Any = pipeline("aligned-translation", model=str(tmp_path / "run"))

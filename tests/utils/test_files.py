@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sase_hf.utils.files import check_output, check_readable
+from sase_hf.utils.files import check_output
 
 
 @pytest.fixture
@@ -51,12 +51,3 @@ def test_check_output_refuses_parts_of_a_folder_that_is_read(
         return
     with pytest.raises(FileExistsError, match=f"{output}: folder is read, and such a file is a p"):
         check_output(f"folder/{output}", ["folder"])
-
-
-def test_check_readable_names_a_file_that_is_closed(
-    rows: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    check_readable(rows)
-    monkeypatch.setattr(os, "access", lambda *_: False)  # root may read all files
-    with pytest.raises(PermissionError, match=r"cannot read rows\.csv: permission denied; change"):
-        check_readable(rows)

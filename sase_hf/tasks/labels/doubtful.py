@@ -4,6 +4,7 @@ import logging
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from ...data.marks import ORIGINAL
@@ -13,7 +14,7 @@ from ...evaluation.linear_part import chosen_by_hops
 from ...training.task import TrainingSetup
 from ...utils.files import write_text
 from ...utils.text import Table, one_line
-from ...visualization.attended_text import label_text, shortened
+from ...visualization.attended_text import shortened
 
 logger = logging.getLogger(__name__)
 
@@ -41,23 +42,18 @@ def write_doubtful(folder: Path, setup: TrainingSetup) -> list[Table]:
         return []
     train = rows.splits["train"]
     choose = partial(chosen_by_hops, setup.model)
-    found = []
-    for doubt in doubtful_rows(train, tokens["train"], tokens["validation"], rows.answers, choose):
-        row = train[doubt.row]
-        found.append(
-            {
-                PLACE: row[PLACE],
-                "text": shortened(row.get(ORIGINAL) or row["text"], MAX_CHARACTERS),
-                "label": label_text(rows.labels.decode(row["label"])),
-                "suggested_label": label_text(rows.labels.decode(doubt.suggested)),
-                "probability": f"{doubt.probability:.4f}",
-                "label_probability": f"{doubt.label_probability:.4f}",
-            }
-        )
-    logger.info(one_line(f"doubtful labels: {len(found):,} training rows in {path}"))
-    if not found:
+    doubts = doubtful_rows(train, tokens["train"], tokens["validation"], rows.answers, choose)
+    logger.info(one_line(f"doubtful labels: {len(doubts):,} training rows in {path}"))
+    if doubts.empty:
         return []
-    cells = pd.DataFrame(found, dtype=object)
+    asked, names = train.select(doubts["row"]), np.array(rows.label_names)
+    texts = asked[ORIGINAL if ORIGINAL in asked.column_names else "text"]
+    cells = pd.DataFrame({PLACE: asked[PLACE][:]}, dtype=object)
+    cells["text"] = [shortened(text, MAX_CHARACTERS) for text in texts]
+    cells["label"] = names[doubts["label"]]
+    cells["suggested_label"] = names[doubts["suggested"]]
+    for column in ("probability", "label_probability"):
+        cells[column] = [f"{share:.4f}" for share in doubts[column]]
     write_text(path, cells.to_csv(index=False))
     first = cells[:NUM_SHOWN].fillna("").map(lambda cell: one_line(shortened(str(cell), MAX_SHOWN)))
     title = f"Doubtful labels of training rows: the first {len(first)} of {len(cells):,}"

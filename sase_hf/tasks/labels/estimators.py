@@ -23,7 +23,7 @@ from transformers import TokenizersBackend
 from ...data.labels import class_name
 from ...data.table import TEXT_COLUMNS
 from ...evaluation.records import results_of
-from ...hub import Push, push, write_model_card
+from ...hub import write_model_card
 from ...models.answers import LEAST_PROBABILITY, REGRESSION, answers_of
 from ...models.checkpoint import TOKENIZER_NAMES, CheckedPreTrainedModel, list_files
 from ...training.command_line import make_task
@@ -175,7 +175,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         return Attention(results[0] if is_one else results)
 
     def save_pretrained(self, folder: FilePath) -> None:
-        """Write the model, its tokenizer, its code and its card to a folder.
+        """Write the model, its tokenizer, its code and its card to a folder, as a push sends them.
 
         `AutoModelForSequenceClassification`, `pipeline` and `from_pretrained` load it.
         """
@@ -205,17 +205,6 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         estimator.record_ = None
         estimator.metrics_ = {}
         return estimator
-
-    def push_to_hub(self, repo_id: str, **options: Any) -> Push:
-        """Check the model and put it on the Hub, as `sase_hf.hub.push` does, with its `options`.
-
-        Only the files of a model go up. `about` has entries of the card, such as {"license":
-        "apache-2.0", "language": "en"}. Raises as `push` does.
-        """
-        with tempfile.TemporaryDirectory() as scratch:
-            folder = Path(scratch, repo_id.rpartition("/")[2])
-            self.save_pretrained(folder)
-            return push(folder, repo_id, **options)
 
 
 class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]

@@ -40,7 +40,6 @@ logger = logging.getLogger(__name__)
 REPORT_NAME = "report.html"
 NUM_EXAMPLES = 10
 MAX_ROWS = 20  # of a table in the terminal; the page has all tables
-NUM_CANDIDATES = 20  # of each kind, of which one is shown first
 MAX_EXPLAINED = 300  # rows that say what the model learned, in some seconds
 
 
@@ -108,8 +107,10 @@ def _sections(
     if setup.model.config.has_attention:
         has_labels = setup.rows.answers.has_labels
         bad, good = ("wrong", "right") if has_labels else ("far off", "close")
+        # A right one, a wrong one, and a right one that is not sure.
+        of_each_kind = [*report.right[-1:], *report.wrong[:1], *report.right[:1]]
         groups = {
-            "Three texts, and why": _first_rows(report, validation),
+            "Three texts, and why": dict.fromkeys(of_each_kind),
             f"Predictions that are {bad}": report.wrong[:NUM_EXAMPLES],
             f"Predictions that are {good}": report.right[:NUM_EXAMPLES],
         }
@@ -130,19 +131,6 @@ def _sections(
     first = [*texts[:1], *map(table_section, doubtful), *learned, *measured[:num_open]]
     rest = [*texts[1:], *measured[num_open:]]
     return [*first, *_curve(trainer), *(section._replace(is_folded=True) for section in rest)]
-
-
-def _first_rows(report: Report, validation: Dataset) -> list[int]:
-    """Return three rows to begin with: a right one, a wrong one, and a right one that is not sure.
-
-    Of each kind one with a rather short text is taken among the first.
-    """
-    chosen: list[int] = []
-    for rows in (report.right[-NUM_CANDIDATES:], report.wrong, report.right):
-        others = [row for row in rows[:NUM_CANDIDATES] if row not in chosen]
-        others.sort(key=lambda row: len(str(validation[row])))
-        chosen += others[len(others) // 4 :][:1]
-    return chosen
 
 
 def _curve(trainer: SelfAttentiveTrainer) -> Iterator[Section]:
