@@ -22,10 +22,9 @@ quickstart: .venv/ready-base ## Train on a small synthetic corpus, then show acc
 
 # The names are examples; the licence is that of the synthetic texts.
 PUBLISH = $(BIN)/python scripts/push.py runs/quickstart/model someone/quickstart --license apache-2.0 --language en
-release: .venv/ready-release quickstart ## Write what a published model and its Space hold to runs/release; send nothing
-	@rm -rf runs/release
-	@$(PUBLISH) --onnx --output runs/release/model
-	@$(PUBLISH) --space --output runs/release/space
+release: .venv/ready-release quickstart ## Check what a published model and its Space would hold; send nothing
+	@$(PUBLISH) --onnx --dry_run
+	@$(PUBLISH) --space --dry_run
 
 # One process for each core, with one thread: for the small models of the tests, more threads cost more
 # than they save. The tests of a file run in one process, which makes its checkpoints once.

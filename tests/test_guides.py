@@ -47,7 +47,6 @@ NOT_RUN = {
     "make fast": THIS_SUITE,
     "make lab-tests": THIS_SUITE,
     "make newest": "it installs packages, and runs this suite with them",
-    "python scripts/push.py renewed OWNER/NAME": "its folder is a download from the Hub",
     "make lint": "it installs packages; it is a check of its own",
     ".ci/run": THIS_SUITE,
     "hf auth login": "it asks for the token of an account",
@@ -77,9 +76,7 @@ SHORTER = {
 # A line of an example that is only compiled, and why.
 EXAMPLES_NOT_RUN = {
     "trainer = Trainer(": "tests/training/test_trainer.py trains with its loss",
-    "search = Trainer(": "it needs Optuna, which no extra installs",
     "import ray": "tests/retrieval/test_embed.py runs it on two workers",
-    'folder = snapshot_download("OWNER/NAME", local_dir="renewed")': "it needs the Hub",
 }
 
 

@@ -95,7 +95,7 @@ def show_alignment(readers: Readers, flags: Namespace, ending: str) -> str:
     if ending == ".svg":
         return visualization.attention_svg(results[0])
     if ending:
-        return visualization.alignment_html(results, title_of(readers))
+        return visualization.alignment_html(results, " and ".join(readers))
     return "\n\n".join(map(visualization.alignment_text, results))
 
 
@@ -106,7 +106,7 @@ def show_reasons(readers: Readers, flags: Namespace, ending: str) -> str:
     shown = {name: read_rows(one, rows[:NUM_SHOWN], flags.target) for name, one in readers.items()}
     [first, *others] = shown.values()
     if others:
-        return visualization.comparison_html(shown, title_of(readers))
+        return visualization.comparison_html(shown, " and ".join(readers))
     if ending == ".svg":
         return visualization.attention_svg(first[0])
     if not ending:
@@ -114,18 +114,13 @@ def show_reasons(readers: Readers, flags: Namespace, ending: str) -> str:
     learned = None
     if flags.file and hasattr(reader.model, "classify"):
         learned = visualization.read_learned_words(reader, [text for text, _ in rows])
-    return visualization.attention_html(first, title_of(readers), learned)
+    return visualization.attention_html(first, " and ".join(readers), learned)
 
 
 def text_and_reasons(result: Result) -> str:
     """Return the text of a result, or both, and why, for a terminal."""
     texts = [f'"{visualization.visible(text)}"' for text in of_texts(result, "text")]
     return "\n".join([*texts, visualization.attention_text(result)])
-
-
-def title_of(readers: Readers) -> str:
-    """Return the heading of a page: the names of the checkpoints."""
-    return " and ".join(readers)
 
 
 def read_rows(reader: Pipeline, rows: Sequence[Row], target: str | None = None) -> list[Result]:

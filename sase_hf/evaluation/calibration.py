@@ -1,4 +1,4 @@
-"""The calibration error of probabilities, the temperature that lowers it, and answer sets.
+"""The calibration error of probabilities, and answer sets.
 
 All need one label per row, ids from 0. Shapes: B rows, C classes.
 
@@ -26,27 +26,6 @@ def expected_calibration_error(probabilities: ArrayLike, labels: ArrayLike) -> f
     # |accuracy - confidence| of a bin times its rows is the distance between the two sums.
     distances = np.bincount(bins, weights=is_right - confidence)
     return float(np.abs(distances).sum() / len(probabilities))
-
-
-def fit_temperature(logits: ArrayLike, labels: ArrayLike, least: float, most: float) -> float:
-    """Return the temperature T that makes the labels most likely under softmax(logits / T).
-
-    T lies between `least` and `most`, above 1 where the model is too confident; dividing by T
-    changes no prediction (section 4.2 of the paper).
-
-    The rows are outside the training; `logits` are (B, C), the class ids `labels` (B,).
-    """
-    from scipy.optimize import minimize_scalar  # here, because `import sase_hf` needs none
-    from scipy.special import log_softmax
-
-    logits = np.asarray(logits, dtype=np.float64)
-
-    def loss(log_temperature: float) -> float:
-        log_probabilities = log_softmax(logits / np.exp(log_temperature), axis=1)
-        return -float(_of_labels(log_probabilities, labels).mean())
-
-    found = minimize_scalar(loss, bounds=np.log([least, most]), method="bounded")
-    return float(np.exp(found.x))
 
 
 def fit_threshold(probabilities: ArrayLike, labels: ArrayLike, error: float) -> float | None:

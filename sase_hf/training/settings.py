@@ -165,8 +165,8 @@ class Settings(DataArguments):
         default=False,
     )
     calibrate: bool = flag(
-        "After training, scale the logits so that the probabilities fit the validation rows: by "
-        "the factors of the linear part, or by a temperature.",
+        "Fit probabilities to the validation rows by the factors of a linear part, and choose the "
+        "threshold of answer sets.",
         default=False,
     )
     adadelta: bool = flag(

@@ -1,14 +1,12 @@
-"""The calibration error and the temperature, against numbers by hand and a library."""
+"""The calibration error and the threshold of answer sets, against numbers by hand."""
 
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from sase_hf.evaluation.calibration import (
     expected_calibration_error,
-    fit_temperature,
     fit_threshold,
 )
 
@@ -35,27 +33,6 @@ def test_expected_calibration_error_agrees_with_numbers_by_hand(
     probabilities: Any, labels: list[int], expected: float
 ) -> None:
     assert expected_calibration_error(probabilities, labels) == pytest.approx(expected)
-
-
-def test_fit_temperature_is_the_minimum_of_the_likelihood() -> None:
-    draws = np.random.default_rng(0)
-    logits = 5 * draws.normal(size=(200, 4))
-    labels = np.where(draws.random(200) < 0.6, logits.argmax(1), draws.integers(4, size=200))
-
-    def loss(temperature: float) -> float:
-        scaled = torch.tensor(logits / temperature)
-        return torch.nn.functional.cross_entropy(scaled, torch.tensor(labels)).item()
-
-    found = fit_temperature(torch.tensor(logits), torch.tensor(labels), 0.01, 100)
-    assert 0.01 < found < 100
-    assert loss(found) < min(loss(found * 0.99), loss(found * 1.01))
-
-
-def test_fit_temperature_stays_within_its_bounds() -> None:
-    """Where all rows are right, or all wrong, the likelihood has no finite best temperature."""
-    logits = [[2.0, -2.0], [-2.0, 2.0]]
-    found = [fit_temperature(logits, ids, 0.25, 10) for ids in ([0, 1], [1, 0])]
-    assert found == pytest.approx([0.25, 10], rel=1e-4)
 
 
 @pytest.mark.parametrize(("num_rows", "error"), [(19, 0.05), (30, 0.1), (99, 0.25)])

@@ -140,20 +140,15 @@ def test_card_of_a_regression_has_no_labels() -> None:
 
 def test_card_says_what_was_scaled_on_the_validation_rows() -> None:
     """And nothing of it where no measurement came with the model."""
-    scaled = "probabilities were scaled on the validation rows (temperature"
-    assert scaled in card_of({**RECORD, "temperature": 1.5}).text
-    for temperature in (1.0, None):
-        card = card_of({**RECORD, "temperature": temperature}).text
-        assert "* The probabilities are not calibrated." in card
-    assert "calibrated" not in card_of().text
-    scales = {"temperature": 1.0, "scale_of_hops": 0.31, "scale_of_words": 0.6}
+    assert "are not calibrated" in card_of(RECORD).text
+    scales = {"scale_of_hops": 0.31, "scale_of_words": 0.6}
     card = card_of({**RECORD, **scales}, linear_part="words_and_pairs").text
     assert "scaled on the validation rows (factors 0.31 and 0.60)" in card
     assert "| linear part beside the hops | words and pairs of words |" in card
 
 
 def test_card_says_how_often_a_set_of_answers_holds_the_label() -> None:
-    record = {**RECORD, "temperature": 1.5}
+    record = RECORD
     card = card_of(record, answer_threshold=0.1234, answer_error=0.1).text
     assert "a probability of 0.123 or more" in card
     assert "in about 90 % of the sets" in card

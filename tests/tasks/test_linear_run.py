@@ -89,7 +89,6 @@ def test_run_fits_the_linear_part_and_records_both_scales(
     record = found["record"]
     assert record["scale_of_hops"] > 0
     assert record["scale_of_words"] > 0
-    assert record["temperature"] == 1
     assert weights_of(tmp_path / "model")["linear_part.word_weight"].any()
 
 

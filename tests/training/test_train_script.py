@@ -11,10 +11,8 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from checkpoints import script_main
@@ -30,10 +28,8 @@ from runs import (
     write_rows,
     write_splits,
 )
-from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, pipeline
+from transformers import AutoConfig, pipeline
 
-from sase_hf.models.answers import answers_of_kind
-from sase_hf.tasks.labels.calibration import calibrate
 from sase_hf.tasks.labels.report_page import write_report
 from sase_hf.training.checkpoints import is_complete, list_checkpoints
 from sase_hf.training.trainer import SelfAttentiveTrainer
@@ -112,30 +108,6 @@ def words_of(line: str, command: str) -> list[str]:
     return words[place + 1 :]
 
 
-def test_calibration_leaves_no_better_temperature_and_no_other_prediction(tmp_path: Path) -> None:
-    """The saved model has it in its weights: the best temperature of its logits is 1."""
-    path = tmp_path / "reviews.jsonl"
-    write_rows(path, review_rows(200))
-    options = {**TINY, "train_file": path, "validation_fraction": 0.5, "learning_rate": 0.08}
-    options |= {"do_train": True, "do_eval": True, "linear_part": "none"}
-    logits = {}
-    for name in ("plain", "calibrated"):
-        output = tmp_path / name
-        main(flags(**options, output_dir=output, calibrate=name == "calibrated"))
-        card = (output / "README.md").read_text()
-        assert ("were scaled on the validation rows" in card) == (name == "calibrated")
-        model = AutoModelForSequenceClassification.from_pretrained(output)
-        tokenizer = AutoTokenizer.from_pretrained(output)
-        texts = [row["text"] for row in review_rows(60)]
-        with torch.no_grad():
-            batch = tokenizer(texts, padding=True, return_tensors="pt")
-            logits[name] = model(**batch).logits
-    ratio = logits["plain"] / logits["calibrated"]
-    assert ratio.std() < 1e-3
-    assert abs(ratio.mean() - 1) > 1e-3
-    assert torch.equal(logits["plain"].argmax(-1), logits["calibrated"].argmax(-1))
-
-
 def test_run_keeps_the_threshold_of_answer_sets_for_the_weights_that_it_fits(
     tmp_path: Path, reviews: Path
 ) -> None:
@@ -152,27 +124,6 @@ def test_run_keeps_the_threshold_of_answer_sets_for_the_weights_that_it_fits(
     again = {**QUIET, "model_name_or_path": model, "train_file": reviews, "do_train": True}
     main(flags(**again, max_steps=1, output_dir=more))
     assert AutoConfig.from_pretrained(more).answer_threshold is None
-
-
-@pytest.mark.parametrize(
-    ("labels", "repeats"),
-    [([0] * 10, 10), ([1] * 10, 1)],
-    ids=["all right", "few"],
-)
-def test_calibration_that_would_lie_leaves_the_logits(labels: list[int], repeats: int) -> None:
-    """Rows that are all right ask for a confidence without limit; ten rows show nothing."""
-    labels = labels * repeats
-    logits = np.array(([[2.0, 0]] * 8 + [[4.0, 0]] * 2) * repeats)
-    output = torch.nn.Linear(1, 2)
-    before = output.weight.tolist()
-    rows = SimpleNamespace(answers=answers_of_kind("single_label_classification"))
-    model: Any = torch.nn.ModuleDict({"classifier": torch.nn.ModuleDict({"output": output})})
-    model.config = SimpleNamespace(answer_error=0.05)
-    setup: Any = SimpleNamespace(rows=rows, tokens={"validation": {"labels": labels}}, model=model)
-    trainer: Any = SimpleNamespace(predict=lambda *_, **__: SimpleNamespace(predictions=logits))
-    found = calibrate(trainer, setup)
-    assert (found["temperature"], output.weight.tolist()) == (1, before)
-    assert found["eval_calibration_error"] == found["eval_calibration_error_before"]
 
 
 @pytest.mark.parametrize("step", ["train", "predict"])

@@ -158,15 +158,14 @@ class LabelTask(EncoderTask):
     def after_training(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup
     ) -> dict[str, float]:
-        """Fit the linear part if there is one, and calibrate the model if it was asked for."""
+        """Fit the linear part if there is one, and choose answer sets if they were asked for."""
         measured: dict[str, float] = {}
-        has_words = has_linear_part(setup.model)
-        if has_words:
+        if has_linear_part(setup.model):
             self.fit = weigh_words(setup)
             scales = self.fit.scales
             measured = {"scale_of_hops": scales.hops, "scale_of_words": scales.words}
         if self.settings.calibrate:
-            measured |= calibrate(trainer, setup, is_scaled=has_words)
+            measured |= calibrate(trainer, setup)
         return measured
 
     def evaluate(
@@ -192,11 +191,11 @@ class LabelTask(EncoderTask):
     def details(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]
     ) -> dict[str, Any]:
-        """Return also the temperature, the scales of both parts, and what was learned at last.
+        """Return also the scales of both parts, and what was learned at last.
 
         None stands for what there is not.
         """
-        names = ("temperature", "scale_of_hops", "scale_of_words")
+        names = ("scale_of_hops", "scale_of_words")
         measured = {name: metrics.get(name) for name in names}
         measured["learned_held_out"] = self.learned_held_out
         return {**super().details(trainer, setup, metrics), **measured}
