@@ -4,10 +4,10 @@
     sase_hf rank runs/retrieval/yelp5 --queries queries.csv --documents reviews.parquet
 
 Any checkpoint with a sentence matrix can rank; sase_hf train --task retrieval trains one. The
-terminal shows the best documents of each query. --output page.html writes both texts with their
-attention; choosing a hop there colours the words of a row of the query and of the most similar row
-of the document. --output ranking.jsonl writes one line for each query: `query`, `documents` (rows
-of the input of embed.py, from 0), `scores` and `texts`. --top_k 10 is the number of documents,
+output is a line of JSON for each query: `query`, `documents` (rows of the input of embed.py, from
+0, the best first), `scores` and `texts`. --output page.html writes both texts with their attention;
+choosing a hop there colours the words of a row of the query and of the most similar row of the
+document. --top_k 10 is the number of documents,
 --text_column_names the column of queries.
 """
 
@@ -19,8 +19,7 @@ from ..retrieval.embed import open_rows
 from ..training.predictions import json_line
 from ..utils.cli import errors_in_one_line, make_parser
 from ..utils.files import check_output, write_text
-from ..visualization import attention_html, visible
-from ..visualization.attended_text import shortened
+from ..visualization import attention_html
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -39,13 +38,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         ranker = DocumentRanker(flags.checkpoint, flags.documents)
         queries = open_rows(flags.queries, flags.text_column_names)[flags.text_column_names][:]
         rankings = ranker.rank(queries, flags.top_k)
-        if flags.output is None:
-            for query, *best in rankings:
-                print(f'"{visible(query)}"')
-                for document, score, text in zip(*best, strict=True):
-                    print(f"  {score:.3f}  document {document}  {visible(shortened(text))}")
-            return
         text = "".join(f"{json_line(ranking._asdict())}\n" for ranking in rankings)
+        if flags.output is None:
+            print(text, end="")
+            return
         if flags.output.suffix == ".html":
             results = [result for ranking in rankings for result in ranker.explain(ranking)]
             text = attention_html(results, "Documents for queries")

@@ -79,3 +79,8 @@ class DataArguments(SourceArguments):
     label_separator: str | None = flag(
         'What stands between several labels of one cell, such as ";".'
     )
+
+    @property
+    def kind(self) -> str | None:
+        """What the labels are, if it was said."""
+        return self.problem_type

@@ -78,7 +78,7 @@ class Rows:
 
     @property
     def kind(self) -> str:
-        """The `problem_type` of transformers, or what pairs without labels are for."""
+        """What the labels are, as transformers names it, or what pairs without labels are for."""
         return self.labels.kind
 
     @property
@@ -334,7 +334,7 @@ def _learn(source: Source, columns: Names, arguments: DataArguments) -> LabelCol
         classes = getattr(getattr(feature, "feature", feature), "names", None)
         names = columns if len(columns) > 1 else classes
     cells = source.labels(columns)
-    return LabelColumn.learn(cells, arguments.problem_type, names, arguments.label_separator)
+    return LabelColumn.learn(cells, arguments.kind, names, arguments.label_separator)
 
 
 def _columns_of(

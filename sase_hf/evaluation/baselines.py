@@ -19,7 +19,7 @@ from ..models.answers import Answers
 MAX_ROWS = 100_000  # of training; more are not worth the time and memory of a report
 MAX_WEIGHTS = 4_000_000  # words and pairs of words, times labels
 # One logistic regression for each label.
-REGRESSION = LogisticRegression(C=3.0, solver="liblinear")
+LOGISTIC = LogisticRegression(C=3.0, solver="liblinear")
 
 
 def labels_of(rows: Dataset, answers: Answers) -> Tensor:
@@ -72,7 +72,7 @@ def linear_model(train: Dataset, rows: Dataset, answers: Answers) -> np.ndarray:
         if applies.all():
             logits[:, label] = np.inf
         elif applies.any():
-            logits[:, label] = REGRESSION.fit(known, applies).decision_function(asked)
+            logits[:, label] = LOGISTIC.fit(known, applies).decision_function(asked)
     return logits
 
 

@@ -18,7 +18,7 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from ..data.repeats import text_digests
 from ..models.answers import Answers
-from .baselines import REGRESSION, labels_of, words_of_rows
+from .baselines import LOGISTIC, labels_of, words_of_rows
 
 NUM_PARTS = 5  # of the rows; a label has as many rows, or is not judged
 MAX_JUDGED = 10_000  # rows, evenly spaced
@@ -89,7 +89,7 @@ def judge(
     words = words_of_rows(len(numbers), len(answers.names))
     probabilities = np.zeros((len(numbers), len(answers.names)))
     probabilities[:, np.unique(labels)] = cross_val_predict(
-        OneVsRestClassifier(REGRESSION),
+        OneVsRestClassifier(LOGISTIC),
         words.fit_transform(tokens.select(numbers)),
         labels,
         groups=text_digests(rows.select(numbers).select_columns(["text"])),

@@ -125,17 +125,12 @@ def is_inside(path: FilePath, folder: FilePath) -> bool:
     return any(is_same_file(parent, folder) for parent in Path(os.path.realpath(path)).parents)
 
 
-def is_checkpoint_file(path: FilePath) -> bool:
-    """Return whether a file has a name that loading a checkpoint, or resuming its run, reads."""
-    return _CHECKPOINT_FILE.fullmatch(Path(path).name) is not None
-
-
 def _is_read_from(path: Path, folder: Path) -> bool:
     """Return whether a command that reads a folder reads a file of this name in it."""
     if not folder.is_dir() or not is_inside(path, folder):
         return False
     is_checkpoint = any((folder / name).is_file() for name in ("config.json", "tokenizer.json"))
-    return is_checkpoint_file(path) or not is_checkpoint
+    return not is_checkpoint or bool(_CHECKPOINT_FILE.fullmatch(path.name))
 
 
 def scratch_file() -> str:

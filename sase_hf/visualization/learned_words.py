@@ -14,7 +14,7 @@ import pandas as pd
 from transformers import Pipeline
 from transformers.utils import logging
 
-from ..models.answers import REGRESSION, SINGLE_LABEL, answers_of
+from ..models.answers import Answers, answers_of
 from .attended_text import AttendedText, Result, least_named, parse_result
 
 MAX_LABELS = 8  # that are explained, the most frequently predicted ones
@@ -48,10 +48,9 @@ class LearnedLabel(NamedTuple):
 class LearnedWords(NamedTuple):
     """What `read_learned_words` returns."""
 
-    kind: str  # what the model answers, as in the results of the pipeline
+    answers: Answers  # of the model
     num_texts: int  # that were read
     labels: list[LearnedLabel]  # the `MAX_LABELS` most frequent ones, in the order of their ids
-    num_labels: int  # of the model
 
 
 def read_learned_words(reader: Pipeline, inputs: Sequence[Any]) -> LearnedWords:
@@ -80,7 +79,7 @@ def read_learned_words(reader: Pipeline, inputs: Sequence[Any]) -> LearnedWords:
             words_against = [word for word in words if word.mean < 0]
             num_texts = predicted[label] if answers.has_labels else len(inputs)
             labels.append(LearnedLabel(label, num_texts, words_for, words_against))
-    return LearnedWords(answers.kind, len(inputs), labels, len(answers.names))
+    return LearnedWords(answers, len(inputs), labels)
 
 
 def _results(
@@ -131,7 +130,7 @@ def learned_values(learned: LearnedWords) -> dict[str, object]:
 
     Of two labels, what speaks for one speaks against the other, and is said once.
     """
-    has_opposites = learned.kind == SINGLE_LABEL and learned.num_labels == 2
+    has_opposites = learned.answers.has_one_label and len(learned.answers.names) == 2
     labels = []
     for label in learned.labels:
         lists = [label.words_for] if has_opposites else [label.words_for, label.words_against]
@@ -141,7 +140,7 @@ def learned_values(learned: LearnedWords) -> dict[str, object]:
         "learned": learned,
         "labels": labels,
         "longest": max(means, default=1.0),
-        "is_number": learned.kind == REGRESSION,
+        "is_number": not learned.answers.has_labels,
         "has_opposites": has_opposites,
         "least_count": LEAST_COUNT,
     }

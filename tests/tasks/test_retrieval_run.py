@@ -1,7 +1,6 @@
 """Runs that learn to rank, from the pairs to a ranking with the words that met."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +78,9 @@ def test_rank_finds_the_documents_that_embed_wrote(
     script_main("embed")([model, str(folder / "pairs.jsonl"), *options])
     words = [model, "--queries", queries, "--documents", documents, "--top_k", "3"]
     script_main("rank")(words)
-    shown = capsys.readouterr().out
-    assert re.search(rf"\d\.\d+  document {ANIMALS.index('owl')}  .*a owl ran away", shown)
+    best, _ = map(json.loads, capsys.readouterr().out.splitlines())
+    assert best["query"] == "the owl"
+    assert best["texts"][best["documents"].index(ANIMALS.index("owl"))].endswith("a owl ran away .")
     script_main("rank")([*words, "--output", str(folder / "page.html")])
     assert (folder / "page.html").read_text().count("<article") == 6
     flat = SelfAttentiveForRetrieval.from_pretrained(model)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from shown import PAYLOADS, assert_harmless, explained
 
-from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL
+from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, answers_of_kind
 from sase_hf.visualization import attention_html
 from sase_hf.visualization.learned_words import (
     LearnedLabel,
@@ -28,10 +28,9 @@ def label_of(name: str = "good", num_texts: int = 3, **more: Any) -> LearnedLabe
 
 
 LEARNED = LearnedWords(
-    kind=SINGLE_LABEL,
+    answers=answers_of_kind(SINGLE_LABEL, "abc"),
     num_texts=9,
     labels=[label_of(), label_of("bad"), label_of("fair")],
-    num_labels=3,
 )
 
 
@@ -61,14 +60,14 @@ def test_learned_page_colours_the_words_of_each_label_by_one_scale() -> None:
     ],
 )
 def test_learned_page_heads_its_lists(kind: str, num_labels: int, headings: list[str]) -> None:
-    page = page_of(kind=kind, labels=LEARNED.labels[:2], num_labels=num_labels)
+    page = page_of(answers=answers_of_kind(kind, "abc"[:num_labels]), labels=LEARNED.labels[:2])
     words_of_labels = page.partition('class="words-of-labels"')[2].partition("</thead>")[0]
     assert re.findall(r'scope="col">([^<]+)<', words_of_labels) == headings
     assert ("predicted for" in page) == (kind != REGRESSION)
 
 
 def test_learned_page_says_which_words_and_labels_are_left_out() -> None:
-    page = page_of(num_labels=5)
+    page = page_of(answers=answers_of_kind(SINGLE_LABEL, "abcde"))
     for note in ("fewer than 3 times", "3 most frequent of 5 labels"):
         assert note in page
 

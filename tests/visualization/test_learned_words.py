@@ -125,7 +125,7 @@ def test_learned_words_explain_the_most_frequent_of_many_labels(
     names = {number: f"topic {number}" for number in range(11)}
     reader = reader_of(TEXTS, id2label=names)
     learned = read_learned_words(reader, TEXTS)
-    assert learned.num_labels == 11
+    assert len(learned.answers.names) == 11
     predicted = Counter(reader(text)["label"] for text in TEXTS)
     shown = {label.label: label.num_texts for label in learned.labels}
     assert list(shown.values()) == [predicted[name] for name in shown]
