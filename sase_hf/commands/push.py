@@ -9,7 +9,7 @@ go up, and the card, which says how to load the model.
 --space publishes a page that holds the model, as `export.py` writes it, instead of the checkpoint.
 --onnx exports the model for ONNX Runtime into the folder onnx of the checkpoint, whose list names
 its files; they go up, too. Log in first with `hf auth login`.
---revision names a branch; --private makes a new repository private.
+--private makes a new repository private.
 """
 
 import shutil
@@ -31,7 +31,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("checkpoint", help="a folder with a model, its tokenizer and its README.md")
     add("repo_id", metavar="OWNER/NAME", help="the repository, created if it does not exist")
     add("--private", action="store_true", help="make the repository private")
-    add("--revision", metavar="BRANCH", help="the branch, created if need be (default: main)")
     add("--license", help="such as apache-2.0 (default: that of the card)")
     add("--language", help="such as en (default: that of the card)")
     add("--dry_run", "--dry-run", action="store_true", help="check and list all, send nothing")

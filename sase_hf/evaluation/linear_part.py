@@ -103,17 +103,20 @@ class WordRows:
         self.num_outputs = model.config.num_labels  # L
         self.config = model.config
         self.labels = torch.tensor(rows["labels"][:])
-        answers = answers_of(model.config)
-        if not answers.has_labels:
+        self.answers = answers_of(model.config)
+        if not self.answers.has_labels:
             self.labels = before_units(self.labels, model.config)
             self.config = copy(model.config)
             self.config.target_mean = self.config.target_deviation = None
-        self.num_labels = len(rows) if answers.has_one_label else self.labels.numel()
-        self.has_labels = answers.has_labels
         # scikit-learn has one weight of two labels, the difference, whose square is twice as much,
         # and a ridge without the half of the squares.
-        is_of_two = answers.has_one_label and self.num_outputs == 2
-        self.cost_of_square = 2 if is_of_two or not answers.has_labels else 1
+        is_of_two = self.answers.has_one_label and self.num_outputs == 2
+        self.cost_of_square = 2 if is_of_two or not self.answers.has_labels else 1
+
+    @property
+    def num_labels(self) -> int:
+        """How many labels these rows have: one each, or one for each output."""
+        return len(self.labels) if self.answers.has_one_label else self.labels.numel()
 
     def take(self, places: NDArray[np.intp]) -> "WordRows":
         """Return the rows at these places."""
@@ -121,7 +124,6 @@ class WordRows:
         taken.features = self.features[places]
         taken.roots = self.roots[places]
         taken.labels = self.labels[torch.from_numpy(places)]
-        taken.num_labels = self.num_labels * len(places) // len(self.roots)
         return taken
 
     def unit_of_loss(self, *parts: Array) -> float:
@@ -129,7 +131,7 @@ class WordRows:
 
         The parts are outputs (B, L).
         """
-        if self.has_labels:
+        if self.answers.has_labels:
             return 1.0
         errors = [np.square(part - self.labels.numpy()).mean() for part in parts]
         return 2 * max(float(min(errors)), LEAST_VARIANCE)
@@ -230,15 +232,15 @@ def strength_beside_states(rows: WordRows) -> float:
 
     At the scale that does so for each: texts of other lengths need another.
     """
+    from sklearn.model_selection import KFold  # here, because `import sase_hf` needs none
+
     places = np.random.default_rng(0).permutation(len(rows.roots))[:MOST_JUDGED]
     judged = rows.take(places)
-    folds = np.array_split(np.arange(len(places)), FOLDS)
     losses = []
     for strength in STRENGTHS_BESIDE_STATES:
         outputs = np.zeros((len(places), rows.num_outputs))
-        for fold in folds:
-            teaching = judged.take(np.delete(np.arange(len(places)), fold))
-            weights, bias, _ = regression_of(teaching, strength)
+        for teaching, fold in KFold(FOLDS).split(places):
+            weights, bias, _ = regression_of(judged.take(teaching), strength)
             outputs[fold] = judged.features[fold] @ weights + bias
         scale = likeliest(judged, outputs.reshape(-1, 1), np.ones((1, 1)), np.ones((1, 1)))
         losses.append(judged.loss(scale * outputs)[0])
@@ -276,10 +278,12 @@ def fit_scales(regression: WordRegression, rows: WordRows, of_hops: Array) -> Fi
     parts = np.stack([of_hops.ravel(), of_words.ravel()], axis=1)
     usual = np.reshape(usual_scales(of_hops, of_words), (2, 1))
     unit = rows.unit_of_loss(of_hops, of_words)
-    costs = unit * 2 * WEIGHT_OF_USUAL / np.reshape(USUAL, (2, 1)) ** 2
+    weight = unit * 2 * WEIGHT_OF_USUAL
+    costs = weight / np.reshape(USUAL, (2, 1)) ** 2
     found = likeliest(rows, parts, usual, costs, bounds=[(0, None), (0, None)])
+    scales = Scales(*found.ravel().tolist())
     loss, _ = rows.loss((parts @ found).reshape(of_hops.shape))
-    return Fit(regression, Scales(*found.ravel().tolist()), loss * rows.num_labels / unit)
+    return Fit(regression, scales, loss * rows.num_labels / unit)
 
 
 def likeliest(rows: WordRows, matrix: Any, usual: Array, costs: Array, bounds: Any = None) -> Array:
@@ -353,9 +357,10 @@ def _counts(ids: Tensor, real: Tensor, scale: Tensor, num_ids: int) -> csr_array
     num_rows = len(scale)
     part = real.nonzero()[:, 0].cpu()
     row = part // (len(ids) // num_rows)
-    values = scale.cpu().double()[row, 0]
-    columns = ids[real].cpu()
-    return csr_array((values.numpy(), (row.numpy(), columns.numpy())), shape=(num_rows, num_ids))
+    values = scale.cpu().double()[row, 0].numpy()
+    columns = ids[real].cpu().numpy()
+    places = (row.numpy(), columns)
+    return csr_array((values, places), shape=(num_rows, num_ids))
 
 
 @torch.no_grad()

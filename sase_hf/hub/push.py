@@ -57,7 +57,6 @@ def push(
     repo_id: str,
     *,
     private: bool = False,
-    revision: str | None = None,
     dry_run: bool = False,
     page: str | None = None,
     about: Mapping[str, str | None] | None = None,
@@ -71,7 +70,6 @@ def push(
         checkpoint: A folder that `save_pretrained` wrote, with its tokenizer and its README.md.
         repo_id: The repository, `OWNER/NAME`; created if it does not exist.
         private: Make the repository private; an existing one must be private already.
-        revision: The branch, created if it does not exist; by default the main one.
         dry_run: Check all that needs no network, and send nothing.
         page: HTML that holds the checkpoint; it goes up instead, as a static Space.
         about: `license` and `language` of the published card, needed if the card names none; ""
@@ -96,7 +94,7 @@ def push(
         else:
             _stage_checkpoint(staged, folder, names, card, repo_id)
         if not dry_run:
-            commit = _upload(HfApi(token=token), staged, repo_id, repo_type, revision)
+            commit = _upload(HfApi(token=token), staged, repo_id, repo_type)
         paths = sorted(path for path in staged.rglob("*") if path.is_file())
         files = {path.relative_to(staged).as_posix(): path.stat().st_size for path in paths}
     url = f"{constants.ENDPOINT}/{'spaces/' if page else ''}{repo_id}"
@@ -125,16 +123,13 @@ def _stage_page(staged: Path, page: str, card: ModelCard, repo_id: str) -> None:
     (staged / "index.html").write_text(page, encoding="utf-8")
 
 
-def _upload(api: HfApi, staged: Path, repo_id: str, repo_type: str, revision: str | None) -> str:
+def _upload(api: HfApi, staged: Path, repo_id: str, repo_type: str) -> str:
     """Send a folder; a model replaces older weights. Return the SHA of the commit."""
     with reraise_naming(repo_id):
-        if revision is not None:
-            api.create_branch(repo_id, branch=revision, exist_ok=True, repo_type=repo_type)
         sent = api.upload_folder(
             repo_id=repo_id,
             folder_path=staged,
             repo_type=repo_type,
-            revision=revision,
             commit_message="Upload model",
             delete_patterns=[*_OLD_WEIGHTS] if repo_type == "model" else None,
         )

@@ -30,8 +30,10 @@ _UNSPACED = rf"[[\p{{L}}\p{{M}}\p{{N}}]&&[{UNSPACED}]]"
 _NEIGHBOURS = regex.compile(rf"(?<={_UNSPACED})(?={_UNSPACED})", regex.VERSION1)
 
 # Of a result: one value for a text, two for a pair.
-FIELDS = ("text", "offsets", "overall", "attention")
-OPTIONAL_FIELDS = ("word_contributions", "linear_contributions", "truncated")
+FIELDS = (
+    *("text", "offsets", "overall", "attention"),
+    *("word_contributions", "linear_contributions", "truncated"),
+)
 
 
 @dataclass(frozen=True)
@@ -154,9 +156,11 @@ def parse_results(results: Result | Sequence[Result]) -> list[tuple[Result, list
 
 def parse_result(result: Result) -> list[AttendedText]:
     """Return the one or two texts of a result of the `self-attention` pipeline."""
-    fields = [*FIELDS, *(field for field in OPTIONAL_FIELDS if field in result)]
-    of_fields = zip(*(of_texts(result, field) for field in fields), strict=True)
-    return [_attended_text(dict(zip(fields, values, strict=True))) for values in of_fields]
+    if isinstance(result["text"], str):
+        return [_attended_text(result)]
+    fields = [field for field in FIELDS if field in result]
+    sides = range(len(result["text"]))
+    return [_attended_text({field: result[field][side] for field in fields}) for side in sides]
 
 
 def of_texts(result: Result, field: str) -> list[Any]:
