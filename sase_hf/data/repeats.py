@@ -15,7 +15,6 @@ import pandas as pd
 from datasets import Dataset
 from pandas.util import hash_pandas_object
 
-from .arguments import SourceArguments
 from .table import TEXT_COLUMNS, present
 
 logger = logging.getLogger(__name__)
@@ -48,14 +47,12 @@ def warn_of_repeats(splits: Mapping[str, Dataset]) -> None:
 
 
 def hold_out(
-    splits: dict[str, Dataset], sources: dict[str, Any], arguments: SourceArguments
+    splits: dict[str, Dataset], sources: dict[str, Any], fraction: float | None, seed: int
 ) -> None:
     """Split validation rows off if it is asked for: no text on both sides, the labels alike.
 
     Adds the split to `splits`, and where its rows come from to `sources`.
     """
-    fraction = arguments.validation_fraction
-    seed = arguments.shuffle_seed or 0
     if not fraction or "train" not in splits or "validation" in splits:
         return
     train = splits["train"]

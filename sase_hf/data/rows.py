@@ -279,7 +279,7 @@ def load_rows(
         else:
             unlabelled.append(rows)
     origins = {name: source.origin for name, source in sources.items()}
-    hold_out(splits, origins, arguments)
+    hold_out(splits, origins, arguments.validation_fraction, arguments.shuffle_seed or 0)
     for name, rows in splits.items():
         splits[name] = _chosen(name, rows, arguments)
     warn_of_repeats(splits)

@@ -56,7 +56,10 @@ SHARES = {  # results from 0 to 1, in the words of a table; they come first
 }
 FACTS = {"trained_on": "Trained on", "language": "Language", "license": "Licence"}
 # Numbers that tell a reader nothing about the answers, or that are of the rows they were fitted to.
-NO_RESULTS = ("loss", "penalty", "rationale_cost", "calibration_error")
+NO_RESULTS = (
+    *("loss", "penalty", "rationale_cost"),
+    *("calibration_error", "calibration_error_before"),
+)
 
 _TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent))  # Markdown, not HTML
 

@@ -8,7 +8,7 @@ from typing import Any
 import datasets
 from transformers import PrinterCallback, ProgressCallback, TrainerState
 from transformers.trainer import DEFAULT_PROGRESS_CALLBACK
-from transformers.utils import logging
+from transformers.utils import logging as transformers_logging
 
 from .trainer import SelfAttentiveTrainer
 
@@ -82,12 +82,12 @@ def write_lines(trainer: SelfAttentiveTrainer) -> None:
 @contextmanager
 def only_training_bar() -> Iterator[None]:
     """Show no bars for the steps that take a moment: tokens, weights."""
-    showed_bars = logging.is_progress_bar_enabled()
+    showed_bars = transformers_logging.is_progress_bar_enabled()
     datasets.disable_progress_bars()
-    logging.disable_progress_bar()
+    transformers_logging.disable_progress_bar()
     try:
         yield
     finally:
         if showed_bars:
             datasets.enable_progress_bars()
-            logging.enable_progress_bar()
+            transformers_logging.enable_progress_bar()

@@ -2,9 +2,6 @@
 
 from functools import cache
 
-import torch
-from torch import nn
-
 
 @cache
 def trains_lstm_in_bfloat16() -> bool:
@@ -12,7 +9,9 @@ def trains_lstm_in_bfloat16() -> bool:
 
     oneDNN has no such LSTM for a processor without AVX-512, and torch raises an error.
     """
-    lstm = nn.LSTM(1, 1)
+    import torch  # here, because commands begin without it
+
+    lstm = torch.nn.LSTM(1, 1)
     try:
         with torch.autocast("cpu", torch.bfloat16):
             lstm(torch.zeros(1, 1, 1))[0].sum().backward()
@@ -23,6 +22,8 @@ def trains_lstm_in_bfloat16() -> bool:
 
 def is_fast_in_bfloat16(use_cpu: bool = False) -> bool:
     """Return whether the GPU, or else the processor, is faster in bfloat16 than in float32."""
+    import torch
+
     if torch.cuda.is_available() and not use_cpu:
         return torch.cuda.is_bf16_supported(including_emulation=False)
     return torch.cpu._is_avx512_bf16_supported() and trains_lstm_in_bfloat16()
