@@ -84,19 +84,17 @@ def check(flags: Namespace) -> str:
 
 
 def show_alignment(readers: Readers, flags: Namespace, ending: str) -> str:
-    """Translate the texts; return the alignments as a page, an SVG or text for the terminal."""
-    if flags.compare or flags.text is None or flags.text_pair or flags.target:
+    """Translate the texts; return the alignments as a page or an SVG."""
+    if flags.compare or flags.text is None or flags.text_pair or flags.target or not ending:
         raise refusal(
-            "alignments are shown of one checkpoint and its --text",
-            "leave out --compare, --file, --text_pair and --target",
+            "alignments are drawn of one checkpoint and its --text",
+            "give an --output, and leave out --compare, --file, --text_pair and --target",
         )
     [translate] = readers.values()
     results = translate(flags.text, batch_size=BATCH_SIZE)
     if ending == ".svg":
         return visualization.attention_svg(results[0])
-    if ending:
-        return visualization.alignment_html(results, " and ".join(readers))
-    return "\n\n".join(map(visualization.alignment_text, results))
+    return visualization.alignment_html(results, " and ".join(readers))
 
 
 def show_reasons(readers: Readers, flags: Namespace, ending: str) -> str:

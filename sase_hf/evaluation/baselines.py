@@ -1,4 +1,4 @@
-"""Simple models beside a trained one: the most frequent label, and a linear model over words.
+"""A simple model beside a trained one: a linear model over words.
 
 Shapes: B rows, C labels or outputs.
 """
@@ -25,16 +25,6 @@ LOGISTIC = LogisticRegression(C=3.0, solver="liblinear")
 def labels_of(rows: Dataset, answers: Answers) -> Tensor:
     """Return the labels of rows: ids of the (most probable) class (B,), or floats (B, C)."""
     return answers.labels(torch.tensor(rows["labels"][:]))
-
-
-def most_frequent(train: Dataset, num_rows: int, answers: Answers) -> np.ndarray:
-    """Return logits (B, C), the same in each row, that predict from the training labels alone.
-
-    The prediction is the most frequent label; for sets of labels, the labels that most rows have;
-    for numbers, their mean.
-    """
-    logits = answers.constant_logits(labels_of(train, answers))
-    return np.tile(logits.numpy(), (num_rows, 1))
 
 
 def words_of_rows(num_rows: int, num_labels: int) -> TfidfVectorizer:

@@ -160,7 +160,7 @@ class Settings(DataArguments):
         "weight, or a number for each class in id order (default: 1 each)",
     )
     report: bool = flag(
-        "Write a report: metrics beside those of simple models, scores for each class, and a page "
+        "Write a report: metrics beside those of a linear model, scores for each class, and a page "
         "of right and wrong predictions.",
         default=False,
     )

@@ -5,7 +5,6 @@ name says alignment. `attention_svg` takes both.
 """
 
 from ..utils.text import visible
-from .alignment import alignment_text
 from .learned_words import LearnedWords, read_learned_words
 from .page import (
     Attention,
@@ -21,7 +20,6 @@ __all__ = [
     "Attention",
     "LearnedWords",
     "alignment_html",
-    "alignment_text",
     "attention_fragment",
     "attention_html",
     "attention_svg",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from datasets import Dataset
 
-from sase_hf.evaluation.baselines import linear_model, most_frequent
+from sase_hf.evaluation.baselines import linear_model
 from sase_hf.models.answers import answers_of_kind
 
 VOCAB_SIZE = 30
@@ -92,12 +92,3 @@ def test_linear_model_reads_texts_of_any_length_also_an_empty_one() -> None:
     labels = [0, 0, 1, 1, 2, 2]
     found = learned(THREE_LABELS, input_ids=texts, labels=labels)
     assert (np.array(found) == labels).mean() > 0.8
-
-
-def test_most_frequent_says_what_most_training_rows_say() -> None:
-    single = most_frequent(Dataset.from_dict({"labels": [1, 2, 2]}), 4, THREE_LABELS)
-    assert single.argmax(-1).tolist() == [2] * 4
-    sets = Dataset.from_dict({"labels": [[1.0, 0.0], [1.0, 1.0], [1.0, 0.0]]})
-    assert (most_frequent(sets, 1, TWO_OF_SEVERAL) > 0).tolist() == [[True, False]]
-    numbers = Dataset.from_dict({"labels": [1.0, 4.0]})
-    assert most_frequent(numbers, 2, answers_of_kind("regression", "a")).tolist() == [[2.5], [2.5]]

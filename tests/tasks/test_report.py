@@ -49,7 +49,6 @@ def test_report_counts_the_confusions_of_labels() -> None:
     assert report.wrong == [2, 4, 1]
     assert sorted(report.right) == [0, 3]
     assert report.systems["this model"]["accuracy"] == 0.4
-    assert report.systems["most frequent label"]["accuracy"] == 0.6
     assert "linear model" in report.systems
 
 
@@ -128,7 +127,7 @@ def test_report_of_sets_and_of_numbers_has_no_confusion() -> None:
     numbers = make_report([[1.0], [5.0], [2.0]], [1.0, 2.0, 2.5], "regression", ("score",))
     assert numbers.wrong == [1]
     assert [table.title for table in report_tables(numbers)] == ["Results on 3 validation rows"]
-    assert "mean" in numbers.systems
+    assert "linear model" in numbers.systems
 
 
 def test_report_shows_the_confusions_of_the_labels_with_most_mistakes(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from shown import Page
 
-from sase_hf.visualization import alignment_html, alignment_text
+from sase_hf.visualization import alignment_html
 
 RESULT: dict[str, Any] = {
     "text": "a <b>dog</b>",
@@ -28,12 +28,6 @@ def test_alignment_page_shows_every_weight_and_obeys_no_text() -> None:
     assert re.findall(r"--g:([\d.]+)", source) == weights
     assert page.values("title")[:2] == ["un ← a: 70%", "un ← <b>dog: 10%"]
     assert "b" not in page.elements
-
-
-def test_alignment_text_names_the_strongest_source_words() -> None:
-    lines = alignment_text(RESULT, top=2).splitlines()
-    assert lines[0] == "un $chien$"
-    assert lines[2].split() == ["$chien$", "<b>dog", "100%,", "a", "0%"]
 
 
 def test_alignment_refuses_a_model_without_attention() -> None:

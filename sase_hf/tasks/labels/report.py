@@ -1,4 +1,4 @@
-"""The report of a trained model, beside simple models and label by label.
+"""The report of a trained model, beside a linear one and label by label.
 
 Shapes: B rows, C labels or outputs.
 """
@@ -13,15 +13,13 @@ from scipy.stats import binomtest
 from torch import Tensor
 from transformers import EvalPrediction
 
-from ...evaluation.baselines import labels_of, linear_model, most_frequent
+from ...evaluation.baselines import labels_of, linear_model
 from ...models.answers import Answers
 from ...utils.text import Table
 
 MAX_MATRIX = 12  # labels of a confusion matrix that a reader takes in
 THIS_MODEL = "this model"
 LINEAR_MODEL = "linear model"
-MOST_FREQUENT = "most frequent label"
-MEAN = "mean"
 SHARES = {"accuracy": "accuracy", "macro_f1": "macro F1"}  # metrics from 0 to 1, in words
 
 
@@ -29,7 +27,7 @@ class Report(NamedTuple):
     """The results of `measure_report`.
 
     names: the labels, or the names of the numbers.
-    systems: the metrics of the simple models, of parts of this model, and of `this model`.
+    systems: the metrics of the linear model, of parts of this model, and of `this model`.
     counts: for each label the rows that have it, that are predicted to, and both, (C, 3); none for
         numbers.
     confusion: the number of rows by true and predicted label (C, C), for one label per row.
@@ -53,21 +51,16 @@ def measure_report(
     answers: Answers,
     compute_metrics: Callable[[EvalPrediction], dict[str, float]],
 ) -> Report:
-    """Measure `this model` and its other parts on rows, beside simple models that learn `train`.
+    """Measure `this model` and its other parts on rows, beside a linear model that learns `train`.
 
     The `parts` are the logits (B, C) of each by its name. The rows are encoded and have `labels`.
-    Without `train` the simple models are left out. `compute_metrics` is that of a `Trainer`.
+    Without `train` the linear model is left out. `compute_metrics` is that of a `Trainer`.
     """
     labels = labels_of(rows, answers)
     model_outputs = torch.from_numpy(parts[THIS_MODEL]).view(rows.num_rows, -1)
     outputs = dict(parts)
     if train is not None:
-        simplest = MOST_FREQUENT if answers.has_labels else MEAN
-        outputs = {
-            simplest: most_frequent(train, rows.num_rows, answers),
-            LINEAR_MODEL: linear_model(train, rows, answers),
-            **parts,
-        }
+        outputs = {LINEAR_MODEL: linear_model(train, rows, answers), **parts}
     references = np.array(rows["labels"][:])
     systems = {
         system: compute_metrics(EvalPrediction(predictions, references))
