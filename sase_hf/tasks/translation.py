@@ -20,7 +20,7 @@ from ..data.rows import TRANSLATION, Rows
 from ..data.tokenizer import build_translation_tokenizer
 from ..evaluation.metrics import load_metrics, numbers_of
 from ..models import FAMILIES
-from ..training.arguments import RunArguments
+from ..training.settings import RunArguments
 from ..training.task import ModelAndTokenizer, Predictions, Task, TrainingSetup, new_config
 from ..training.trainer import SelfAttentiveTrainer
 from ..utils.errors import refusal

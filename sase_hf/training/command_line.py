@@ -17,9 +17,8 @@ from ..evaluation.metrics import METRICS, SCORE
 from ..utils.cli import add_common_flags
 from ..utils.errors import refusal
 from ..utils.recipes import flag_words, with_recipe
-from .arguments import RunArguments
 from .defaults import implied
-from .settings import Settings
+from .settings import RunArguments, Settings
 from .task import Task
 
 logger = logging.getLogger(__name__)

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..evaluation.metrics import SCORE
-from .arguments import RunArguments
-from .settings import BY_TOKENS, LABELS, OWN_VECTORS, TRANSLATION
+from .settings import BY_TOKENS, LABELS, OWN_VECTORS, TRANSLATION, RunArguments
 from .task import Task, TrainingSetup
 
 STEPS = ("do_train", "do_eval", "do_predict")

@@ -16,12 +16,11 @@ from ..utils.errors import refusal
 from ..utils.files import check_output, is_inside
 from ..utils.process import keep_freed_memory, limit_compiled_code
 from ..utils.text import Table, one_line
-from .arguments import RunArguments
 from .checkpoints import check_same_run, check_unused, checkpoint_to_resume, locked
 from .defaults import epochs_for, rate_for
 from .predictions import write_predictions
 from .progress import only_training_bar
-from .settings import Settings
+from .settings import RunArguments, Settings
 from .task import Task, TrainingSetup
 
 logger = logging.getLogger(__name__)

@@ -30,9 +30,8 @@ from ..utils.loading import (
     reraise_naming,
 )
 from ..utils.text import Table
-from .arguments import RunArguments
 from .progress import write_lines
-from .settings import OF_NEW_MODEL, TOKENIZER_OPTIONS, Settings
+from .settings import OF_NEW_MODEL, TOKENIZER_OPTIONS, RunArguments, Settings
 from .trainer import SelfAttentiveTrainer
 
 Predictions = Any  # of a Trainer: an array (B, ...), or several

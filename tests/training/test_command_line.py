@@ -14,9 +14,9 @@ from transformers import PreTrainedConfig
 from sase_hf import SelfAttentiveConfig
 from sase_hf.data.arguments import DataArguments
 from sase_hf.tasks import LabelTask
-from sase_hf.training import arguments
-from sase_hf.training.arguments import RunArguments
+from sase_hf.training import settings
 from sase_hf.training.command_line import make_task, parse_arguments
+from sase_hf.training.settings import RunArguments
 from sase_hf.utils.recipes import flag_words, read_recipe
 
 FOLDER = Path(__file__).parents[2] / "scripts/recipes"
@@ -204,7 +204,7 @@ def test_run_arguments_train_in_the_precision_that_the_machine_is_fast_in(
     """A recipe in bfloat16 runs as it is with a GPU and without; transformers asks for use_cpu."""
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
     for is_fast in (False, True):
-        monkeypatch.setattr(arguments, "is_fast_in_bfloat16", lambda use_cpu, fast=is_fast: fast)
+        monkeypatch.setattr(settings, "is_fast_in_bfloat16", lambda use_cpu, fast=is_fast: fast)
         assert RunArguments(str(tmp_path), do_train=True).bf16 is is_fast
         assert RunArguments(str(tmp_path), do_train=True, bf16=not is_fast).bf16 is not is_fast
         assert not RunArguments(str(tmp_path)).bf16, "predictions are those of any machine"
