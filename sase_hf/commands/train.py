@@ -76,8 +76,7 @@ from typing import Any
 
 from ..data.arguments import DataArguments, SourceArguments
 from ..data.rows import load_rows, open_sources
-from ..utils.cli import errors_in_one_line
-from ..utils.recipes import with_recipe
+from ..utils.cli import errors_in_one_line, with_recipe
 from ..utils.text import one_line, table_lines
 
 HOW_TO_GO_ON = "stopped; the same command with --resume_from_checkpoint auto goes on"

@@ -14,9 +14,8 @@ from datasets import Dataset
 from transformers import HfArgumentParser
 
 from ..evaluation.metrics import METRICS, SCORE
-from ..utils.cli import add_common_flags
+from ..utils.cli import add_common_flags, flag_words, with_recipe
 from ..utils.errors import refusal
-from ..utils.recipes import flag_words, with_recipe
 from .defaults import implied
 from .settings import RunArguments, Settings
 from .task import Task

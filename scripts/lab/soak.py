@@ -38,9 +38,8 @@ from sase_hf.commands import embed, train
 from sase_hf.commands.quickstart import CORPUS
 from sase_hf.data.table import table
 from sase_hf.evaluation.records import describe_environment, write_record
-from sase_hf.utils.cli import errors_in_one_line, make_parser
+from sase_hf.utils.cli import errors_in_one_line, flag_words, make_parser
 from sase_hf.utils.files import check_output
-from sase_hf.utils.recipes import flag_words
 
 KILLED = ("with evaluations", "in parts", "by epochs")  # variants of soak.yaml
 RESULTS = ("model.safetensors", "*.parquet")  # that a kill must not change

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from sase_hf.utils.recipes import EMPTY
+from sase_hf.utils.cli import EMPTY
 
 
 def read_variant(address: str | Path) -> dict[str, Any]:

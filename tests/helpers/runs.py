@@ -21,7 +21,7 @@ from transformers import EvalPrediction
 from sase_hf.tasks import LabelTask
 from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.utils.recipes import flag_words
+from sase_hf.utils.cli import flag_words
 
 STARS = ("poor", "fine", "great")
 RELATIONS = ("entailment", "neutral", "contradiction")

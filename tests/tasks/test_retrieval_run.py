@@ -16,7 +16,7 @@ from sase_hf import SelfAttentiveForRetrieval, build_tokenizer
 from sase_hf.tasks import RetrievalTask
 from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.utils.recipes import flag_words
+from sase_hf.utils.cli import flag_words
 
 ANIMALS = "dog cat owl fox hen cow pig bee ant elk emu yak".split()  # noqa: SIM905
 PAIRS = [

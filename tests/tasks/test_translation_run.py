@@ -15,7 +15,7 @@ from transformers import AutoModelForSeq2SeqLM, pipeline
 from sase_hf.tasks import RetrievalTask, TranslationTask, translation
 from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.utils.recipes import flag_words
+from sase_hf.utils.cli import flag_words
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "train.py"
 WORDS = {"a": "un", "dog": "chien", "cat": "chat", "runs": "court", "sleeps": "dort", ".": "."}

@@ -17,7 +17,7 @@ from sase_hf.tasks import LabelTask
 from sase_hf.training import settings
 from sase_hf.training.command_line import make_task, parse_arguments
 from sase_hf.training.settings import RunArguments
-from sase_hf.utils.recipes import flag_words, read_recipe
+from sase_hf.utils.cli import flag_words, read_recipe
 
 FOLDER = Path(__file__).parents[2] / "scripts/recipes"
 WITHOUT_ROWS = FOLDER / "paper.yaml"

@@ -18,8 +18,8 @@ from torch import Tensor
 from sase_hf import SelfAttentiveConfig, SelfAttentiveForSequenceClassification, build_tokenizer
 from sase_hf.models.explanation_self_attentive import explain
 from sase_hf.retrieval.embed import Embedder
+from sase_hf.utils.cli import flag_words
 from sase_hf.utils.loading import load_encoder
-from sase_hf.utils.recipes import flag_words
 
 from . import models
 from .texts import WORDS, WORKLOADS, Draw, Texts, batches_of, draw_texts
