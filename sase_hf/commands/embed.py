@@ -18,8 +18,7 @@ from ..retrieval.documents import facts_of
 from ..retrieval.embed import PRECISIONS, Embedder, open_rows
 from ..utils.cli import errors_in_one_line, make_parser
 from ..utils.files import atomic_write, check_output, scratch_file
-from ..utils.precision import is_fast_in_bfloat16
-from ..utils.process import limit_compiled_code
+from ..utils.process import is_fast_in_bfloat16, limit_compiled_code
 
 ROWS = 2_000  # in memory at once
 

@@ -17,7 +17,7 @@ from sase_hf import (
     SelfAttentiveForSequenceClassification,
     SelfAttentiveModel,
 )
-from sase_hf.utils.precision import trains_lstm_in_bfloat16
+from sase_hf.utils.process import trains_lstm_in_bfloat16
 
 AnyModel = TypeVar("AnyModel", bound=nn.Module)
 Ids = list[int]

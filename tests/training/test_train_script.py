@@ -33,7 +33,7 @@ from transformers import AutoConfig, pipeline
 from sase_hf.tasks.labels.report_page import write_report
 from sase_hf.training.checkpoints import is_complete, list_checkpoints
 from sase_hf.training.trainer import SelfAttentiveTrainer
-from sase_hf.utils.precision import trains_lstm_in_bfloat16
+from sase_hf.utils.process import trains_lstm_in_bfloat16
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "train.py"
 main = script_main("train")

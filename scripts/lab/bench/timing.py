@@ -21,8 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adam
 
-from sase_hf.utils.precision import is_fast_in_bfloat16
-from sase_hf.utils.process import keep_freed_memory
+from sase_hf.utils.process import is_fast_in_bfloat16, keep_freed_memory
 
 from .models import Fields, Settings, build_model, check_same_results
 from .texts import Batch, Texts, batches_of
