@@ -5,10 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sase_hf.evaluation.calibration import (
-    expected_calibration_error,
-    fit_threshold,
-)
+from sase_hf.evaluation.metrics import expected_calibration_error, fit_threshold
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from datasets import concatenate_datasets
 
 from ...data.columns import AGAINST_COLUMNS
 from ...data.table import present
-from ...evaluation.calibration import expected_calibration_error, fit_threshold
 from ...evaluation.linear_part import Fit, fit_linear_part, learn_anew
+from ...evaluation.metrics import expected_calibration_error, fit_threshold
 from ...training.task import TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
 
