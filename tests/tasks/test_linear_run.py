@@ -10,8 +10,8 @@ from transformers import AutoModelForSequenceClassification
 
 from sase_hf.evaluation.linear_part import learn_anew
 from sase_hf.tasks import LabelTask
-from sase_hf.tasks.labels import calibration
 from sase_hf.tasks.labels import task as label_task
+from sase_hf.tasks.labels import task as labels_task
 from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
 
@@ -118,7 +118,7 @@ def test_saved_model_has_learned_the_held_out_rows_after_they_were_measured(
         learned.append((rows.num_rows, model.linear_part.word_weight.clone()))
         learn_anew(model, fit, rows)
 
-    monkeypatch.setattr(calibration, "learn_anew", learn)
+    monkeypatch.setattr(labels_task, "learn_anew", learn)
     rows = review_rows(60)
     if has_marks:
         for row in rows:

@@ -7,14 +7,22 @@ from typing import Any
 
 import numpy as np
 import torch
+from datasets import concatenate_datasets
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from ...data.batching import RationaleCollator
+from ...data.columns import AGAINST_COLUMNS
 from ...data.labels import label_doubts
 from ...data.marks import count_marked
 from ...data.rows import Rows, load_rows
-from ...evaluation.linear_part import Fit, clear, has_linear_part
-from ...evaluation.metrics import load_metrics, metrics_function
+from ...data.table import present
+from ...evaluation.linear_part import Fit, clear, fit_linear_part, has_linear_part, learn_anew
+from ...evaluation.metrics import (
+    expected_calibration_error,
+    fit_threshold,
+    load_metrics,
+    metrics_function,
+)
 from ...models import FAMILIES
 from ...models.answers import answers_of
 from ...models.layers_self_attentive import NUM_PAIRS, NUM_PARTS_OF_PAIR
@@ -23,7 +31,6 @@ from ...training.trainer import SelfAttentiveTrainer
 from ...utils.errors import refusal
 from ...utils.text import Table, one_line
 from ..encoder import EncoderTask
-from .calibration import calibrate, learn_held_out_rows, weigh_words
 from .predictions import predicted_labels
 from .report_page import write_report
 
@@ -256,3 +263,50 @@ def _scale_of(targets: np.ndarray) -> dict[str, list[float]]:
             f"subtract an offset from all of them, such as {targets.min(0).round()}",
         )
     return {"target_mean": targets.mean(0).tolist(), "target_deviation": deviations.tolist()}
+
+
+# ---- after training: how much the words count, and answer sets -----------------------------------
+
+
+def weigh_words(setup: TrainingSetup) -> Fit:
+    """Fit the linear part of a trained model, and scale it and the hops on the validation rows."""
+    tokens = setup.tokens
+    fit = fit_linear_part(setup.model, tokens["train"], tokens.get("validation"))
+    setup.model.linear_part.requires_grad_(True)
+    return fit
+
+
+def learn_held_out_rows(setup: TrainingSetup, fit: Fit) -> bool:
+    """Let the linear part learn the rows that were held out, too, once nothing is measured on them.
+
+    Return whether it did. Rows that the user gave to validate with are left alone; so are those of
+    texts that have words marked against, which the training rows lack, and those with one label
+    beside training rows with probabilities.
+    """
+    rows = setup.rows
+    if "split_off" not in rows.sources.get("validation", {}):
+        return False
+    if present(AGAINST_COLUMNS, rows.splits["validation"]):
+        return False
+    columns = present(("input_ids", "token_type_ids", "labels"), setup.tokens["train"])
+    parts = [setup.tokens[name].select_columns(columns) for name in ("train", "validation")]
+    if parts[0].features != parts[1].features:
+        return False
+    learn_anew(setup.model, fit, concatenate_datasets(parts))
+    return True
+
+
+def calibrate(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, float]:
+    """Choose the threshold of answer sets by the validation rows; return the calibration error.
+
+    Only for one label per row.
+    """
+    if not setup.rows.answers.has_one_label:
+        return {}
+    rows = setup.tokens["validation"]
+    logits = torch.from_numpy(trainer.predict(rows, metric_key_prefix="eval").predictions).float()
+    labels = torch.tensor(rows["labels"][:])
+    probabilities = logits.softmax(-1)
+    config = setup.model.config
+    config.answer_threshold = fit_threshold(probabilities, labels, config.answer_error)
+    return {"eval_calibration_error": expected_calibration_error(probabilities, labels)}
