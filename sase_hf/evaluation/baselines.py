@@ -3,17 +3,22 @@
 Shapes: B rows, C labels or outputs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from datasets import Dataset
+from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
+from sklearn.multiclass import OneVsRestClassifier
 from torch import Tensor
 
+from ..data.repeats import text_digests
 from ..models.answers import Answers
 
 MAX_ROWS = 100_000  # of training; more are not worth the time and memory of a report
@@ -87,3 +92,102 @@ def _features(row: Mapping[str, Any]) -> list[tuple[int, ...]]:
         features += [(part, word) for word in inside]
         features += [(part, *pair) for pair in pairwise(inside)]
     return features
+
+
+# ---- rows whose label the other rows speak against -----------------------------------------------
+# The linear model of the report judges each fifth of the rows after learning from the others, so
+# that no row, nor another one with its text, speaks for its own label. A row is doubtful if the
+# hops of the model, too, prefer another label. (The words of a model learn wrong labels by
+# heart.)
+#
+# Sources: Northcutt et al. 2021, Confident Learning. Shapes: N judged rows, C labels.
+
+
+NUM_PARTS = 5  # of the rows; a label has as many rows, or is not judged
+MAX_JUDGED = 10_000  # rows, evenly spaced
+# A judge that errs so many times as often as the model lacks what the labels depend on.
+MOST_ERRORS = 2.0
+
+
+def doubtful_rows(
+    rows: Dataset,
+    tokens: Dataset,
+    validation: Dataset,
+    answers: Answers,
+    choose: Callable[[Dataset], NDArray[np.intp]],
+) -> pd.DataFrame:
+    """Return the rows for which another label is more likely, by `shares_of_usual`, least first.
+
+    The columns: `row`, its number among the rows, from 0; the id of its `label`, and of the one
+    that is `suggested`, with the `probability` and the `label_probability`. The rows are at most as
+    many as labels are wrong by estimate, and none if the judge is weak: no better than the most
+    frequent label, or far behind the hops on the validation rows.
+
+    Args:
+        rows: The training rows, with a `text`.
+        tokens: The same rows, encoded, with one label each.
+        validation: Other encoded rows.
+        answers: Those of the model.
+        choose: Returns the labels that the hops choose for encoded rows.
+    """
+    numbers, probabilities = judge(rows, tokens, answers)
+    labels = labels_of(tokens, answers).numpy()[numbers]
+    of_labels = probabilities[np.arange(len(labels)), labels]
+    judged = pd.DataFrame({"row": numbers, "label": labels, "label_probability": of_labels})
+    if judged.empty:
+        return judged
+    judged["suggested"] = probabilities.argmax(1)
+    judged["probability"] = probabilities.max(1)
+    is_accused = judged["suggested"] != labels
+    num_errors = (choose(validation) != labels_of(validation, answers).numpy()).sum()
+    most = MOST_ERRORS * (num_errors + 1) / (len(validation) + 1)
+    share_of_others = 1 - np.bincount(labels).max() / len(labels)
+    if not 0 < is_accused.mean() <= min(most, share_of_others):
+        return judged[:0]
+    shares = shares_of_usual(probabilities, labels)
+    # The confident joint: how often, where some label is as likely as usual, it is another one.
+    likely = np.where(shares >= 1, probabilities, 0)
+    is_clear = likely.any(1)
+    is_wrong = is_clear & (likely.argmax(1) != labels)
+    num_wrong = round(len(labels) * is_wrong.sum() / max(is_clear.sum(), 1))
+    judged["share"] = shares[np.arange(len(labels)), labels]
+    accused = judged[is_accused].sort_values("share", kind="stable")
+    return accused[choose(tokens.select(accused["row"])) != accused["label"]][:num_wrong]
+
+
+def judge(
+    rows: Dataset, tokens: Dataset, answers: Answers
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Return the numbers of the judged rows (N,), and the probabilities of their labels (N, C).
+
+    The rows have a `text`, and their `tokens` one label each. None are judged if they have one
+    label.
+    """
+    labels = labels_of(tokens, answers).numpy()
+    numbers = np.arange(len(labels))[:: len(labels) // MAX_JUDGED + 1]
+    numbers = numbers[np.bincount(labels[numbers])[labels[numbers]] >= NUM_PARTS]
+    labels = labels[numbers]
+    if len(np.unique(labels)) < 2:
+        return numbers[:0], np.zeros((0, len(answers.names)))
+    words = words_of_rows(len(numbers), len(answers.names))
+    probabilities = np.zeros((len(numbers), len(answers.names)))
+    probabilities[:, np.unique(labels)] = cross_val_predict(
+        OneVsRestClassifier(LOGISTIC),
+        words.fit_transform(tokens.select(numbers)),
+        labels,
+        groups=text_digests(rows.select(numbers).select_columns(["text"])),
+        cv=StratifiedGroupKFold(NUM_PARTS),
+        method="predict_proba",
+    )
+    return numbers, probabilities
+
+
+def shares_of_usual(probabilities: np.ndarray, labels: np.ndarray) -> NDArray[np.float64]:
+    """Return each probability (N, C) over the mean that it has in the rows with its label: (N, C).
+
+    By the probability alone, all rows of a rare label would be the most doubtful.
+    """
+    given = pd.Series(probabilities[np.arange(len(labels)), labels])
+    usual = given.groupby(labels).mean().reindex(range(probabilities.shape[1]))
+    shares: NDArray[np.float64] = probabilities / usual.fillna(np.inf).to_numpy()
+    return shares

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from datasets import Dataset, concatenate_datasets
 
-from sase_hf.evaluation import doubtful_labels
-from sase_hf.evaluation.doubtful_labels import doubtful_rows, judge, shares_of_usual
+from sase_hf.evaluation import baselines
+from sase_hf.evaluation.baselines import doubtful_rows, judge, shares_of_usual
 from sase_hf.models.answers import SingleLabel
 
 WORDS = (3, 4, 5)  # each is in the texts of one label
@@ -120,6 +120,6 @@ def test_judge_needs_two_labels() -> None:
 
 
 def test_judge_reads_a_sample_of_very_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doubtful_labels, "MAX_JUDGED", 150)
+    monkeypatch.setattr(baselines, "MAX_JUDGED", 150)
     tokens = tokens_of(labels_of(290), labels_of(290))
     assert judge(rows_of(tokens), tokens, ANSWERS)[0].tolist() == list(range(0, 290, 2))

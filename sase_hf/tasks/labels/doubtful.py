@@ -9,7 +9,7 @@ import pandas as pd
 
 from ...data.marks import ORIGINAL
 from ...data.table import PLACE
-from ...evaluation.doubtful_labels import doubtful_rows
+from ...evaluation.baselines import doubtful_rows
 from ...evaluation.linear_part import chosen_by_hops
 from ...training.task import TrainingSetup
 from ...utils.files import write_text
