@@ -131,7 +131,7 @@ def check_files(words: Sequence[str]) -> str:
 def print_results(task: Any, outcome: dict[str, Any]) -> None:
     """Print what was measured, the folder of results, and commands that go on from there."""
     from ..evaluation.records import results_of
-    from ..tasks.labels.report_page import REPORT_NAME
+    from ..tasks.labels.report import REPORT_NAME
 
     folder, tables = outcome["output_dir"], outcome["report"]
     metrics = {} if tables else results_of(outcome["metrics"], "")

@@ -16,7 +16,7 @@ from sase_hf.data.arguments import DataArguments
 from sase_hf.data.batching import encode_rows
 from sase_hf.data.rows import load_rows
 from sase_hf.evaluation.metrics import load_metrics, metrics_function
-from sase_hf.tasks.labels.report_page import write_report
+from sase_hf.tasks.labels.report import write_report
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from ...utils.errors import refusal
 from ...utils.text import Table, one_line
 from ..encoder import EncoderTask
 from .predictions import predicted_labels
-from .report_page import write_report
+from .report import write_report
 
 logger = logging.getLogger(__name__)
 
