@@ -15,8 +15,8 @@ from rows import write_csv, write_jsonl
 
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.rows import load_rows
-from sase_hf.tasks.labels import doubtful
-from sase_hf.tasks.labels.doubtful import write_doubtful
+from sase_hf.tasks.labels import report
+from sase_hf.tasks.labels.report import write_doubtful
 from sase_hf.utils.text import Table
 from sase_hf.visualization.page import page_html, table_section
 
@@ -58,7 +58,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> None:
         judged = pd.DataFrame({"label": labels, "suggested": suggested}).reset_index(names="row")
         return judged.assign(probability=0.9, label_probability=0.1)[suggested != labels]
 
-    monkeypatch.setattr(doubtful, "doubtful_rows", doubtful_rows)
+    monkeypatch.setattr(report, "doubtful_rows", doubtful_rows)
 
 
 def lines_of(folder: Path) -> list[dict[str, str]]:
@@ -103,7 +103,7 @@ def test_doubtful_csv_names_the_row_and_the_suggestion_and_is_deleted_without_do
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """That of a former run in the folder would be of other rows."""
-    caplog.set_level(logging.INFO, "sase_hf.tasks.labels.doubtful")
+    caplog.set_level(logging.INFO, "sase_hf.tasks.labels.report")
     rows = reviews()
     rows[31]["label"] = "good"
     written(tmp_path, rows)

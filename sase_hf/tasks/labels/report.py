@@ -5,10 +5,12 @@ Shapes: B rows, C labels or outputs.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 from datasets import Dataset
 from scipy.stats import binomtest
@@ -16,17 +18,19 @@ from torch import Tensor
 from transformers import EvalPrediction, Pipeline
 
 from ...data.columns import AGAINST_COLUMNS, SPAN_COLUMNS
-from ...data.table import TEXT_COLUMNS, present
-from ...evaluation.baselines import labels_of, linear_model
+from ...data.marks import ORIGINAL
+from ...data.table import PLACE, TEXT_COLUMNS, present
+from ...evaluation.baselines import doubtful_rows, labels_of, linear_model
+from ...evaluation.linear_part import chosen_by_hops
 from ...models.answers import Answers
 from ...training.task import TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
 from ...utils.files import write_text
 from ...utils.loading import attention_pipeline
 from ...utils.text import Table, one_line
+from ...visualization.attended_text import shortened
 from ...visualization.learned_words import read_learned_words
 from ...visualization.page import Section, learned_section, page_html, table_section, texts_section
-from .doubtful import write_doubtful
 
 MAX_MATRIX = 12  # labels of a confusion matrix that a reader takes in
 THIS_MODEL = "this model"
@@ -311,3 +315,48 @@ def _inputs_of(rows: Dataset) -> list[dict[str, str]]:
     """Return rows as the pipeline reads them."""
     inputs: list[dict[str, str]] = rows.select_columns(present(TEXT_COLUMNS, rows)).to_list()
     return inputs
+
+
+# ---- the training rows with doubtful labels ------------------------------------------------------
+
+
+DOUBTFUL_NAME = "doubtful.csv"
+NUM_SHOWN = 10  # on the page
+MAX_CHARACTERS = 1000  # of a text in the file
+MAX_SHOWN = 160  # on the page
+
+
+def write_doubtful(folder: Path, setup: TrainingSetup) -> list[Table]:
+    """Write the training rows with doubtful labels to `doubtful.csv`, the most doubtful first.
+
+    Which and how many these are, `evaluation.doubtful_labels` says. The columns: `row`, the number
+    in the training file, as a spreadsheet counts the rows of a sheet without empty lines, and from
+    0 for others, empty in a row that is a correction; the `text`, cut after `MAX_CHARACTERS`;
+    `label`; `suggested_label`; its `probability` and the `label_probability`.
+
+    Returns a table of the first rows for the page; none, and no file, if no label is doubtful, or
+    if rows have pairs of texts, several labels or numbers, which are not looked at.
+    """
+    path = folder / DOUBTFUL_NAME
+    path.unlink(missing_ok=True)  # that of a former run in this folder
+    rows, tokens = setup.rows, setup.tokens
+    if not rows.answers.has_one_label or len(rows.text_columns) > 1:
+        return []
+    train = rows.splits["train"]
+    choose = partial(chosen_by_hops, setup.model)
+    doubts = doubtful_rows(train, tokens["train"], tokens["validation"], rows.answers, choose)
+    logger.info(one_line(f"doubtful labels: {len(doubts):,} training rows in {path}"))
+    if doubts.empty:
+        return []
+    asked, names = train.select(doubts["row"]), np.array(rows.label_names)
+    texts = asked[ORIGINAL if ORIGINAL in asked.column_names else "text"]
+    cells = pd.DataFrame({PLACE: asked[PLACE][:]}, dtype=object)
+    cells["text"] = [shortened(text, MAX_CHARACTERS) for text in texts]
+    cells["label"] = names[doubts["label"]]
+    cells["suggested_label"] = names[doubts["suggested"]]
+    for column in ("probability", "label_probability"):
+        cells[column] = [f"{share:.4f}" for share in doubts[column]]
+    write_text(path, cells.to_csv(index=False))
+    first = cells[:NUM_SHOWN].fillna("").map(lambda cell: one_line(shortened(str(cell), MAX_SHOWN)))
+    title = f"Doubtful labels of training rows: the first {len(first)} of {len(cells):,}"
+    return [Table(f"{title} in {DOUBTFUL_NAME}", [*cells.columns], first.to_numpy().tolist())]
