@@ -8,7 +8,7 @@ import pytest
 import torch
 from datasets import ClassLabel, Dataset
 
-from sase_hf.tasks.labels.given_rows import (
+from sase_hf.tasks.labels.estimators import (
     labels_by_type,
     rows_to_fit,
     rows_to_read,
