@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 from ..models.answers import Answers, answers_of_kind
 from ..utils.text import Table
-from .alignment import MAX_TOKENS, parse_alignment
 from .attended_text import (
     AttendedText,
     Result,
@@ -27,7 +26,7 @@ from .attended_text import (
     totals_of,
 )
 from .learned_words import LearnedWords, learned_values
-from .rendering import INVISIBLE_IN_JAVASCRIPT, render, with_hashes
+from .rendering import INVISIBLE_IN_JAVASCRIPT, MAX_TOKENS, parse_alignment, render, with_hashes
 from .terminal import attention_text
 
 TOP_WORDS = 4  # of a view, or on each side

@@ -8,6 +8,7 @@ can correct what is shown, `tables.html` run a script: their own, by its hash.
 import base64
 import hashlib
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from ..utils.text import INVISIBLE, visible
 from .attended_text import (
     FULL_STRENGTH,
     NONE_STANDS_OUT,
+    Result,
     answer_text,
     label_text,
     predicted_text,
@@ -89,3 +91,24 @@ def with_hashes(rendered: str) -> str:
         digest = base64.b64encode(hashlib.sha256(element.encode()).digest()).decode()
         policy = policy.replace(f"hash-of-{tag}", f"'sha256-{digest}'")
     return policy + title + rest
+
+
+# ---- the alignment of a translation --------------------------------------------------------------
+
+
+MAX_TOKENS = 200  # of a text
+SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # stands for a space before a piece of a text
+
+
+def parse_alignment(result: Result) -> tuple[list[list[float]], list[str], list[str]]:
+    """Return the weights, shape (L, T), the L target words and the T source words."""
+    weights = result["alignment"]
+    if weights is None:
+        raise ValueError("the model has no attention, so there is no alignment to show")
+    shown_weights = [list(row[:MAX_TOKENS]) for row in weights[:MAX_TOKENS]]
+    return shown_weights, _words(result["tokens"]), _words(result["source_tokens"])
+
+
+def _words(tokens: Sequence[str]) -> list[str]:
+    """Return the first tokens as they are shown, a space as `SPACE`."""
+    return [visible(token.replace(SPACE, "") or SPACE) for token in tokens[:MAX_TOKENS]]

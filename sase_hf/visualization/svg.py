@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ..utils.text import visible
-from .alignment import MAX_TOKENS, parse_alignment
 from .attended_text import (
     FULL_STRENGTH,
     AttendedText,
@@ -16,7 +15,7 @@ from .attended_text import (
     strengths,
     totals_of,
 )
-from .rendering import render, signed
+from .rendering import MAX_TOKENS, parse_alignment, render, signed
 
 MAX_HOPS = 40
 MAX_WORD_LENGTH = 30
