@@ -11,8 +11,7 @@ from ..models import unit_rows
 from ..utils.errors import refusal
 from ..utils.files import check_readable
 from ..utils.loading import attention_pipeline, load_ranker
-from .embed import COLUMN, Embedder
-from .ranking import best_documents
+from .embed import COLUMN, Embedder, best_documents
 
 # What the schema of an embedded file says: the weights of the model, and the column of the texts.
 MODEL_KEY, TEXT_KEY = b"sase_hf.model_sha256", b"sase_hf.text_column"

@@ -12,7 +12,7 @@ from ..data.rows import Rows
 from ..data.tokenizer import with_texts_apart
 from ..models import FAMILIES, RETRIEVAL, unit_rows
 from ..models.answers import REGRESSION
-from ..retrieval.ranking import ranking_metrics, ranks_of_own
+from ..retrieval.embed import ranking_metrics, ranks_of_own
 from ..training.task import ModelAndTokenizer
 from ..training.trainer import SelfAttentiveTrainer
 from ..utils.loading import retrieval_head

@@ -6,11 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from sase_hf.retrieval.ranking import (
-    best_documents,
-    ranking_metrics,
-    ranks_of_own,
-)
+from sase_hf.retrieval.embed import best_documents, ranking_metrics, ranks_of_own
 
 RANKS = torch.tensor([1, 2, 11, 1])
 
@@ -22,8 +18,8 @@ def rows(*sizes: int) -> torch.Tensor:
 @pytest.mark.parametrize("largest", [1, 100, 10**6])
 def test_best_documents_are_those_of_all_scores(largest: int, monkeypatch: Any) -> None:
     """In blocks of any size, also where there are fewer documents than asked for."""
-    monkeypatch.setattr("sase_hf.retrieval.ranking.MAX_COSINES", largest)
-    monkeypatch.setattr("sase_hf.retrieval.ranking.BLOCK", 3)
+    monkeypatch.setattr("sase_hf.retrieval.embed.MAX_COSINES", largest)
+    monkeypatch.setattr("sase_hf.retrieval.embed.BLOCK", 3)
     queries, documents = rows(4, 3, 5), rows(30, 3, 5).flip(0)
     cosines = torch.einsum("qih,djh->qdij", queries, documents)
     expected = cosines.amax(3).mean(2).sort(dim=1, descending=True)
