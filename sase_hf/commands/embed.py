@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from ..retrieval.documents import facts_of
-from ..retrieval.embed import PRECISIONS, Embedder, open_rows
+from ..retrieval.embed import PRECISIONS, Embedder, facts_of, open_rows
 from ..utils.cli import errors_in_one_line, make_parser
 from ..utils.files import atomic_write, check_output, scratch_file
 from ..utils.process import is_fast_in_bfloat16, limit_compiled_code

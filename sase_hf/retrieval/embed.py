@@ -2,10 +2,12 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.parquet as pq
 import torch
 from datasets import Dataset
 from torch import Tensor
@@ -13,10 +15,11 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ..data.batching import batches_by_length
 from ..data.table import holds_texts, table
-from ..models import row_scores
+from ..models import row_scores, unit_rows
 from ..models.checkpoint import readable
 from ..utils.errors import refusal
-from ..utils.loading import load_encoder
+from ..utils.files import check_readable
+from ..utils.loading import attention_pipeline, load_encoder, load_ranker
 
 COLUMN = "embedding"
 # On a CPU larger batches do not fit the caches, smaller ones call the LSTM more often. A GPU is
@@ -135,3 +138,75 @@ def ranking_metrics(ranks: Tensor) -> dict[str, float]:
     for k in (1, 10):
         metrics[f"recall_at_{k}"] = (ranks <= k).double().mean().item()
     return metrics
+
+
+# ---- embedded documents, and the checkpoint that ranks them --------------------------------------
+
+
+# What the schema of an embedded file says: the weights of the model, and the column of the texts.
+MODEL_KEY, TEXT_KEY = b"sase_hf.model_sha256", b"sase_hf.text_column"
+
+
+def facts_of(embedder: Embedder) -> dict[bytes, bytes]:
+    """Return what the schema of an embedded file says of the embedder."""
+    return {
+        MODEL_KEY: embedder.model_sha256.encode(),
+        TEXT_KEY: embedder.text_column_names.encode(),
+    }
+
+
+class Ranking(NamedTuple):
+    """The best documents of a query, the best first: rows of the embedded file, from 0."""
+
+    query: str
+    documents: list[int]
+    scores: list[float]
+    texts: list[str]
+
+
+class DocumentRanker:
+    """A checkpoint of any head with a sentence matrix, and the documents that it embedded.
+
+    The documents are a file that `sase_hf embed` wrote with this checkpoint, read into memory.
+
+    Raises ValueError if another model embedded the documents.
+    """
+
+    def __init__(self, checkpoint: str, file: Path) -> None:
+        self.model, self.tokenizer = load_ranker(checkpoint)
+        self._config: Any = self.model.config
+        self._embedder = Embedder(checkpoint)
+        check_readable(file)
+        table = pq.read_table(file)
+        facts = table.schema.metadata or {}
+        if facts.get(MODEL_KEY) != facts_of(self._embedder)[MODEL_KEY]:
+            raise refusal(
+                f"{file} does not hold embeddings by the weights of {checkpoint}",
+                "name the checkpoint that embedded the documents, or embed them by sase_hf embed",
+            )
+        values = torch.tensor(table[COLUMN].combine_chunks().flatten().to_numpy())
+        embeddings = values.view(len(table), -1)
+        self._rows = unit_rows(embeddings, self._config)  # type: ignore[arg-type]
+        self._texts = table[facts[TEXT_KEY].decode()]
+
+    def rank(self, queries: Sequence[str], top_k: int) -> list[Ranking]:
+        """Return the best `top_k` documents of each query."""
+        rows = unit_rows(torch.from_numpy(self._embedder.embed(queries)), self._config)
+        found = []
+        scores, places = (best.tolist() for best in best_documents(rows, self._rows, top_k))
+        for query, own_places, own_scores in zip(queries, places, scores, strict=True):
+            texts = self._texts.take(own_places).to_pylist()
+            found.append(Ranking(query, own_places, own_scores, texts))
+        return found
+
+    def explain(self, ranking: Ranking) -> Iterator[dict[str, object]]:
+        """Yield the pipeline's result for the pair of the query and each of its documents.
+
+        A result holds the attention on both texts; its label is the document, with its score.
+        """
+        read = attention_pipeline(self.model, self.tokenizer)
+        for place, score, text in zip(*ranking[1:], strict=True):
+            result = read({"text": ranking.query, "text_pair": text}, match_rows=True)
+            label = f"document {place}"
+            answer = {"kind": "similarity", "label": label, "score": score}
+            yield {**result, **answer, "scores": {label: score}}

@@ -16,7 +16,7 @@ from sase_hf import SelfAttentiveForRetrieval, build_tokenizer
 from sase_hf.commands import embed
 from sase_hf.commands.predict import predict
 from sase_hf.data.tokenizer import with_texts_apart
-from sase_hf.retrieval.documents import DocumentRanker
+from sase_hf.retrieval.embed import DocumentRanker
 
 
 def embed_texts(checkpoint: str, folder: Path) -> Path:
