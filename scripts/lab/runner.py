@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from records import Record, read_records, replace_record, settings_sha
 
-from sase_hf.training.checkpoints import list_checkpoints, newest_complete_checkpoint
+from sase_hf.training.run import list_checkpoints, newest_complete_checkpoint
 from sase_hf.utils.files import write_text
 
 LAB = Path(__file__).resolve().parent

@@ -22,7 +22,7 @@ from tiny_translation import SIZES
 from transformers import TrainerState
 from variants import read_variant
 
-from sase_hf.training.checkpoints import list_checkpoints
+from sase_hf.training.run import list_checkpoints
 
 RECIPE = {
     **TINY_MODEL,

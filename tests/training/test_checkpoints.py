@@ -6,7 +6,7 @@ import pytest
 from transformers import TrainerState
 
 from sase_hf.data.columns import ROWS_NAME
-from sase_hf.training.checkpoints import (
+from sase_hf.training.run import (
     check_same_run,
     check_unused,
     checkpoint_to_resume,

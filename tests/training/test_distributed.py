@@ -43,7 +43,7 @@ from sase_hf import (
     SelfAttentiveForRetrieval,
     SelfAttentiveForSequenceClassification,
 )
-from sase_hf.training.checkpoints import is_complete, list_checkpoints
+from sase_hf.training.run import is_complete, list_checkpoints
 from sase_hf.training.trainer import SelfAttentiveTrainer
 
 pytestmark = [

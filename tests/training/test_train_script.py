@@ -31,7 +31,7 @@ from runs import (
 from transformers import AutoConfig, pipeline
 
 from sase_hf.tasks.labels.report import write_report
-from sase_hf.training.checkpoints import is_complete, list_checkpoints
+from sase_hf.training.run import is_complete, list_checkpoints
 from sase_hf.training.trainer import SelfAttentiveTrainer
 from sase_hf.utils.process import trains_lstm_in_bfloat16
 
