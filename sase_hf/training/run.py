@@ -25,9 +25,9 @@ from ..utils.process import keep_freed_memory, limit_compiled_code
 from ..utils.text import Table, one_line
 from .defaults import epochs_for, rate_for
 from .predictions import write_predictions
-from .progress import only_training_bar
 from .settings import RunArguments, Settings
 from .task import Task, TrainingSetup
+from .trainer import only_training_bar
 
 logger = logging.getLogger(__name__)
 

@@ -30,9 +30,8 @@ from ..utils.loading import (
     reraise_naming,
 )
 from ..utils.text import Table
-from .progress import write_lines
 from .settings import OF_NEW_MODEL, TOKENIZER_OPTIONS, RunArguments, Settings
-from .trainer import SelfAttentiveTrainer
+from .trainer import SelfAttentiveTrainer, write_lines
 
 Predictions = Any  # of a Trainer: an array (B, ...), or several
 

@@ -27,9 +27,8 @@ from transformers import (
 from sase_hf import SelfAttentiveForSequenceClassification
 from sase_hf.data.batching import longest_first, token_counts
 from sase_hf.evaluation.metrics import score
-from sase_hf.training.progress import write_lines
 from sase_hf.training.run import is_complete
-from sase_hf.training.trainer import SelfAttentiveTrainer
+from sase_hf.training.trainer import SelfAttentiveTrainer, write_lines
 
 # What Trainer measures of itself.
 TIMINGS = ("_runtime", "_per_second", "_preparation_time")

@@ -31,9 +31,9 @@ from ...hub import write_model_card
 from ...models.answers import LEAST_PROBABILITY, REGRESSION, answers_of
 from ...models.checkpoint import TOKENIZER_NAMES, CheckedPreTrainedModel, list_files
 from ...training.command_line import make_task
-from ...training.progress import only_training_bar
 from ...training.run import run
 from ...training.task import TrainingSetup
+from ...training.trainer import only_training_bar
 from ...utils.errors import refusal
 from ...utils.files import FilePath
 from ...utils.loading import attention_pipeline, load_checkpoint
