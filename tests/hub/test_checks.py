@@ -10,7 +10,7 @@ import pytest
 from checkpoints import change_weights, replace_text
 from safetensors.torch import load_file, save_file
 
-from sase_hf.hub.checks import check_publishable
+from sase_hf.hub.push import check_publishable
 from sase_hf.models.checkpoint import list_files
 
 TOKEN = "hf_" + "aB3" * 11  # in parts, so that no scanner takes it for real
