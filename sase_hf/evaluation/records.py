@@ -20,7 +20,7 @@ import torch
 from transformers import PreTrainedConfig
 
 from ..utils.files import FilePath, write_text
-from ..utils.privacy import redact
+from ..utils.text import redact
 
 # Endings of the entries that Trainer adds to the metrics.
 NO_RESULTS = ("_runtime", "_per_second", "_preparation_time", "_flos")

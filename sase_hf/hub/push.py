@@ -28,7 +28,7 @@ from ..models.checkpoint import (
 from ..utils.errors import refusal
 from ..utils.files import FilePath
 from ..utils.loading import load_checkpoint
-from ..utils.privacy import HOME, TOKEN
+from ..utils.text import HOME, TOKEN
 
 LICENCE_FIELDS = ("license", "license_name", "license_link")  # of its front matter
 

@@ -13,7 +13,7 @@ from typing import Any
 from filelock import FileLock
 
 from sase_hf.utils.files import write_text
-from sase_hf.utils.privacy import redact
+from sase_hf.utils.text import redact
 
 CARDS = Path("model_cards")
 RECORDS = CARDS / "records"

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sase_hf.utils.privacy import PRIVATE_KEYS, redact
+from sase_hf.utils.text import PRIVATE_KEYS, redact
 
 
 @pytest.mark.parametrize(
