@@ -25,8 +25,7 @@ from datasets import Dataset, concatenate_datasets
 from ..utils.errors import refusal
 from ..utils.text import UNSPACED
 from .columns import AGAINST_COLUMNS, SPAN_COLUMNS
-from .repeats import text_digests
-from .table import TEXT_COLUMNS, present
+from .table import TEXT_COLUMNS, present, text_digests
 
 logger = logging.getLogger(__name__)
 

@@ -23,19 +23,20 @@ from .arguments import MAX_SAMPLES, SPLITS, DataArguments, SourceArguments
 from .columns import Names, find_columns, parted, training_rows_of
 from .labels import LabelColumn, is_unlabelled
 from .marks import SIDES, parse_spans, with_corrections, without_wrong_reasons
-from .repeats import hold_out, warn_of_repeats
 from .table import (
     PLACE,
     PROBABILITIES,
     SPLIT_NAMES,
     TEXT_COLUMNS,
     Record,
+    hold_out,
     holds_texts,
     load_splits,
     origin_of,
     present,
     table,
     usual_splits,
+    warn_of_repeats,
 )
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
 from sklearn.multiclass import OneVsRestClassifier
 from torch import Tensor
 
-from ..data.repeats import text_digests
+from ..data.table import text_digests
 from ..models.answers import Answers
 
 MAX_ROWS = 100_000  # of training; more are not worth the time and memory of a report
