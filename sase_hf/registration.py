@@ -7,7 +7,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.pipelines import PIPELINE_REGISTRY
 
 from .models.families import FAMILIES, Family
-from .models.lenient_tokenizer import LenientTokenizer
+from .utils.lenient_tokenizer import LenientTokenizer
 
 
 def register(family: Family) -> None:

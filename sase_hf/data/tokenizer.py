@@ -23,14 +23,14 @@ from transformers import PreTrainedTokenizerBase, TokenizersBackend
 from transformers.utils.logging import tqdm
 
 from ..models.checkpoint import readable
-from ..models.lenient_tokenizer import (
+from ..utils.errors import refusal
+from ..utils.lenient_tokenizer import (
     EOS_TOKEN,
     PAD_TOKEN,
     SPECIAL_TOKENS,
     UNK_TOKEN,
     LenientTokenizer,
 )
-from ..utils.errors import refusal
 from ..utils.text import UNSPACED
 
 logger = logging.getLogger(__name__)

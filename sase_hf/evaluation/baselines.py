@@ -29,7 +29,10 @@ LOGISTIC = LogisticRegression(C=3.0, solver="liblinear")
 
 def labels_of(rows: Dataset, answers: Answers) -> Tensor:
     """Return the labels of rows: ids of the (most probable) class (B,), or floats (B, C)."""
-    return answers.labels(torch.tensor(rows["labels"][:]))
+    labels = torch.tensor(rows["labels"][:])
+    if not answers.has_one_label:
+        return labels.float().reshape(-1, len(answers.names))
+    return labels if labels.ndim == 1 else labels.argmax(1)
 
 
 def words_of_rows(num_rows: int, num_labels: int) -> TfidfVectorizer:

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import ArrayLike
 from scipy.stats import ConstantInputWarning, pearsonr
 from sklearn.metrics import accuracy_score, f1_score, mean_squared_error
+from torch import Tensor
 from transformers import EvalPrediction
 
 from ..data.labels import IGNORED_LABEL
@@ -191,6 +192,16 @@ def numbers_of(results: Mapping[str, object], metric: str) -> dict[str, float]:
     return numbers
 
 
+def chosen(logits: Tensor, answers: Answers) -> Tensor:
+    """Return the prediction for logits (B, C): the best label (B,), or (B, C).
+
+    The latter is 1 for each label that applies, or the numbers as they are.
+    """
+    if answers.has_one_label:
+        return logits.argmax(-1)
+    return (logits > 0).long() if answers.has_labels else logits
+
+
 def metrics_function(
     modules: Sequence[evaluate.EvaluationModule], answers: Answers
 ) -> Callable[[EvalPrediction], dict[str, float]]:
@@ -205,7 +216,7 @@ def metrics_function(
         outputs = evaluated.predictions
         logits = np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs)
         labels = np.asarray(evaluated.label_ids)
-        predictions = answers.chosen(torch.from_numpy(logits)).numpy().reshape(labels.shape)
+        predictions = chosen(torch.from_numpy(logits), answers).numpy().reshape(labels.shape)
         if answers.has_labels:
             labels = labels.astype(int)
         if answers.has_one_label:

@@ -1,10 +1,10 @@
-"""What a model answers: one label, several labels, or numbers. All that depends on which is here.
+"""What a model answers: one label, several labels, or numbers.
 
 Shapes: B texts, C labels or numbers.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 from torch import Tensor
 from transformers import PreTrainedConfig
@@ -15,7 +15,7 @@ REGRESSION = "regression"
 LEAST_PROBABILITY = 0.5  # of a label that applies, where several may
 
 Scores = Sequence[float]  # of one text: C probabilities, or numbers
-Fields = dict[str, object]  # of a result, or the columns of a row
+Fields = dict[str, object]  # of a result
 
 
 class Answers:
@@ -36,35 +36,6 @@ class Answers:
     def scores(self, logits: Tensor) -> Tensor:
         """Return what a person reads, (..., C): probabilities, or the numbers as they are."""
         return logits
-
-    def chosen(self, logits: Tensor) -> Tensor:
-        """Return the prediction for logits (B, C), in the form of `labels`."""
-        return logits
-
-    def labels(self, labels: Tensor) -> Tensor:
-        """Return the labels of rows: class ids (B,), or floats (B, C)."""
-        return labels.float().reshape(-1, len(self.names))
-
-    def constant_logits(self, labels: Tensor) -> Tensor:
-        """Return logits (C,) that predict from these `labels` alone: the mean of the numbers."""
-        return labels.mean(0)
-
-    def errors(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return how wrong each row is, (B,), given its `labels`; 0 if it is right.
-
-        Numbers that are no further off than the median row are right.
-        """
-        distances = (logits - labels).abs().sum(-1)
-        is_far = distances > distances.median()
-        return distances.where(is_far, 0.0)
-
-    def predicted(self, scores: Scores) -> str | list[str] | list[float]:
-        """Return the label, the list of labels or the list of numbers that C scores predict."""
-        return list(scores)
-
-    def columns(self, scores: Scores) -> Fields:
-        """Return the columns that a file of predictions adds to a row."""
-        return {f"predicted_{name}": score for name, score in self.by_name(scores).items()}
 
     def result(self, scores: Scores) -> Fields:
         """Return the fields of a pipeline's result, as `SelfAttentionPipeline` lists them."""
@@ -93,24 +64,6 @@ class Answers:
         """Return the scores by the names of labels."""
         return dict(zip(self.names, scores, strict=True))
 
-    def sureness(self, scores: Scores) -> tuple[float, ...] | None:
-        """Return a key that sorts texts by C scores, those first of which the model is least sure.
-
-        None if the scores do not say how sure the model is.
-        """
-        return None
-
-    def is_right(self, true_label: object, result: Mapping[str, object]) -> bool | None:
-        """Return whether a result has the true label, or labels; None if that cannot be said."""
-        is_list = isinstance(true_label, list | tuple)
-        if not self.has_labels or (self.has_one_label and is_list):
-            return None
-        return _label_set(true_label) == _label_set(result.get("labels", result["label"]))
-
-    def shown(self, score: float) -> str:
-        """Return a score as a person reads it."""
-        return format(score, ".1%" if self.has_one_label else ".3f")
-
 
 class SingleLabel(Answers):
     """One label for each text; the probabilities of all labels sum to 1."""
@@ -121,42 +74,6 @@ class SingleLabel(Answers):
     def scores(self, logits: Tensor) -> Tensor:
         """Return the probability of each label, (..., C)."""
         return logits.softmax(-1)
-
-    def chosen(self, logits: Tensor) -> Tensor:
-        """Return the id of the best label, (B,)."""
-        return logits.argmax(-1)
-
-    def labels(self, labels: Tensor) -> Tensor:
-        """Return the id of the true label, (B,); of soft labels that of the most probable one."""
-        return labels if labels.ndim == 1 else labels.argmax(1)
-
-    def constant_logits(self, labels: Tensor) -> Tensor:
-        """Return logits (C,) that predict the most frequent label."""
-        return labels.bincount(minlength=len(self.names)).float()
-
-    def errors(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return how sure the model is of a wrong label, (B,); 0 if it is right."""
-        confidence, predicted = self.scores(logits).max(-1)
-        return confidence.where(predicted != labels, 0.0)
-
-    def predicted(self, scores: Scores) -> str:
-        """Return the best label."""
-        return self.names[scores.index(max(scores))]
-
-    def columns(self, scores: Scores) -> Fields:
-        """Return the label, its probability, those of all labels, and the answer set."""
-        return {
-            "predicted_label": self.predicted(scores),
-            "confidence": max(scores),
-            "scores": self.by_name(scores),
-            **self.answer_set(scores),
-        }
-
-    def sureness(self, scores: Scores) -> tuple[float, ...]:
-        """Sort by the size of the answer set, the largest first, then by the lead of the best."""
-        answer_set: Any = self.answer_set(scores).get("answer_set", ())
-        second, best = [0.0, *sorted(scores)][-2:]
-        return (-len(answer_set), best - second)
 
 
 class MultiLabel(Answers):
@@ -169,40 +86,13 @@ class MultiLabel(Answers):
         """Return the probability of each label, (..., C)."""
         return logits.sigmoid()
 
-    def chosen(self, logits: Tensor) -> Tensor:
-        """Return 1 for each label with a probability above `LEAST_PROBABILITY`, else 0: (B, C)."""
-        return (logits > 0).long()
-
-    def constant_logits(self, labels: Tensor) -> Tensor:
-        """Return logits (C,) that predict the labels which most rows have."""
-        return labels.mean(0) - LEAST_PROBABILITY
-
-    def errors(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return how many labels are wrong, (B,)."""
-        is_wrong = (logits > 0) != (labels > 0)
-        return is_wrong.sum(-1).float()
-
     def predicted(self, scores: Scores) -> list[str]:
         """Return the labels that apply."""
         return [n for n, score in self.by_name(scores).items() if score > LEAST_PROBABILITY]
 
-    def columns(self, scores: Scores) -> Fields:
-        """Return the labels that apply, and the probabilities of all."""
-        return {"predicted_labels": self.predicted(scores), "scores": self.by_name(scores)}
-
     def result(self, scores: Scores) -> Fields:
         """Return the fields of a pipeline's result, with the `labels` that apply."""
         return super().result(scores) | {"labels": self.predicted(scores)}
-
-    def sureness(self, scores: Scores) -> tuple[float, ...]:
-        """Sort by the label that is nearest to applying, or to not applying."""
-        return (min(abs(score - LEAST_PROBABILITY) for score in scores),)
-
-
-def _label_set(labels: object) -> set[str]:
-    """Return the names of one label, or of several."""
-    several = labels if isinstance(labels, list | tuple) else [labels]
-    return set(map(str, several))
 
 
 _KINDS: dict[str, type[Answers]] = {

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import regex
 
 from ..models.answers import answers_of_kind
-from ..models.pipeline_self_attentive import MIN_RATIO
 from ..utils.text import UNSPACED, shown_characters
 
 Result = Mapping[str, Any]
 
 FULL_STRENGTH = 8  # times an even share
+MIN_RATIO = 1.5  # least weight of a word that stands out, over an even share
 NONE_STANDS_OUT = "no word much more than others"
 MIN_ADDED = 0.05  # of the largest contribution in a text; smaller ones are not named
 SHOWN_AS_ZERO = 0.005  # smaller contributions are not named either
@@ -279,7 +279,12 @@ def answer_text(result: Result) -> str:
     """Return the predicted label with its score; with several labels, their names alone."""
     if "labels" in result:
         return predicted_text(result)
-    return f"{predicted_text(result)} {answers_of_kind(result.get('kind')).shown(result['score'])}"
+    return f"{predicted_text(result)} {score_text(result['score'], result.get('kind'))}"
+
+
+def score_text(score: float, kind: str | None) -> str:
+    """Return a score as a person reads it; `kind` is that of a result."""
+    return format(score, ".1%" if answers_of_kind(kind).has_one_label else ".3f")
 
 
 def is_right(result: Result) -> bool | None:
@@ -290,7 +295,17 @@ def is_right(result: Result) -> bool | None:
     true_label = result.get("true_label")
     if true_label is None:
         return None
-    return answers_of_kind(result.get("kind")).is_right(true_label, result)
+    answers = answers_of_kind(result.get("kind"))
+    is_list = isinstance(true_label, list | tuple)
+    if not answers.has_labels or (answers.has_one_label and is_list):
+        return None
+    return _label_set(true_label) == _label_set(result.get("labels", result["label"]))
+
+
+def _label_set(labels: object) -> set[str]:
+    """Return the names of one label, or of several."""
+    several = labels if isinstance(labels, list | tuple) else [labels]
+    return set(map(str, several))
 
 
 def label_text(label: object) -> str:

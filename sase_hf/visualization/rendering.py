@@ -22,6 +22,7 @@ from .attended_text import (
     answer_text,
     label_text,
     predicted_text,
+    score_text,
     shortened,
 )
 
@@ -69,6 +70,7 @@ def _environment(folder: Path) -> Environment:
         label_text=label_text,
         predicted_text=predicted_text,
         answer=answer_text,
+        score_text=score_text,
     )
     environment.globals.update(FULL_STRENGTH=FULL_STRENGTH, NONE_STANDS_OUT=NONE_STANDS_OUT)
     return environment

@@ -25,7 +25,7 @@ from sase_hf.data.tokenizer import (
     new_form_share,
     with_texts_apart,
 )
-from sase_hf.models.lenient_tokenizer import LenientTokenizer
+from sase_hf.utils.lenient_tokenizer import LenientTokenizer
 
 TEXTS = ["The soup was good, the bread was not.", "I don't like the soup.", "Pad it [ unk ]!"]
 CURLY = "\N{RIGHT SINGLE QUOTATION MARK}"

@@ -8,7 +8,7 @@ import pytest
 from shown import Page, result
 
 from sase_hf.visualization import attention_html, attention_svg, attention_text, visible
-from sase_hf.visualization.attended_text import parse_result, strengths
+from sase_hf.visualization.attended_text import is_right, parse_result, strengths
 
 INVISIBLE = (
     "\0\x1b\x85\u202e\u2066\u200b\ufeff\u2028\ud800\u00ad\u115f\u180e\u2800\u3164\uffa0\u200d\ufe0f"
@@ -165,3 +165,30 @@ def test_renderers_share_one_scale() -> None:
     assert [own[0] for _, own in words if 0 in own] == [one for one in expected if one]
     drawn = re.findall(r'"weight" fill-opacity="([\d.]+)" .* y="1"', attention_svg(shown))
     assert [float(one) for one in drawn[:-1]] == [one for one in expected if one]
+
+
+@pytest.mark.parametrize(
+    ("kind", "true_label", "predicted", "expected"),
+    [
+        ("single_label_classification", "mild", {"label": "mild"}, True),
+        ("single_label_classification", "hot", {"label": "mild"}, False),
+        (
+            "multi_label_classification",
+            ["hot", "mild"],
+            {"label": "hot", "labels": ["mild", "hot"]},
+            True,
+        ),
+        (
+            "multi_label_classification",
+            ["mild"],
+            {"label": "hot", "labels": ["mild", "hot"]},
+            False,
+        ),
+        ("regression", "1", {"label": "1"}, None),
+        (None, "mild", {"label": "mild"}, None),
+    ],
+)
+def test_is_right_compares_sets_of_labels_where_they_are_known(
+    kind: str | None, true_label: Any, predicted: dict[str, Any], expected: bool | None
+) -> None:
+    assert is_right({"kind": kind, "true_label": true_label, **predicted}) is expected

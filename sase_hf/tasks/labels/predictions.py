@@ -8,7 +8,7 @@ from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
 from torch import Tensor
 from transformers import TokenizersBackend
 
-from ...models.answers import Answers, answers_of
+from ...models.answers import Answers, Scores, answers_of
 from ...models.checkpoint import CheckedPreTrainedModel, encode_read
 
 SECONDS_WITHOUT_BAR = 2
@@ -22,8 +22,20 @@ def predicted_labels(logits: Tensor, answers: Answers) -> list[dict[str, Any]]:
     `predicted_labels` and `scores`. Numbers: `predicted_` and the name of each. Probabilities have
     four digits.
     """
-    columns = [answers.columns(scores) for scores in answers.scores(logits.float()).tolist()]
+    columns = [_columns(scores, answers) for scores in answers.scores(logits.float()).tolist()]
     return [_rounded(row) for row in columns] if answers.has_labels else columns
+
+
+def _columns(scores: Scores, answers: Answers) -> dict[str, Any]:
+    """Return the columns of one text with C scores."""
+    by_name = answers.by_name(scores)
+    if not answers.has_labels:
+        return {f"predicted_{name}": score for name, score in by_name.items()}
+    result = answers.result(scores)
+    if not answers.has_one_label:
+        return {"predicted_labels": result["labels"], "scores": by_name}
+    columns = {"predicted_label": result["label"], "confidence": result["score"]}
+    return columns | {"scores": by_name} | answers.answer_set(scores)
 
 
 def _rounded(value: Any) -> Any:

@@ -22,7 +22,8 @@ from ...data.marks import ORIGINAL
 from ...data.table import PLACE, TEXT_COLUMNS, present
 from ...evaluation.baselines import doubtful_rows, labels_of, linear_model
 from ...evaluation.linear_part import chosen_by_hops
-from ...models.answers import Answers
+from ...evaluation.metrics import chosen
+from ...models.answers import LEAST_PROBABILITY, Answers, Scores
 from ...training.task import TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
 from ...utils.files import write_text
@@ -81,17 +82,17 @@ def measure_report(
         system: compute_metrics(EvalPrediction(predictions, references))
         for system, predictions in outputs.items()
     }
-    errors = answers.errors(model_outputs, labels)
+    errors = _errors(model_outputs, labels, answers)
     order = errors.argsort(descending=True, stable=True).tolist()
     num_wrong = int((errors > 0).sum())
     right = order[num_wrong:]
     scores = answers.scores(model_outputs.float()).tolist()
-    right.sort(key=lambda row: answers.sureness(scores[row]) or ())
+    right.sort(key=lambda row: _sureness(scores[row], answers))
     counts = np.zeros((0, 3), dtype=int)
     confusion = None
     if answers.has_labels:
         has_label = _applies(labels, answers)
-        is_predicted = _applies(answers.chosen(model_outputs), answers)
+        is_predicted = _applies(chosen(model_outputs, answers), answers)
         both = has_label & is_predicted
         counts = np.stack([has_label.sum(0), is_predicted.sum(0), both.sum(0)], axis=1)
         if answers.has_one_label:
@@ -101,11 +102,42 @@ def measure_report(
     )
 
 
-def _applies(chosen: Tensor, answers: Answers) -> np.ndarray:
-    """Return whether each label applies, (B, C), of labels in the form of `Answers.labels`."""
+def _applies(labels: Tensor, answers: Answers) -> np.ndarray:
+    """Return whether each label applies, (B, C), of labels in the form of `labels_of`."""
     if answers.has_one_label:
-        chosen = torch.nn.functional.one_hot(chosen, len(answers.names))
-    return chosen.int().numpy()
+        labels = torch.nn.functional.one_hot(labels, len(answers.names))
+    return labels.int().numpy()
+
+
+def _errors(logits: Tensor, labels: Tensor, answers: Answers) -> Tensor:
+    """Return how wrong each row is, (B,), given its labels; 0 if it is right.
+
+    That is how sure the model is of a wrong label, how many of several labels are wrong, or how far
+    off numbers are. Numbers that are no further off than the median row are right.
+    """
+    if answers.has_one_label:
+        confidence, predicted = answers.scores(logits).max(-1)
+        return confidence.where(predicted != labels, 0.0)
+    if answers.has_labels:
+        is_wrong = (logits > 0) != (labels > 0)
+        return is_wrong.sum(-1).float()
+    distances = (logits - labels).abs().sum(-1)
+    return distances.where(distances > distances.median(), 0.0)
+
+
+def _sureness(scores: Scores, answers: Answers) -> tuple[float, ...]:
+    """Return a key that sorts texts by C scores, those first of which the model is least sure.
+
+    Of one label, the largest answer set is first, then the least lead of the best label; of several
+    labels, the one that is nearest to applying, or to not applying. Numbers say nothing.
+    """
+    if answers.has_one_label:
+        answer_set: Any = answers.answer_set(scores).get("answer_set", ())
+        second, best = [0.0, *sorted(scores)][-2:]
+        return (-len(answer_set), best - second)
+    if answers.has_labels:
+        return (min(abs(score - LEAST_PROBABILITY) for score in scores),)
+    return ()
 
 
 def report_lines(report: Report) -> Iterator[str]:

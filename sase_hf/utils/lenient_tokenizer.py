@@ -7,7 +7,7 @@ from typing import Any
 from tokenizers import AddedToken
 from transformers import TokenizersBackend
 
-from .checkpoint import TOKENIZER_NAMES, list_files
+from ..models.checkpoint import TOKENIZER_NAMES, list_files
 
 PAD_TOKEN = "[PAD]"
 UNK_TOKEN = "[UNK]"
