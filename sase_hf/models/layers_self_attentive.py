@@ -698,16 +698,6 @@ class Aligned(NamedTuple):
     of_words: Tensor  # rows of the weights, (B n, S)
     of_pairs: Tensor  # those of each word and the next one, (B n, S - 1)
 
-    @property
-    def is_word(self) -> Tensor | None:
-        """Return where there is a word (B n, S); None: everywhere."""
-        return None if self.rows.is_full else self.rows.real
-
-    @property
-    def is_pair(self) -> Tensor | None:
-        """Return where there is a pair (B n, S - 1); None: everywhere."""
-        return None if self.rows.is_full else self.rows.real[:, 1:]
-
 
 class LinearPart(nn.Module):
     """A linear model over words, pairs of words and mean states: it is added to the logits."""
@@ -728,11 +718,6 @@ class LinearPart(nn.Module):
             width = config.hidden_size * (FEATURES_OF_PAIR if reads_pairs else 1)
             self.state_weight = nn.Parameter(torch.zeros(width, num_labels))
 
-    @property
-    def num_words(self) -> int:
-        """V."""
-        return self.word_weight.shape[1]
-
     def forward(
         self,
         input_ids: Tensor,
@@ -746,9 +731,10 @@ class LinearPart(nn.Module):
         The states (B, T, H), or (B, 2, T, H) of pairs, are those of a pretrained encoder.
         """
         texts = self.aligned(input_ids, attention_mask, token_type_ids)
-        total = _sum_of(self.word_weight, texts.of_words, texts.is_word)
+        real = texts.rows.real
+        total = _sum_of(self.word_weight, texts.of_words, real)
         if self.pair_weight is not None:
-            total = total + _sum_of(self.pair_weight, texts.of_pairs, texts.is_pair)
+            total = total + _sum_of(self.pair_weight, texts.of_pairs, real[:, 1:])
         of_parts = total.unflatten(0, (-1, self.num_parts))  # (B, n, L)
         of_parts = of_parts * texts.scale.unsqueeze(1)
         first, *others = of_parts.unbind(1)
@@ -803,10 +789,11 @@ class LinearPart(nn.Module):
         what a pair of neighbours adds is of each of the two.
         """
         texts = self.aligned(input_ids, attention_mask, token_type_ids)
+        real = texts.rows.real
         weigh_labels = weigh_labels.repeat_interleave(self.num_parts, 0)
-        added = _weighted(self.word_weight, texts.of_words, texts.is_word, weigh_labels)
+        added = _weighted(self.word_weight, texts.of_words, real, weigh_labels)
         if self.pair_weight is not None:
-            of_pairs = _weighted(self.pair_weight, texts.of_pairs, texts.is_pair, weigh_labels)
+            of_pairs = _weighted(self.pair_weight, texts.of_pairs, real[:, 1:], weigh_labels)
             half = of_pairs / 2
             of_first_words = F.pad(half, (0, 1))
             of_second_words = F.pad(half, (1, 0))
@@ -848,7 +835,8 @@ class LinearPart(nn.Module):
     def _are_among(self, input_ids: Tensor, chosen: Tensor) -> Tensor:
         """Return which ids (B, T) are among the chosen ones of their row."""
         ids = input_ids.long()
-        counts = torch.zeros(ids.shape[0], self.num_words, dtype=torch.long, device=ids.device)
+        shape = (len(ids), self.word_weight.shape[1])
+        counts = torch.zeros(shape, dtype=torch.long, device=ids.device)
         counts = counts.scatter_add(1, ids, chosen.long())
         return counts.gather(1, ids) > 0
 
@@ -869,7 +857,7 @@ class LinearPart(nn.Module):
         number = torch.arange(self.num_parts, device=ids.device)
         part = number.expand(parts.shape[0], -1).reshape(-1, 1)
         of_pairs = pair_ids(ids[:, :-1], ids[:, 1:]) + part * NUM_PAIRS
-        return Aligned(scale, rows, ids + part * self.num_words, of_pairs)
+        return Aligned(scale, rows, ids + part * self.word_weight.shape[1], of_pairs)
 
 
 def pair_ids(first: Tensor, second: Tensor) -> Tensor:
@@ -883,12 +871,10 @@ def _scale(real: Tensor) -> Tensor:
     return lengths.clamp(min=1).float().rsqrt()
 
 
-def _sum_of(tables: Tensor, rows: Tensor, are_real: Tensor | None) -> Tensor:
+def _sum_of(tables: Tensor, rows: Tensor, are_real: Tensor) -> Tensor:
     """Return the sum of the real rows (N, K) of tables (n, ..., L), one below the other: (N, L)."""
     weights = wide(F.embedding(rows, tables.flatten(0, 1)))
-    if are_real is not None:
-        weights = weights.masked_fill(~are_real.unsqueeze(-1), 0)
-    return _sum_over(weights, 1)
+    return _sum_over(weights.masked_fill(~are_real.unsqueeze(-1), 0), 1)
 
 
 def _sum_over(values: Tensor, dim: int) -> Tensor:
@@ -899,10 +885,8 @@ def _sum_over(values: Tensor, dim: int) -> Tensor:
     return values.sum(dim, dtype=torch.float64 if has_float64 else None).to(values.dtype)
 
 
-def _weighted(
-    tables: Tensor, rows: Tensor, are_real: Tensor | None, weigh_labels: Tensor
-) -> Tensor:
+def _weighted(tables: Tensor, rows: Tensor, are_real: Tensor, weigh_labels: Tensor) -> Tensor:
     """Return the weighted sum over the labels of the real rows (N, K) of tables: (N, K)."""
     weights = wide(F.embedding(rows, tables.flatten(0, 1)))
     weighted = torch.einsum("bnl,bl->bn", weights, weigh_labels.to(weights.dtype))
-    return weighted if are_real is None else weighted.masked_fill(~are_real, 0)
+    return weighted.masked_fill(~are_real, 0)

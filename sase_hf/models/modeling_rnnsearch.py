@@ -521,21 +521,13 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
                     "is there, and with compute_loss_func"
                 )
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
-        words = decoder_input_ids
         decoded = decoder_cache({"cache": cache, "past_key_values": past_key_values, **kwargs})
-        mask = decoder_attention_mask
-        if labels is not None:
-            check_one_per_token("labels", labels, words)
-            if mask is None:
-                mask = (labels != IGNORED_LABEL).long().cummax(1).values
-        if mask is not None:
-            if decoded.num_words > 0:  # the mask may also be of those that it has read
-                mask = mask[:, -words.shape[1] :]
-            check_one_per_token("decoder_attention_mask", mask, words)
-            mask = mask != 0
+        mask = _mask_of_words(decoder_input_ids, decoder_attention_mask, labels, decoded)
         real = real_tokens(source.last_hidden_state, attention_mask)
         source_mask = first_tokens(real, self.config.max_tokens)
-        hidden, state, alignment = self.decoder(words, source, source_mask, mask, decoded.state)
+        hidden, state, alignment = self.decoder(
+            decoder_input_ids, source, source_mask, mask, decoded.state
+        )
         logits = self.lm_head(hidden)
         loss = nll = None
         if labels is not None:
@@ -546,7 +538,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
             use_cache = self.config.use_cache and labels is None
         if use_cache:
             decoded.state = state
-            decoded.num_words += words.shape[1]
+            decoded.num_words += decoder_input_ids.shape[1]
         returned: dict[str, Any] = {CACHE_NAME: decoded if use_cache else None}
         attends, shows_states = self.asked_outputs(output_attentions, output_hidden_states)
         has_alignment = attends and alignment is not None
@@ -560,3 +552,19 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
             nll=nll,
             **returned,
         )
+
+
+def _mask_of_words(
+    words: Tensor, mask: Tensor | None, labels: Tensor | None, decoded: Any
+) -> Tensor | None:
+    """Return True on the real ones of target words (B, L), None if all are; as `forward` says."""
+    if labels is not None:
+        check_one_per_token("labels", labels, words)
+        if mask is None:
+            mask = (labels != IGNORED_LABEL).long().cummax(1).values
+    if mask is None:
+        return None
+    if decoded.num_words > 0:  # the mask may also be of those that it has read
+        mask = mask[:, -words.shape[1] :]
+    check_one_per_token("decoder_attention_mask", mask, words)
+    return mask != 0
