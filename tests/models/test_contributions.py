@@ -1,7 +1,6 @@
 """Contributions: exact sums over hops and words, as in loops over the path and the encoder."""
 
 import random
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import peft
@@ -169,16 +168,6 @@ def test_words_that_grow_beyond_all_measure_get_what_the_hops_added_there() -> N
     torch.testing.assert_close(why.rest, torch.zeros(2), rtol=0, atol=1e-4)
 
 
-def test_words_of_word_vectors_and_biases_of_zero_are_zero() -> None:
-    """tanh(z) / z is 1 at 0."""
-    model, _, _ = model_and_texts({})
-    for name, weight in model.encoder.named_parameters():
-        if "bias" in name or "embeddings" in name:
-            weight.data.zero_()
-    why = explain(model, **text_batch([[4, 9, 2]]))
-    assert not why.words.any()
-
-
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # peft reads it
 @pytest.mark.parametrize("target", ["weight_hh_l0", "embeddings"])
 def test_words_of_an_adapted_encoder_add_up_with_their_rest(target: str) -> None:
@@ -204,16 +193,6 @@ def test_words_of_an_adapted_encoder_add_up_with_their_rest(target: str) -> None
     assert (why.rest.abs().max() < 1e-4) == (target == "embeddings")
 
 
-def test_threads_explain_with_one_model() -> None:
-    """A server shares it."""
-    model, texts, batch_of = model_and_texts({})
-    batch = batch_of(texts)
-    expected = explain(model, **batch).words
-    with ThreadPoolExecutor(4) as pool:
-        for found in pool.map(lambda _: explain(model, **batch).words, range(40)):
-            torch.testing.assert_close(found, expected)
-
-
 def test_explain_takes_the_best_label_and_refuses_what_has_no_contributions() -> None:
     model = tiny_model(SelfAttentiveForSequenceClassification, **SINGLE)
     batch = text_batch([[4, 9, 2], [3, 5]])
@@ -223,30 +202,6 @@ def test_explain_takes_the_best_label_and_refuses_what_has_no_contributions() ->
     pooled = tiny_model(SelfAttentiveForSequenceClassification, pooling="max", **SINGLE)
     with pytest.raises(ValueError, match=r"pooling='max' has no contributions; they need a class"):
         explain(pooled, **batch)
-
-
-@pytest.mark.parametrize(
-    "ids",
-    [
-        torch.tensor([0]),
-        torch.tensor([[0], [1]]),
-        torch.tensor([0, -1]),
-        torch.tensor([3, 0]),
-        torch.tensor([0.0, 1.0]),
-        torch.tensor([True, False]),
-    ],
-    ids=str,
-)
-def test_labels_to_explain_are_checked(ids: torch.Tensor) -> None:
-    """A wrong shape or id would explain another label without an error."""
-    batch = text_batch([[4, 9, 2], [3, 5]])
-    pairs = pair_batch([([4], [9, 2]), ([3], [5])])
-    for head, rows in (
-        (SelfAttentiveForSequenceClassification, batch),
-        (SelfAttentiveForNLI, pairs),
-    ):
-        with pytest.raises((ValueError, RuntimeError), match=r"labels|[Cc]lass values|one_hot"):
-            explain(tiny_model(head, **SINGLE), **rows, labels=ids)
 
 
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # peft reads it

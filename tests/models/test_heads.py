@@ -10,7 +10,6 @@ import pytest
 import reference
 import tiny
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from transformers import AutoModel, AutoModelForSequenceClassification
 
@@ -163,26 +162,6 @@ def test_rows_without_marks_cost_nothing() -> None:
     assert with_marks == without
 
 
-def test_model_refuses_marks_that_it_cannot_learn() -> None:
-    batch = tiny.pair_batch([([1, 2, 3], [4, 5])])
-    with pytest.raises(ValueError, match="rationale has shape"):
-        tiny.tiny_model(SelfAttentiveForNLI)(**batch, rationale=torch.ones(1, 4))
-    with pytest.raises(ValueError, match="pooling is 'max', which has no attention"):
-        tiny.tiny_model(SelfAttentiveForNLI, pooling="max")(**batch, rationale=torch.ones(1, 5))
-
-
-def test_loss_of_one_output_takes_flat_labels() -> None:
-    """Regression labels come as (B,) from a data collator and as (B, 1) from careful callers."""
-    model = tiny.tiny_model(SelfAttentiveForSequenceClassification, num_labels=1)
-    assert model.config.problem_type == "regression"
-    pairs = [([1, 2, 3], [4]), ([5], []), ([6, 7], [8])]
-    batch = tiny.pair_batch(pairs)
-    labels = torch.tensor([2.5, -1.0, 0.0])
-    flat = model(**batch, labels=labels).loss
-    assert torch.equal(flat, model(**batch, labels=labels.unsqueeze(1)).loss)
-    assert_head_agrees(model, batch, pairs, [[2.5], [-1.0], [0.0]])
-
-
 @tiny.needs_bfloat16_lstm
 def test_head_computes_its_outputs_in_float32_under_autocast() -> None:
     """Bfloat16 knows every eighth number from 1024 on, and probabilities in it tie."""
@@ -264,31 +243,6 @@ def test_loss_of_parts_of_a_batch_adds_up(
         assert model(**batch, labels=labels, num_items_in_batch=items).loss.item() == 0
 
 
-def own_loss(outputs: Any, labels: Tensor, config: Any, items: Any) -> Tensor:
-    """Compute the loss of single labels outside of the model, as the guide shows."""
-    costs = F.cross_entropy(outputs.logits, labels, reduction="none")
-    costs = costs + config.penalty_coef * outputs.penalty
-    if outputs.rationale_cost is not None:
-        costs = costs + config.rationale_coef * outputs.rationale_cost
-    return costs.sum() / items
-
-
-@pytest.mark.parametrize("head", HEADS)
-def test_loss_outside_of_the_model_may_equal_that_of_the_model(head: type[Any]) -> None:
-    fields = {"num_labels": 3, "problem_type": PROBLEMS[0], "rationale_coef": 0.7}
-    model = tiny.tiny_model(head, **fields, penalty_coef=0.3).train()
-    batch = tiny.pair_batch([([1, 2], [3]), ([4], [5, 6])])
-    batch["rationale"] = torch.tensor([[1, 0, 0], [0, 0, 0]])
-    labels, items = torch.tensor([0, 2]), torch.tensor(2)
-    model(**batch, labels=labels, num_items_in_batch=items).loss.backward()
-    expected = {name: p.grad.clone() for name, p in model.named_parameters()}
-    model.zero_grad()
-    outputs = model(**batch, num_items_in_batch=items)
-    own_loss(outputs, labels, model.config, items).backward()
-    found = {name: p.grad for name, p in model.named_parameters()}
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("types", "message"),
     [
@@ -299,20 +253,6 @@ def test_loss_outside_of_the_model_may_equal_that_of_the_model(head: type[Any]) 
 def test_nli_refuses_a_pair_without_token_types(types: dict[str, Tensor], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         tiny.tiny_model(SelfAttentiveForNLI)(torch.ones(2, 3, dtype=torch.long), **types)
-
-
-@pytest.mark.parametrize("classifier", CLASSIFIERS)
-@pytest.mark.parametrize("head", HEADS)
-def test_dropout_is_random_in_training_and_absent_after_it(head: type, classifier: str) -> None:
-    """The encoder's dropout changes what is attended to, the classifier's only the answer."""
-    batch = tiny.pair_batch([([1, 2, 3], [4, 5])])
-    for place, reaches_penalty in (("embedding_dropout", True), ("classifier_dropout", False)):
-        model = tiny.tiny_model(head, classifier=classifier, **{place: 0.5})
-        assert torch.equal(model(**batch).logits, model(**batch).logits)
-        model.train()
-        once, twice = model(**batch), model(**batch)
-        assert not torch.equal(once.logits, twice.logits)
-        assert torch.equal(once.penalty, twice.penalty) is not reaches_penalty
 
 
 RANKED = [([1, 2, 3], [4, 5, 6, 7]), ([8, 9], [10, 11, 12]), ([13], [14, 15, 1])]
@@ -359,14 +299,6 @@ def test_retrieval_head_shows_the_document_row_that_each_query_row_met() -> None
     assert torch.equal(model(**batch, output_attentions=True).attentions[0][0, 1], document)
     model.config.score_mode = "flat"  # each row meets its own
     assert torch.equal(model(**batch, **asked).attentions[0][0, 1], document)
-
-
-def test_retrieval_head_reads_texts_of_any_length() -> None:
-    """An empty text is like nothing: its score is 0."""
-    batch = tiny.pair_batch([([1], [2] * 4000), ([], [2, 3]), ([1], [])])
-    outputs = tiny.tiny_model(SelfAttentiveForRetrieval)(**batch, return_loss=True)
-    assert outputs.loss.isfinite()
-    assert outputs.logits.ne(0).flatten().tolist() == [True, False, False]
 
 
 def test_retrieval_head_loads_from_its_own_and_any_other_checkpoint(tmp_path: Path) -> None:

@@ -12,11 +12,8 @@ import tiny
 import torch
 
 from sase_hf import (
-    SelfAttentiveConfig,
     SelfAttentiveForNLI,
-    SelfAttentiveForRetrieval,
     SelfAttentiveForSequenceClassification,
-    SelfAttentiveModel,
 )
 
 TEXTS = [[4, 9, 2, 17, 5], [3], [11, 5, 20, 6, 2, 7, 8], [2, 2, 2]]
@@ -65,15 +62,6 @@ def test_model_with_a_linear_part_is_the_reference(kind: str, padding: str) -> N
     assert_is_reference(linear_model(kind).double(), batch, reference.classify_text, rows)
 
 
-@pytest.mark.parametrize("texts", [[[3, 7]], [[4, 9, 2, 9], [2, 2, 2, 2]]], ids=["text", "texts"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_model_with_a_linear_part_is_the_reference_without_padding(
-    kind: str, texts: list[tiny.Ids]
-) -> None:
-    batch, rows = {"input_ids": torch.tensor(texts)}, [(text,) for text in texts]
-    assert_is_reference(linear_model(kind).double(), batch, reference.classify_text, rows)
-
-
 @pytest.mark.parametrize("padding", tiny.PADDINGS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_model_of_pairs_with_a_linear_part_is_the_reference(kind: str, padding: str) -> None:
@@ -93,28 +81,11 @@ def test_linear_part_adds_nothing_to_an_empty_text() -> None:
     assert not added_by(linear_model(), [[4, 9], []])[1].any()
 
 
-def test_config_made_in_code_has_no_linear_part() -> None:
-    assert SelfAttentiveConfig().linear_part == "none"
-
-
-def test_linear_part_adds_in_float32_in_half_precision() -> None:
-    model = linear_model()
-    exact = added_by(model, TEXTS)
-    halved = added_by(model.bfloat16(), TEXTS)
-    assert halved.dtype == torch.float32
-    torch.testing.assert_close(halved, exact, rtol=0.02, atol=0.02)
-
-
 def test_model_with_a_linear_part_refuses_word_vectors_in_place_of_ids() -> None:
     model = linear_model()
     vectors = torch.zeros(2, 3, model.config.embedding_size)
     with pytest.raises(AttributeError):
         model(inputs_embeds=vectors)
-
-
-def test_ranker_leaves_a_linear_part_out() -> None:
-    ranker = SelfAttentiveForRetrieval(tiny.tiny_config(linear_part="words"))
-    assert ranker.config.linear_part == "none"
 
 
 def test_linear_part_keeps_its_weights_when_the_vocabulary_grows() -> None:
@@ -127,12 +98,6 @@ def test_linear_part_keeps_its_weights_when_the_vocabulary_grows() -> None:
     assert not model.linear_part.word_weight[:, tiny.VOCAB_SIZE :].any()
     model.resize_token_embeddings(10)
     assert model.linear_part.word_weight.shape == (1, 10, 3)
-
-
-def test_base_model_of_a_checkpoint_leaves_the_linear_part_out(tmp_path: Path) -> None:
-    linear_model().save_pretrained(tmp_path)
-    base = SelfAttentiveModel.from_pretrained(tmp_path)
-    assert not [name for name in base.state_dict() if "linear" in name]
 
 
 def test_checkpoint_with_a_linear_part_is_not_loaded_without_it(tmp_path: Path) -> None:
@@ -163,13 +128,3 @@ def test_linear_part_reads_words_beside_adapted_word_vectors() -> None:
     logits = adapted(**batch).logits
     merged = adapted.merge_and_unload()
     torch.testing.assert_close(logits, merged(**batch).logits)
-
-
-@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # peft reads it
-def test_linear_part_keeps_its_words_when_adapted_word_vectors_are_only_asked_for() -> None:
-    """Without a size, `resize_token_embeddings` returns the word vectors as they are."""
-    model = linear_model()
-    config = peft.LoraConfig(r=2, target_modules=["embeddings"])
-    peft.get_peft_model(model, config)
-    model.resize_token_embeddings()
-    assert model.linear_part.word_weight.shape[1] == tiny.VOCAB_SIZE

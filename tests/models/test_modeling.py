@@ -73,16 +73,6 @@ def test_model_refuses_data_parallel_and_names_the_command_to_use_instead() -> N
         tiny.tiny_model(SelfAttentiveModel)._replicate_for_data_parallel()
 
 
-def test_model_without_a_mask_reads_every_token() -> None:
-    """The mask alone decides which tokens are real; the id of padding does not."""
-    model = tiny.tiny_model(SelfAttentiveModel)
-    ids = torch.tensor([[1, 2, 0, 3, 0]])
-    plain, masked = model(ids), model(ids, attention_mask=torch.ones(1, 5))
-    assert torch.equal(plain.sentence_embedding, masked.sentence_embedding)
-    without = model(ids, attention_mask=(ids != 0).long())
-    assert not torch.equal(plain.sentence_embedding, without.sentence_embedding)
-
-
 @pytest.mark.parametrize("where", ["argument", "config"])
 @pytest.mark.parametrize("encoder", tiny.ENCODERS, ids=tiny.name_of)
 def test_model_returns_states_and_attention_on_request(encoder: dict[str, Any], where: str) -> None:

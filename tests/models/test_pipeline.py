@@ -1,6 +1,5 @@
 """The `self-attention` pipeline and the stock pipelines on our models."""
 
-import itertools
 import json
 from typing import Any
 
@@ -8,14 +7,12 @@ import numpy as np
 import pytest
 import torch
 from checkpoints import assert_same_answers
-from datasets import Dataset
 from tiny import tiny_config
 from transformers import (
     TextClassificationPipeline,
     TokenizersBackend,
     pipeline,
 )
-from transformers.pipelines.pt_utils import KeyDataset, KeyPairDataset
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, build_tokenizer
 
@@ -186,35 +183,6 @@ def test_pipeline_counts_the_words_themselves_in_what_each_word_added(linear_rea
     np.testing.assert_allclose(with_part["word_contributions"], of_both, atol=1e-5)
 
 
-def test_pipeline_of_a_model_without_a_linear_part_has_no_field_of_it(reader: Any) -> None:
-    assert not [name for name in reader(TEXT) if "linear" in name]
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_pipeline_gives_the_same_result_under_autocast(reader: Any, dtype: torch.dtype) -> None:
-    expected = reader(TEXTS)
-    with torch.autocast("cpu", dtype):
-        assert reader(TEXTS) == expected
-
-
-def test_pipeline_reads_the_containers_of_transformers(reader: Any, pair_reader: Any) -> None:
-    """A list gives a list; datasets of torch and generators give results one by one, lazily."""
-    data = Dataset.from_dict({"text": TEXTS})
-    expected = [result["tokens"] for result in reader(TEXTS)]
-    for inputs in (TEXTS, (text for text in TEXTS), KeyDataset(data, "text")):
-        results = reader(inputs, batch_size=3)
-        assert isinstance(results, list) is (inputs is TEXTS)
-        assert [result["tokens"] for result in results] == expected
-    named = Dataset.from_list([{"premise": PAIR["text"], "hypothesis": PAIR["text_pair"]}] * 3)
-    inputs = KeyPairDataset(named, "premise", "hypothesis")
-    tokens = [result["tokens"] for result in pair_reader(inputs, batch_size=2)]
-    assert tokens == [pair_reader(PAIR)["tokens"]] * 3
-    endless = (TEXT for _ in itertools.count())
-    assert next(iter(reader(endless)))["text"] == TEXT
-    with pytest.raises(ValueError, match=r"or a list of these; got Dataset"):
-        reader(data)
-
-
 @pytest.mark.parametrize("given", [7, b"good", {"premise": "a", "hypothesis": "b"}, PAIR])
 def test_pipeline_refuses_an_input_that_its_model_does_not_read(reader: Any, given: Any) -> None:
     with pytest.raises(ValueError, match=r"must be a text for .*(7|b'good'|'premise'|'text_pair')"):
@@ -240,21 +208,6 @@ def test_pipeline_cuts_a_text_at_the_limit_of_the_model(
     assert [result["truncated"] for result in results] == [5, 5, 0]
     assert len(results[0]["tokens"]) == len(results[0]["overall"]) == 6
     assert ["the model reads 6 tokens" in said for said in caplog.messages] == [True]
-
-
-def test_pipeline_counts_what_was_cut_off_each_text_of_a_pair(pair_reader: Any) -> None:
-    lengths = [len(tokens) for tokens in pair_reader(PAIR)["tokens"]]
-    pair_reader.model.config.max_tokens = 3
-    result = pair_reader(PAIR)
-    assert result["truncated"] == [length - 3 for length in lengths]
-    assert [len(tokens) for tokens in result["tokens"]] == [3, 3]
-
-
-def test_pipeline_refuses_arguments_that_it_does_not_know(reader: Any) -> None:
-    """An ignored one would look like an answer to it."""
-    for name in ("top_k", "trunction"):
-        with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
-            reader(TEXT, **{name: 2})
 
 
 def test_stock_classification_reads_the_same_part_of_a_long_text(

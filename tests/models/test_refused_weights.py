@@ -135,14 +135,6 @@ def test_weights_that_are_handed_over_are_checked_as_those_of_a_file(
 
 
 @every_family
-def test_weights_that_are_handed_over_are_loaded(family: str) -> None:
-    head = tiny_head(family)
-    weights = head.state_dict()
-    loaded = type(head).from_pretrained(None, config=head.config, state_dict=dict(weights))
-    torch.testing.assert_close(loaded.state_dict(), weights, rtol=0, atol=0)
-
-
-@every_family
 def test_weights_too_large_for_the_type_to_load_them_with_are_refused(
     family: str, tmp_path: Path
 ) -> None:

@@ -4,7 +4,6 @@ import random
 from pathlib import Path
 from typing import Any
 
-import peft
 import pytest
 import reference
 import tiny
@@ -73,16 +72,6 @@ def test_both_languages_can_get_more_words(tmp_path: Path) -> None:
     new = {"input_ids": torch.tensor([[29, 3]]), "labels": torch.tensor([[29, 2]])}
     torch.testing.assert_close(loaded(**new).loss, model(**new).loss)
     assert loaded.decoder.embeddings.padding_idx == 0
-
-
-@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # peft reads it
-def test_translation_model_returns_its_adapted_word_vectors() -> None:
-    """Without a size, `resize_token_embeddings` returns the word vectors as they are."""
-    model = tiny_translator()
-    config = peft.LoraConfig(r=2, target_modules=["embeddings"])
-    peft.get_peft_model(model, config)
-    vectors = model.resize_token_embeddings()
-    assert vectors is model.get_input_embeddings()
 
 
 def test_new_model_starts_as_the_paper() -> None:
@@ -189,20 +178,6 @@ def test_offloaded_weights_are_read_where_they_are_fetched(
         other = load(tmp_path / "model", device_map=places, offload_folder=tmp_path / part)
         assert torch.equal(other(**batch, decoder_input_ids=targets).logits, expected), places
         assert torch.equal(other.generate(**batch, num_beams=2, max_new_tokens=5), beams), places
-
-
-def test_translation_model_returns_the_hidden_states_asked_for() -> None:
-    model = tiny_translator()
-    batch = {**tiny.text_batch(SOURCES), "decoder_input_ids": torch.tensor(TARGETS)}
-    assert model(**batch).encoder_hidden_states is None
-    outputs = model(**batch, output_hidden_states=True)
-    words, annotations = outputs.encoder_hidden_states
-    assert torch.equal(words, model.encoder.embeddings(batch["input_ids"]))
-    assert annotations is outputs.encoder_last_hidden_state
-    assert torch.equal(model.lm_head(*outputs.decoder_hidden_states), outputs.logits)
-    options = {"output_hidden_states": True, "return_dict_in_generate": True}
-    generated = model.generate(**batch, max_new_tokens=2, **options)
-    assert torch.equal(generated.encoder_hidden_states[1], annotations)
 
 
 IDS = {"input_ids": torch.ones(1, 3)}

@@ -9,10 +9,9 @@ import tiny
 import torch
 from isolated import run_isolated
 from tiny_translation import KINDS, tiny_translator
-from transformers import DynamicCache, GenerationConfig, pipeline
+from transformers import pipeline
 
 from sase_hf import build_translation_tokenizer
-from sase_hf.models import pipeline_rnnsearch
 from sase_hf.models.modeling_rnnsearch import CACHE_NAME, CACHE_NAMES
 
 END, LONGEST, BEAMS = 2, 8, 3
@@ -22,13 +21,6 @@ TEXTS = ["Two dogs run.", "A man's dog sleeps!", "", "Nobody knows \N{SNOWMAN}"]
 SEVERAL_BEAMS = {"num_beams": 2, "num_return_sequences": 2}
 
 kinds = pytest.mark.parametrize("has_attention", KINDS.values(), ids=KINDS)
-
-
-def filled_cache() -> DynamicCache:
-    """Return a cache of keys and values, as transformers' own models keep it."""
-    cache = DynamicCache()
-    cache.update(torch.ones(1, 1, 1, 2), torch.ones(1, 1, 1, 2), 0)
-    return cache
 
 
 def beam_search(model: Any, source: list[int], beams: int) -> list[int]:
@@ -95,39 +87,6 @@ def test_generation_with_cache_equals_without(has_attention: bool, options: dict
     assert torch.equal(found[0][:, :3], prefix)
 
 
-def rename_cache(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `generate` keep the returned cache under a name that neither it nor the model knows."""
-    update = model._update_model_kwargs_for_generation
-
-    def update_and_rename(*args: Any, **kwargs: Any) -> dict[str, Any]:
-        inputs = update(*args, **kwargs)
-        inputs["decoded"] = inputs.pop(CACHE_NAME)
-        return inputs
-
-    monkeypatch.setattr(model, "_update_model_kwargs_for_generation", update_and_rename)
-
-
-@kinds
-def test_generation_finds_a_cache_of_another_name(
-    has_attention: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The next version of transformers may rename it once more."""
-    model, batch = tiny_translator(has_attention=has_attention), tiny.text_batch(SOURCES)
-    expected = model.generate(**batch, max_new_tokens=LONGEST)
-    rename_cache(model, monkeypatch)
-    assert torch.equal(model.generate(**batch, max_new_tokens=LONGEST), expected)
-
-
-@pytest.mark.parametrize("beams", [1, BEAMS])
-def test_generation_reads_each_word_once(beams: int) -> None:
-    """Reading the whole prefix again at each step would be right, and slow."""
-    model, batch = tiny_translator(1.2), tiny.text_batch(SOURCES)
-    lengths = []
-    model.decoder.register_forward_hook(lambda decoder, args, out: lengths.append(args[0].shape[1]))
-    model.generate(**batch, num_beams=beams, min_new_tokens=4, max_new_tokens=4)
-    assert lengths == [1, 1, 1, 1]
-
-
 @kinds
 @pytest.mark.parametrize("name", [*CACHE_NAMES, "decoded"])
 def test_forward_reads_its_cache_by_any_name(has_attention: bool, name: str) -> None:
@@ -137,21 +96,6 @@ def test_forward_reads_its_cache_by_any_name(has_attention: bool, name: str) -> 
     begun = model(**batch, decoder_input_ids=words[:, :2], use_cache=True)
     rest = model(**batch, decoder_input_ids=words[:, 2:], **{name: begun[CACHE_NAME]})
     torch.testing.assert_close(rest.logits, whole.logits[:, 2:])
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"cache": (torch.ones(1, 4),)}, "cache is a tuple"),
-        ({"cache": filled_cache()}, "cache is a DynamicCache"),
-        ({"decoder_attention_mask": torch.ones(1, 3)}, "decoder_attention_mask .* per token"),
-    ],
-    ids=["tuple", "other-model", "mask-without-cache"],
-)
-def test_forward_refuses_a_cache_that_it_does_not_read(given: Any, message: str) -> None:
-    words = torch.tensor([[0, 5]])
-    with pytest.raises(ValueError, match=message):
-        tiny_translator()(input_ids=torch.tensor([[3, 4]]), decoder_input_ids=words, **given)
 
 
 @pytest.fixture(scope="module")
@@ -188,15 +132,6 @@ def test_pipeline_returns_translation_tokens_and_alignment(folder: Path, name: s
         torch.testing.assert_close(alignment, torch.tensor(alone["alignment"]))
 
 
-def test_pipeline_cuts_translations(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the checkpoint wants."""
-    monkeypatch.setattr(pipeline_rnnsearch, "MAX_NEW_TOKENS", 4)
-    translate: Any = pipeline("aligned-translation", model=str(folder / "search"))
-    own = {"suppress_tokens": [END], "num_beams": 2, "num_return_sequences": 2}
-    vars(translate.model.generation_config).update(own)
-    assert len(translate(TEXTS[1])["tokens"]) == 4
-
-
 def test_pipeline_cuts_a_source_at_the_limit_of_the_model(folder: Path, caplog: Any) -> None:
     """The first cut is logged; `generate` reads the same part of a longer text."""
     translator: Any = pipeline("aligned-translation", model=str(folder / "search"))
@@ -223,23 +158,6 @@ def test_pipeline_gives_one_translation_whatever_the_checkpoint_asks_for(
     expected = translate(TEXTS, batch_size=2, num_beams=2)
     vars(translate.model.generation_config).update(own)
     assert translate(TEXTS, batch_size=2, num_beams=2) == expected
-
-
-def test_pipeline_takes_a_generation_config_as_its_keywords(folder: Path) -> None:
-    """One without a length leaves it to the source; the one of the caller is not changed."""
-    translate: Any = pipeline("aligned-translation", model=str(folder / "search"))
-    own = {"max_length": 7, **SEVERAL_BEAMS}  # of the checkpoint
-    vars(translate.model.generation_config).update(own)
-    options: dict[str, Any] = {"num_beams": 2, "suppress_tokens": [END]}
-    config = GenerationConfig(**options)
-    given = config.to_dict()
-    found = translate(TEXTS[:2], generation_config=config)
-    assert found == translate(TEXTS[:2], **options)
-    assert all(len(one["tokens"]) == 2 * len(one["source_tokens"]) + 20 for one in found)
-    assert config.to_dict() == given
-    for limit in ({"max_new_tokens": 4}, {"max_length": 5}):
-        with_limit = GenerationConfig(**options, **limit)
-        assert len(translate(TEXTS[1], generation_config=with_limit)["tokens"]) == 4
 
 
 def test_pipeline_refuses_several_translations(folder: Path) -> None:

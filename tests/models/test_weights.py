@@ -141,25 +141,3 @@ def test_the_vocabulary_can_be_resized_saved_and_loaded(
     assert torch.equal(word_vectors(loaded)[:kept], before[:kept])
     assert loaded.get_input_embeddings().padding_idx == 0
     assert word_vectors(loaded).requires_grad is word_vectors(model).requires_grad is not frozen
-
-
-def test_a_vocabulary_without_padding_has_no_row_of_zeros() -> None:
-    model = SelfAttentiveModel(tiny.tiny_config(pad_token_id=None))
-    assert word_vectors(model)[0].abs().min() > 0
-    model(torch.tensor([[0, 1]])).sentence_embedding.sum().backward()
-    assert word_vectors(model).grad[0].abs().min() > 0
-
-
-def test_empty_state_dict_begins_all_weights() -> None:
-    config = tiny.tiny_model(SelfAttentiveModel).config
-    model = SelfAttentiveModel.from_pretrained(None, config=config, state_dict={})
-    assert all(weight.isfinite().all() for weight in model.parameters())
-
-
-def test_state_dict_of_an_encoder_begins_a_classifier() -> None:
-    encoder = tiny.tiny_model(SelfAttentiveModel)
-    model = SelfAttentiveForSequenceClassification.from_pretrained(
-        None, config=encoder.config, state_dict=encoder.state_dict()
-    )
-    for name, weight in encoder.state_dict().items():
-        assert torch.equal(model.encoder.state_dict()[name], weight), name
