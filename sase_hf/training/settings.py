@@ -10,7 +10,7 @@ import torch
 from transformers import Seq2SeqTrainingArguments
 from transformers.trainer_utils import SaveStrategy
 
-from ..data.arguments import DataArguments, SourceArguments, flag
+from ..data.columns import DataArguments, SourceArguments, flag
 from ..data.tokenizer import Level
 from ..evaluation.metrics import LOWER_IS_BETTER, METRICS, SCORE
 from ..models import FAMILIES

@@ -28,7 +28,7 @@ from runner import LAB, SCRIPTS, Run, call
 from transformers import EvalPrediction
 
 from sase_hf import TextClassifier
-from sase_hf.data.arguments import DataArguments
+from sase_hf.data.columns import DataArguments
 from sase_hf.data.rows import Rows, load_rows
 from sase_hf.data.table import TEXT_COLUMNS, present, table
 from sase_hf.evaluation.metrics import expected_calibration_error, load_metrics, metrics_function
