@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from datasets import Dataset
 
-from ..utils.errors import refusal
+from ..utils.text import refusal
 from .table import usual_form
 
 SPLITS = ("train", "validation", "test")

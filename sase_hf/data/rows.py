@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from datasets import ClassLabel, Dataset, DatasetDict, concatenate_datasets
 
-from ..utils.errors import refusal
+from ..utils.text import refusal
 from .columns import (
     MAX_SAMPLES,
     SPLITS,

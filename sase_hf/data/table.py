@@ -27,9 +27,8 @@ from datasets import Dataset, Features, load_dataset
 from pandas.util import hash_pandas_object
 from pyarrow import csv
 
-from ..utils.errors import refusal
 from ..utils.files import check_content, check_readable, scratch_file, scratch_folder
-from ..utils.text import one_line
+from ..utils.text import one_line, refusal
 
 logger = logging.getLogger(__name__)
 

@@ -30,8 +30,7 @@ from ..models.lenient_tokenizer import (
     UNK_TOKEN,
     LenientTokenizer,
 )
-from ..utils.errors import refusal
-from ..utils.text import UNSPACED
+from ..utils.text import UNSPACED, refusal
 
 logger = logging.getLogger(__name__)
 

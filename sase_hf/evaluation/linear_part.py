@@ -31,7 +31,7 @@ from ..data.batching import token_counts
 from ..models.answers import answers_of
 from ..models.layers_self_attentive import LinearPart
 from ..models.modeling_self_attentive import penalised_loss
-from ..utils.errors import refusal
+from ..utils.text import refusal
 
 logger = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from ..data.labels import IGNORED_LABEL
 from ..data.rows import TRANSLATION
 from ..models import FAMILIES, RETRIEVAL
 from ..models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Answers
-from ..utils.errors import refusal
+from ..utils.text import refusal
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU

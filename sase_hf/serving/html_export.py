@@ -31,9 +31,8 @@ from ..models.modeling_self_attentive import (
     SelfAttentiveForSequenceClassification,
 )
 from ..models.pipeline_self_attentive import MIN_RATIO
-from ..utils.errors import refusal
 from ..utils.loading import load_checkpoint, name_checkpoints
-from ..utils.text import UNSPACED
+from ..utils.text import UNSPACED, refusal
 from ..visualization import attended_text, page
 from ..visualization.rendering import INVISIBLE_IN_JAVASCRIPT, render, with_hashes
 

@@ -31,13 +31,13 @@ from ..training.task import (
     new_config,
 )
 from ..training.trainer import SelfAttentiveTrainer
-from ..utils.errors import refusal
 from ..utils.loading import (
     build_on_encoder,
     check_tokenizer,
     reraise_as_value_error,
     reraise_naming,
 )
+from ..utils.text import refusal
 
 # With fewer rows a pretrained encoder stays as it is: they would spoil more than they teach.
 LEAST_TRAINED = 4_000

@@ -15,7 +15,7 @@ from transformers import HfArgumentParser
 
 from ..evaluation.metrics import METRICS, SCORE
 from ..utils.cli import add_common_flags, flag_words, with_recipe
-from ..utils.errors import refusal
+from ..utils.text import refusal
 from .defaults import implied
 from .settings import RunArguments, Settings
 from .task import Task

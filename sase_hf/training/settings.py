@@ -14,8 +14,8 @@ from ..data.columns import DataArguments, SourceArguments, flag
 from ..data.tokenizer import Level
 from ..evaluation.metrics import LOWER_IS_BETTER, METRICS, SCORE
 from ..models import FAMILIES
-from ..utils.errors import refusal
 from ..utils.process import is_fast_in_bfloat16
+from ..utils.text import refusal
 
 # The values of --task, and the tasks that read a setting.
 LABELS = ("labels", "nli")

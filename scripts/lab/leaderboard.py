@@ -34,7 +34,7 @@ from sase_hf.data.table import TEXT_COLUMNS, present, table
 from sase_hf.evaluation.metrics import expected_calibration_error, load_metrics, metrics_function
 from sase_hf.evaluation.records import measured_record
 from sase_hf.models.answers import SINGLE_LABEL
-from sase_hf.utils.errors import refusal
+from sase_hf.utils.text import refusal
 
 COMPARED = yaml.safe_load((LAB / "systems.yaml").read_text(encoding="utf-8"))
 SETS, SYSTEMS = COMPARED["sets"], COMPARED["systems"]

@@ -34,10 +34,10 @@ from ...training.command_line import make_task
 from ...training.run import run
 from ...training.task import TrainingSetup
 from ...training.trainer import only_training_bar
-from ...utils.errors import refusal
 from ...utils.files import FilePath
 from ...utils.loading import attention_pipeline, load_checkpoint
 from ...utils.process import interrupted_by_sigterm
+from ...utils.text import refusal
 from ...visualization import Attention
 from .predictions import logits_of
 from .task import LabelTask
