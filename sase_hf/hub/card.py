@@ -29,7 +29,7 @@ from ..models.checkpoint import (
 from ..utils.files import write_text
 from ..utils.loading import attention_pipeline, load_checkpoint, load_config, may_be_on_the_hub
 from ..utils.text import one_line, refusal
-from ..visualization.svg import attention_svg
+from ..visualization.page import attention_svg
 from .push import LICENCE_FIELDS
 
 JsonObject = Mapping[str, Any]
