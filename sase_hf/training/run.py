@@ -21,7 +21,7 @@ from ..hub import write_model_card
 from ..utils.files import FilePath, check_output, is_inside, write_text
 from ..utils.process import keep_freed_memory, limit_compiled_code
 from ..utils.text import Table, one_line, redact, refusal
-from .defaults import epochs_for, rate_for
+from .command_line import epochs_for, rate_for
 from .predictions import write_predictions
 from .settings import RunArguments, Settings
 from .task import Task, TrainingSetup
