@@ -1,4 +1,4 @@
-"""The columns of a source that hold texts, labels and marks: by flag, else by their usual names."""
+"""The flags of rows, and the columns of texts, labels and marks: by flag, else by usual names."""
 
 import json
 import reprlib

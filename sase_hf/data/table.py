@@ -1,4 +1,4 @@
-"""Rows of any source as one table: a file, a DataFrame, a dataset or a folder.
+"""Rows of any source as one table, the repeats in them, and rows that are held out.
 
 pyarrow reads CSV, TSV and Parquet, Python JSON and JSON Lines, pandas Excel, and `datasets` folders
 and the Hub. What they refuse is refused here, with their reason. Rows of files are stored in a

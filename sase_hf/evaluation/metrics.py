@@ -1,4 +1,4 @@
-"""Metrics as `evaluate` modules that need no download, and how a `Trainer` computes them.
+"""Metrics as `evaluate` modules that need no download, for a `Trainer`; calibration, answer sets.
 
 Predictions and references are one value per row, or a list of values for every row: a 0 or 1 for
 each label of a multi-label problem, a number for each output of a regression.

@@ -1,4 +1,4 @@
-"""Texts to embeddings: a function of batches of columns, and the rows of a file for it."""
+"""Texts to embeddings, by batches of columns; embedded documents, ranked for queries."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence

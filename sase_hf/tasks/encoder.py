@@ -1,4 +1,4 @@
-"""What the tasks of texts share: a new model on word vectors or on a pretrained encoder."""
+"""A new model on word vectors or on a pretrained encoder, for all tasks of texts; ranking."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

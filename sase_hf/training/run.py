@@ -1,4 +1,4 @@
-"""A whole run, as the scripts start it: train, evaluate, predict, and save the results."""
+"""A whole run: train, evaluate, predict, save the results; its folder and its checkpoints."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""`Settings`: what a run reads beside transformers' `TrainingArguments`, for every task."""
+"""`Settings` of every task, and `RunArguments`: `TrainingArguments` for small models."""
 
 from collections.abc import Iterable
 from dataclasses import Field, dataclass, field, fields, make_dataclass

@@ -1,4 +1,4 @@
-"""The frame of every script: a parser, and errors of the user as one line."""
+"""The frame of every script: a parser, recipes, and errors of the user as one line."""
 
 import argparse
 import io

@@ -1,4 +1,4 @@
-"""Make texts of others safe to show, and print tables of results."""
+"""Texts that are safe to show and without private parts; tables of results; the form of errors."""
 
 import math
 import re

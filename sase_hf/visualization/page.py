@@ -1,4 +1,4 @@
-"""Pages as lists of sections: why a model answered so, attention, alignments, what it learned.
+"""Pages as lists of sections (why, attention, alignments, what was learned), and pictures (SVG).
 
 `templates/sections.html` has a macro for each kind of section; this file computes the numbers. A
 word carries its strength in every view as custom properties, `--0` for all hops together and `--3`

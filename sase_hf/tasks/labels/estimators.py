@@ -1,4 +1,4 @@
-"""Models that learn from lists, by scikit-learn's conventions: a classifier and a regressor.
+"""A classifier and a regressor by scikit-learn's conventions, and the rows that they are given.
 
 A fit is a run of `sase_hf train` with rows in memory in place of files.
 

@@ -1,4 +1,4 @@
-"""Labels, sets of labels or numbers, for texts and pairs of texts."""
+"""Labels, sets of labels or numbers, for texts and pairs of texts; calibration after training."""
 
 import logging
 from collections.abc import Iterator, Mapping
