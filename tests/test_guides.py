@@ -30,7 +30,7 @@ from tiny import BERT, tiny_model
 from transformers import BertConfig, BertModel, pipeline
 
 from sase_hf import SelfAttentiveForRetrieval, build_tokenizer
-from sase_hf.data.arguments import SPLITS
+from sase_hf.data.columns import SPLITS
 
 # What a text writes for a name of the reader's own, and what stands there in a test.
 PLACEHOLDERS = {

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from ..data.arguments import SPLITS
+from ..data.columns import SPLITS
 from ..utils.cli import errors_in_one_line, make_parser
 from ..utils.files import write_text
 from . import train

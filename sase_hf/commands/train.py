@@ -74,7 +74,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from ..data.arguments import DataArguments, SourceArguments
+from ..data.columns import DataArguments, SourceArguments
 from ..data.rows import load_rows, open_sources
 from ..utils.cli import errors_in_one_line, with_recipe
 from ..utils.text import one_line, table_lines

@@ -23,9 +23,9 @@ from .. import visualization
 from ..data.batching import rows_for_model
 from ..models import TRANSLATION_TASK
 from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser
-from ..utils.errors import refusal
 from ..utils.files import check_output, write_text
 from ..utils.loading import load_pipeline, name_checkpoints
+from ..utils.text import refusal
 from ..visualization.attended_text import Result, of_texts
 
 ENDINGS = ("", ".html", ".svg")  # the first one is the terminal

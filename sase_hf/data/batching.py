@@ -23,10 +23,9 @@ from transformers.trainer_pt_utils import LengthGroupedSampler, get_length_group
 
 from ..models.answers import answers_of
 from ..models.checkpoint import readable
-from ..utils.errors import refusal
 from ..utils.files import scratch_file
-from .arguments import DataArguments, SourceArguments
-from .columns import SPAN_COLUMNS
+from ..utils.text import refusal
+from .columns import SPAN_COLUMNS, DataArguments, SourceArguments
 from .marks import Marks, marked_tokens
 from .rows import TRANSLATION, Rows, load_rows
 from .table import PROBABILITIES, TEXT_COLUMNS, present

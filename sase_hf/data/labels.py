@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import regex
 
-from ..utils.errors import refusal
+from ..utils.text import refusal
 
 # As `config.problem_type` of transformers names them, and `models.answers`.
 SINGLE_LABEL = "single_label_classification"

@@ -22,8 +22,7 @@ from typing import Any
 import regex
 from datasets import Dataset, concatenate_datasets
 
-from ..utils.errors import refusal
-from ..utils.text import UNSPACED
+from ..utils.text import UNSPACED, refusal
 from .columns import AGAINST_COLUMNS, SPAN_COLUMNS
 from .table import TEXT_COLUMNS, present, text_digests
 

@@ -18,9 +18,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from datasets import ClassLabel, Dataset, DatasetDict, concatenate_datasets
 
-from ..utils.errors import refusal
-from .arguments import MAX_SAMPLES, SPLITS, DataArguments, SourceArguments
-from .columns import Names, find_columns, parted, training_rows_of
+from ..utils.text import refusal
+from .columns import (
+    MAX_SAMPLES,
+    SPLITS,
+    DataArguments,
+    Names,
+    SourceArguments,
+    find_columns,
+    parted,
+    training_rows_of,
+)
 from .labels import LabelColumn, is_unlabelled
 from .marks import SIDES, parse_spans, with_corrections, without_wrong_reasons
 from .table import (

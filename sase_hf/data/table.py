@@ -1,4 +1,4 @@
-"""Rows of any source as one table: a file, a DataFrame, a dataset or a folder.
+"""Rows of any source as one table, the repeats in them, and rows that are held out.
 
 pyarrow reads CSV, TSV and Parquet, Python JSON and JSON Lines, pandas Excel, and `datasets` folders
 and the Hub. What they refuse is refused here, with their reason. Rows of files are stored in a
@@ -27,9 +27,8 @@ from datasets import Dataset, Features, load_dataset
 from pandas.util import hash_pandas_object
 from pyarrow import csv
 
-from ..utils.errors import refusal
 from ..utils.files import check_content, check_readable, scratch_file, scratch_folder
-from ..utils.text import one_line
+from ..utils.text import one_line, refusal
 
 logger = logging.getLogger(__name__)
 

@@ -23,7 +23,6 @@ from transformers import PreTrainedTokenizerBase, TokenizersBackend
 from transformers.utils.logging import tqdm
 
 from ..models.checkpoint import readable
-from ..utils.errors import refusal
 from ..utils.lenient_tokenizer import (
     EOS_TOKEN,
     PAD_TOKEN,
@@ -31,7 +30,7 @@ from ..utils.lenient_tokenizer import (
     UNK_TOKEN,
     LenientTokenizer,
 )
-from ..utils.text import UNSPACED
+from ..utils.text import UNSPACED, refusal
 
 logger = logging.getLogger(__name__)
 

@@ -23,9 +23,9 @@ from transformers import TokenizersBackend
 from transformers.utils.hub import cached_file
 from transformers.utils.logging import tqdm
 
-from ..utils.errors import refusal
 from ..utils.files import FilePath, check_readable
 from ..utils.loading import may_be_on_the_hub, reraise_naming
+from ..utils.text import refusal
 from .tokenizer import checked_texts
 
 # The files of a static embedding of model2vec or of sentence-transformers.

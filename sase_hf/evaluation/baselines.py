@@ -1,4 +1,4 @@
-"""A simple model beside a trained one: a linear model over words.
+"""A linear model over words: a rival of the trained one, and a judge of doubtful labels.
 
 Shapes: B rows, C labels or outputs.
 """

@@ -31,7 +31,7 @@ from ..data.batching import token_counts
 from ..models.answers import answers_of
 from ..models.layers_self_attentive import LinearPart
 from ..models.modeling_self_attentive import penalised_loss
-from ..utils.errors import refusal
+from ..utils.text import refusal
 
 logger = logging.getLogger(__name__)
 
@@ -134,7 +134,8 @@ class WordRows:
         if self.answers.has_labels:
             return 1.0
         errors = [np.square(part - self.labels.numpy()).mean() for part in parts]
-        return 2 * max(float(min(errors)), LEAST_VARIANCE)
+        least = float(min(errors))
+        return 2 * max(least, LEAST_VARIANCE)
 
     def loss(self, outputs: Array) -> tuple[float, Array]:
         """Return the mean loss of the labels with outputs (B, L) of the last layer, and its slope.
@@ -234,7 +235,8 @@ def strength_beside_states(rows: WordRows) -> float:
     """
     from sklearn.model_selection import KFold  # here, because `import sase_hf` needs none
 
-    places = np.random.default_rng(0).permutation(len(rows.roots))[:MOST_JUDGED]
+    order = np.random.default_rng(0).permutation(len(rows.roots))
+    places = order[:MOST_JUDGED]
     judged = rows.take(places)
     losses = []
     for strength in STRENGTHS_BESIDE_STATES:

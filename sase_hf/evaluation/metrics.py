@@ -1,4 +1,4 @@
-"""Metrics as `evaluate` modules that need no download, and how a `Trainer` computes them.
+"""Metrics as `evaluate` modules that need no download, for a `Trainer`; calibration, answer sets.
 
 Predictions and references are one value per row, or a list of values for every row: a 0 or 1 for
 each label of a multi-label problem, a number for each output of a regression.
@@ -24,7 +24,7 @@ from ..data.labels import IGNORED_LABEL
 from ..data.rows import TRANSLATION
 from ..models import FAMILIES, RETRIEVAL
 from ..models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Answers
-from ..utils.errors import refusal
+from ..utils.text import refusal
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU

@@ -26,11 +26,10 @@ from ..models.checkpoint import (
     SavedFiles,
     list_files,
 )
-from ..utils.errors import refusal
 from ..utils.files import write_text
 from ..utils.loading import attention_pipeline, load_checkpoint, load_config, may_be_on_the_hub
-from ..utils.text import one_line
-from ..visualization.svg import attention_svg
+from ..utils.text import one_line, refusal
+from ..visualization.page import attention_svg
 from .push import LICENCE_FIELDS
 
 JsonObject = Mapping[str, Any]

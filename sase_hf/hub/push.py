@@ -25,10 +25,9 @@ from ..models.checkpoint import (
     sha256_of,
     write_card,
 )
-from ..utils.errors import refusal
 from ..utils.files import FilePath
 from ..utils.loading import load_checkpoint
-from ..utils.text import HOME, TOKEN
+from ..utils.text import HOME, TOKEN, refusal
 
 LICENCE_FIELDS = ("license", "license_name", "license_link")  # of its front matter
 

@@ -1,4 +1,4 @@
-"""Texts to embeddings: a function of batches of columns, and the rows of a file for it."""
+"""Texts to embeddings, by batches of columns; embedded documents, ranked for queries."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,9 +17,9 @@ from ..data.batching import batches_by_length
 from ..data.table import holds_texts, table
 from ..models import row_scores, unit_rows
 from ..models.checkpoint import readable
-from ..utils.errors import refusal
 from ..utils.files import check_readable
 from ..utils.loading import attention_pipeline, load_encoder, load_ranker
+from ..utils.text import refusal
 
 COLUMN = "embedding"
 # On a CPU larger batches do not fit the caches, smaller ones call the LSTM more often. A GPU is

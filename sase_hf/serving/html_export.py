@@ -30,9 +30,8 @@ from ..models.modeling_self_attentive import (
     SelfAttentiveForNLI,
     SelfAttentiveForSequenceClassification,
 )
-from ..utils.errors import refusal
 from ..utils.loading import load_checkpoint, name_checkpoints
-from ..utils.text import UNSPACED
+from ..utils.text import UNSPACED, refusal
 from ..visualization import attended_text, page
 from ..visualization.rendering import INVISIBLE_IN_JAVASCRIPT, render, with_hashes
 

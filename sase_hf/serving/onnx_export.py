@@ -22,9 +22,9 @@ from transformers.utils import CONFIG_NAME
 
 from ..evaluation.records import write_record
 from ..models.checkpoint import CheckedPreTrainedModel, list_files, sha256_of
-from ..utils.errors import refusal
 from ..utils.files import FilePath
 from ..utils.loading import load_checkpoint
+from ..utils.text import refusal
 
 MODEL, RECORD, PREDICTOR = "model.onnx", "export.json", "predictor.py"
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")

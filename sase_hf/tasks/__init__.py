@@ -4,8 +4,8 @@ May import everything but `serving` and `embedding`; `training` knows no task by
 """
 
 from ..training import Task
+from .encoder import RetrievalTask
 from .labels import LabelTask
-from .retrieval import RetrievalTask
 from .translation import TranslationTask
 
 __all__ = ["TASKS", "LabelTask", "RetrievalTask", "TranslationTask"]

@@ -1,4 +1,4 @@
-"""What the tasks of texts share: a new model on word vectors or on a pretrained encoder."""
+"""A new model on word vectors or on a pretrained encoder, for all tasks of texts; ranking."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -8,36 +8,30 @@ from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
-from transformers import PreTrainedModel, TokenizersBackend
+from torch.utils.data import DataLoader
+from transformers import PreTrainedConfig, PreTrainedModel, TokenizersBackend
+from transformers.trainer_utils import EvalLoopOutput
 
 from ..data.rows import Rows
-from ..data.tokenizer import build_tokenizer, choose_level, cut, untrained
-from ..data.vectors import (
-    WIDTH,
-    has_tokens,
-    load_word_vectors,
-    own_word_vectors,
-    vector_rows,
-)
+from ..data.tokenizer import build_tokenizer, choose_level, cut, untrained, with_texts_apart
+from ..data.vectors import WIDTH, has_tokens, load_word_vectors, own_word_vectors, vector_rows
+from ..models import FAMILIES, RETRIEVAL, unit_rows
+from ..models.answers import REGRESSION
 from ..models.layers_self_attentive import Rows as TokenRows
+from ..retrieval.embed import ranking_metrics, ranks_of_own
 from ..training.settings import AUTO_LEVEL, BY_TOKENS, NO_VECTORS, OWN_VECTORS
-from ..training.task import (
-    WITHOUT_CODE,
-    ModelAndTokenizer,
-    Task,
-    TrainingSetup,
-    new_config,
-)
+from ..training.task import WITHOUT_CODE, ModelAndTokenizer, Task, TrainingSetup, new_config
 from ..training.trainer import SelfAttentiveTrainer
-from ..utils.errors import refusal
 from ..utils.loading import (
     build_on_encoder,
     check_tokenizer,
     reraise_as_value_error,
     reraise_naming,
+    retrieval_head,
 )
+from ..utils.text import refusal
 
 # With fewer rows a pretrained encoder stays as it is: they would spoil more than they teach.
 LEAST_TRAINED = 4_000
@@ -236,3 +230,65 @@ def _width(names: Sequence[str], width_of_files: int, asked: int | None) -> int:
             "leave it out",
         )
     return asked
+
+
+# ---- ranking: each query of a batch learns to find its own document ------------------------------
+
+
+class RetrievalTrainer(SelfAttentiveTrainer):
+    """`SelfAttentiveTrainer` that ranks all documents of an evaluation for each of its queries.
+
+    The metrics are those of `ranking_metrics`. The loss of an evaluation is a mean over its batches
+    and grows with their size.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.can_return_loss = True  # or the stock Trainer evaluates no loss without labels
+
+    def compute_loss(
+        self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """Compute the loss, which the model leaves out in evaluation unless it is asked for."""
+        return super().compute_loss(model, {**inputs, "return_loss": True}, *args, **kwargs)
+
+    def evaluation_loop(
+        self,
+        dataloader: DataLoader[Any],
+        *args: Any,
+        metric_key_prefix: str = "eval",
+        **kwargs: Any,
+    ) -> EvalLoopOutput:
+        """Evaluate, and add recall and mean reciprocal rank."""
+        kwargs["prediction_loss_only"] = False
+        output = super().evaluation_loop(
+            dataloader, *args, metric_key_prefix=metric_key_prefix, **kwargs
+        )
+        assert output.metrics is not None
+        _, queries, documents = map(torch.from_numpy, output.predictions)
+        config = self.model.config
+        ranks = ranks_of_own(unit_rows(queries, config), unit_rows(documents, config))
+        for name, value in ranking_metrics(ranks).items():
+            output.metrics[f"{metric_key_prefix}_{name}"] = value
+        return output
+
+
+class RetrievalTask(EncoderTask):
+    """Ranking of documents for queries, from pairs without labels."""
+
+    names = (RETRIEVAL,)
+    trainer = RetrievalTrainer
+
+    def choose_head(self, rows: Rows, config: PreTrainedConfig | None) -> type[PreTrainedModel]:
+        """Return the ranker; a checkpoint may be that of another head, or of a base model."""
+        if config is not None:
+            return retrieval_head(str(config.name_or_path), config)
+        return FAMILIES["self_attentive"].heads[RETRIEVAL]
+
+    def build(self, head: type[PreTrainedModel], rows: Rows) -> ModelAndTokenizer:
+        """Return a new ranker; its only label is the score of a pair."""
+        return self.new_model(head, rows, {"problem_type": REGRESSION, "id2label": {0: "score"}})
+
+    def ready_tokenizer(self, source: str) -> TokenizersBackend:
+        """Return a tokenizer that reads each text of a pair as `Embedder` reads it alone."""
+        return with_texts_apart(super().ready_tokenizer(source))

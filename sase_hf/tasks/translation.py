@@ -23,7 +23,7 @@ from ..models import FAMILIES
 from ..training.settings import RunArguments
 from ..training.task import ModelAndTokenizer, Predictions, Task, TrainingSetup, new_config
 from ..training.trainer import SelfAttentiveTrainer
-from ..utils.errors import refusal
+from ..utils.text import refusal
 
 FAMILY = FAMILIES["rnnsearch"]
 

@@ -4,8 +4,9 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -15,10 +16,9 @@ from transformers import HfArgumentParser
 
 from ..evaluation.metrics import METRICS, SCORE
 from ..utils.cli import add_common_flags, flag_words, with_recipe
-from ..utils.errors import refusal
-from .defaults import implied
-from .settings import RunArguments, Settings
-from .task import Task
+from ..utils.text import refusal
+from .settings import BY_TOKENS, LABELS, OWN_VECTORS, TRANSLATION, RunArguments, Settings
+from .task import Task, TrainingSetup
 
 logger = logging.getLogger(__name__)
 
@@ -103,3 +103,150 @@ def _parser(description: str | None) -> HfArgumentParser:
             action.help = f"{action.help} (default: {action.default})"
         action.default = argparse.SUPPRESS
     return parser
+
+
+# ---- the settings that follow from the given ones, and why they have these values ----------------
+
+
+STEPS = ("do_train", "do_eval", "do_predict")
+
+# Each query of a batch is compared with all its documents; 80 sentences are those of the paper.
+ROWS_OF_UPDATE = {"retrieval": 64, "translation": 80}
+# Updates after which a new model has learnt; the epochs follow from them. Word vectors hold before
+# training what other models must learn: on 6,000 rows the model was best when the learning rate
+# fell to 0 within three epochs, with vectors of its own texts four.
+NUM_UPDATES = 1500
+NUM_UPDATES_WITH_OWN = 850
+NUM_UPDATES_WITH_FILES = 650
+MOST_EPOCHS = 30  # on few rows early stopping ends earlier
+LEAST_EPOCHS = 2  # on large sets a third epoch overfits
+
+# That of a new model would destroy the pretrained weights.
+RATE_OF_PRETRAINED = 5e-5
+
+FOLDER_SUFFIX = {"retrieval": "-ranker", "translation": "-translator"}
+
+OF_TRAINING = {
+    "do_train": True,
+    "num_train_epochs": 0,  # 2 to 30, fewer for more rows
+    "train_sampling_strategy": "group_by_length",
+    "warmup_steps": 0.05,
+    "save_total_limit": 1,
+}
+
+# Train on all but a tenth of the rows, stop when those get no better, keep the best epoch.
+HELD_OUT = {
+    "do_eval": True,
+    "validation_fraction": 0.1,
+    "eval_strategy": "epoch",
+    "load_best_model_at_end": True,
+    "metric_for_best_model": SCORE,
+    "early_stopping_patience": 3,
+}
+
+# The paper's sizes, 40 million weights, are for millions of pairs; these are for thousands.
+NEW_TRANSLATION = {
+    "subwords": True,
+    "vocab_size": 6000,
+    "embedding_size": 256,
+    "hidden_size": 256,
+    "attention_size": 256,
+    "maxout_size": 128,
+    "dropout": 0.3,
+    "initializer_range": 0.05,
+    "learning_rate": 1.5e-3,
+    "label_smoothing": 0.1,
+    "metric_for_best_model": "loss",  # BLEU is 0 for the first epochs
+}
+
+
+def implied(given: Mapping[str, Any], in_memory: Collection[str] = ()) -> dict[str, Any]:
+    """Return the settings that follow from the given ones, by the names of flags.
+
+    The splits `in_memory` are rows of a program, and count as if files of them were given.
+    """
+    given = {**dict.fromkeys((f"{split}_file" for split in in_memory), "rows"), **given}
+    task = given["task"]
+    chosen: dict[str, Any] = {}
+    if task in ROWS_OF_UPDATE:
+        chosen["per_device_train_batch_size"] = ROWS_OF_UPDATE[task]
+    if task in TRANSLATION:
+        chosen["bf16"] = False  # the steps of a recurrence are too small to gain on a processor
+    if not any(given.get(step) for step in STEPS):
+        chosen |= of_command(given)
+    if given.get("save_steps") is not None:
+        chosen["save_strategy"] = "steps"
+        if chosen.get("load_best_model_at_end"):
+            chosen |= {"eval_strategy": "steps", "eval_steps": given["save_steps"]}
+    if not given.get("output_dir"):
+        chosen |= _output_dir({**chosen, **given})
+    return chosen
+
+
+def of_command(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a command that names no step, by its rows and its model."""
+    task = given["task"]
+    has_own_split = bool(given.get("validation_file") or given.get("dataset_name"))
+    has_held_out = has_own_split or given.get("validation_fraction") != 0
+    chosen: dict[str, Any] = {}
+    if given.get("test_file"):
+        chosen["do_predict"] = True
+    if not (given.get("train_file") or given.get("dataset_name")):
+        return chosen | ({"do_eval": True} if has_own_split else {})
+    chosen |= OF_TRAINING
+    if has_held_out:
+        chosen |= HELD_OUT
+    if has_held_out and task in LABELS:
+        chosen |= {"calibrate": True, "report": True}
+    if not given.get("model_name_or_path"):
+        chosen |= of_new_model(given)
+    return chosen
+
+
+def of_new_model(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a command that builds a model."""
+    if given["task"] in TRANSLATION:
+        return NEW_TRANSLATION
+    if given["task"] not in LABELS:
+        return {}
+    chosen: dict[str, Any] = {"matching": "concat"}  # gates, the paper's, are three points behind
+    if given.get("encoder_name_or_path"):
+        chosen |= {"learning_rate": 0, "embedding_dropout": 0.0}  # 0: `rate_for`
+    elif not given.get("tokenizer_name"):
+        chosen["min_frequency"] = BY_TOKENS
+    return chosen
+
+
+def _output_dir(given: Mapping[str, Any]) -> dict[str, str]:
+    """Return the folder that a run is named by its rows and, if nothing is trained, its model."""
+    named = ("train_file", "dataset_name", "validation_file", "test_file")
+    rows = [Path(given[name]).name.partition(".")[0] for name in named if given.get(name)]
+    if not rows:
+        return {}
+    if given.get("do_train"):
+        return {"output_dir": f"runs/{rows[0]}{FOLDER_SUFFIX.get(given['task'], '')}"}
+    # The whole path of the model, so that no results of one replace those of another.
+    model = str(given.get("model_name_or_path")).removeprefix("runs/").strip("./")
+    return {"output_dir": f"runs/{model.replace('/', '-')}-{rows[0]}"}
+
+
+def rate_for(task: Task, setup: TrainingSetup) -> float:
+    """Return the learning rate that is given, or that of what learns."""
+    given: float = task.args.learning_rate
+    if given != 0:
+        return given
+    is_pretrained = getattr(setup.model.config, "encoder", None) == "auto_model"
+    is_tuned = is_pretrained and not setup.model.config.freeze_embeddings
+    return RATE_OF_PRETRAINED if is_tuned else RunArguments.learning_rate
+
+
+def epochs_for(task: Task, setup: TrainingSetup) -> float:
+    """Return the epochs that are given, or those that the rows decide."""
+    given = task.args.num_train_epochs
+    if given != 0:
+        return given
+    updates = NUM_UPDATES
+    if vectors := task.first_vectors(setup):
+        updates = NUM_UPDATES_WITH_OWN if vectors == [OWN_VECTORS] else NUM_UPDATES_WITH_FILES
+    epochs = round(updates * task.args.rows_per_update / setup.tokens["train"].num_rows)
+    return min(max(epochs, LEAST_EPOCHS), MOST_EPOCHS)

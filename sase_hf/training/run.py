@@ -1,4 +1,4 @@
-"""A whole run, as the scripts start it: train, evaluate, predict, and save the results."""
+"""A whole run: train, evaluate, predict, save the results; its folder and its checkpoints."""
 
 import json
 import logging
@@ -18,11 +18,10 @@ from ..data.columns import ROWS_NAME, training_rows_of
 from ..evaluation.metrics import SCORE
 from ..evaluation.records import measured_record, results_of, write_record
 from ..hub import write_model_card
-from ..utils.errors import refusal
 from ..utils.files import FilePath, check_output, is_inside, write_text
 from ..utils.process import keep_freed_memory, limit_compiled_code
-from ..utils.text import Table, one_line, redact
-from .defaults import epochs_for, rate_for
+from ..utils.text import Table, one_line, redact, refusal
+from .command_line import epochs_for, rate_for
 from .predictions import write_predictions
 from .settings import RunArguments, Settings
 from .task import Task, TrainingSetup

@@ -1,4 +1,4 @@
-"""`Settings`: what a run reads beside transformers' `TrainingArguments`, for every task."""
+"""`Settings` of every task, and `RunArguments`: `TrainingArguments` for small models."""
 
 from collections.abc import Iterable
 from dataclasses import Field, dataclass, field, fields, make_dataclass
@@ -10,12 +10,12 @@ import torch
 from transformers import Seq2SeqTrainingArguments
 from transformers.trainer_utils import SaveStrategy
 
-from ..data.arguments import DataArguments, SourceArguments, flag
+from ..data.columns import DataArguments, SourceArguments, flag
 from ..data.tokenizer import Level
 from ..evaluation.metrics import LOWER_IS_BETTER, METRICS, SCORE
 from ..models import FAMILIES
-from ..utils.errors import refusal
 from ..utils.process import is_fast_in_bfloat16
+from ..utils.text import refusal
 
 # The values of --task, and the tasks that read a setting.
 LABELS = ("labels", "nli")

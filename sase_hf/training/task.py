@@ -22,14 +22,13 @@ from ..data.batching import encode_rows
 from ..data.rows import Rows, load_rows
 from ..evaluation.metrics import DEFAULT_METRICS
 from ..models import FAMILIES
-from ..utils.errors import refusal
 from ..utils.loading import (
     check_tokenizer,
     load_config,
     reraise_as_value_error,
     reraise_naming,
 )
-from ..utils.text import Table
+from ..utils.text import Table, refusal
 from .settings import OF_NEW_MODEL, TOKENIZER_OPTIONS, RunArguments, Settings
 from .trainer import SelfAttentiveTrainer, write_lines
 

@@ -1,4 +1,4 @@
-"""`SelfAttentiveTrainer`: the stock `Trainer` with the additions of this package.
+"""`SelfAttentiveTrainer`: the stock `Trainer` with additions, and the lines that it writes.
 
 The loss and the gradient are the stock ones. This class adds logged outputs such as `penalty`, the
 exact evaluation loss, and one score for each evaluation. It groups batches by length in a

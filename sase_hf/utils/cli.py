@@ -1,4 +1,4 @@
-"""The frame of every script: a parser, and errors of the user as one line."""
+"""The frame of every script: a parser, recipes, and errors of the user as one line."""
 
 import argparse
 import io
@@ -11,9 +11,8 @@ from typing import Any
 import yaml
 from safetensors import SafetensorError
 
-from .errors import refusal
 from .process import interrupted_by_sigterm
-from .text import one_line
+from .text import one_line, refusal
 
 
 def make_parser(description: str | None) -> argparse.ArgumentParser:

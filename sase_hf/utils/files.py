@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
-from .errors import refusal
+from .text import refusal
 
 FilePath = str | os.PathLike[str]
 

@@ -24,8 +24,8 @@ from ..models import FAMILIES, RETRIEVAL
 from ..models.checked_config import CheckedConfig
 from ..models.checkpoint import CheckedPreTrainedModel, is_of_model
 from ..models.configuration_self_attentive import IMPLEMENTATIONS
-from .errors import refusal
 from .files import check_content
+from .text import refusal
 
 # Other ways to compute, which a config may name, can be code that transformers fetches.
 EAGER = dict.fromkeys(IMPLEMENTATIONS, "eager")

@@ -1,4 +1,4 @@
-"""Make texts of others safe to show, and print tables of results."""
+"""Texts that are safe to show and without private parts; tables of results; the form of errors."""
 
 import math
 import re
@@ -136,3 +136,14 @@ def redact(value: object, *, is_public: bool = False) -> Any:
 
 def _last_part(path: re.Match[str]) -> str:
     return re.split(r"[/\\]", path[0].rstrip("/\\"))[-1]
+
+
+# ---- how this package words an error -------------------------------------------------------------
+
+
+def refusal(what: str, way_out: str, error_class: type[Exception] = ValueError) -> Exception:
+    """Return the error to raise for a value that is refused.
+
+    `what` names the thing and what came; `way_out` says what is allowed, or what to do.
+    """
+    return error_class(f"{what}; {way_out}")

@@ -11,9 +11,9 @@ from .page import (
     alignment_html,
     attention_fragment,
     attention_html,
+    attention_svg,
     comparison_html,
 )
-from .svg import attention_svg
 from .terminal import attention_text
 
 __all__ = [

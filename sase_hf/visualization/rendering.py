@@ -1,4 +1,4 @@
-"""HTML from templates.
+"""HTML from templates, and the alignments in it.
 
 Texts, labels and titles are shown and never obeyed: jinja2 escapes every value of a template, and
 `visible` shows its invisible characters. The pages load nothing. Only `live.html` and, where people

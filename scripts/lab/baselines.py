@@ -73,11 +73,13 @@ def fasttext(train: Rows, validation: Rows, seed: int, model: Path) -> Fitted:
         for row, names in enumerate(names_of_rows):
             class_ids = [int(name.removeprefix(label)) for name in names]
             probabilities[row, class_ids] = values_of_rows[row]
-        return np.asarray(probabilities / probabilities.sum(1, keepdims=True))  # it rounds up
+        sums = probabilities.sum(1, keepdims=True)  # it rounds up
+        return np.asarray(probabilities / sums)
 
     accuracies = {}
     for epochs in FASTTEXT_EPOCHS:
-        predicted = predict(fit(train, epochs), validation.texts).argmax(1)
+        trained = fit(train, epochs)
+        predicted = predict(trained, validation.texts).argmax(1)
         accuracies[epochs] = float((predicted == validation.labels).mean())
     epochs = max(FASTTEXT_EPOCHS, key=accuracies.__getitem__)
     best = fit(together(train, validation), epochs)

@@ -28,13 +28,13 @@ from runner import LAB, SCRIPTS, Run, call
 from transformers import EvalPrediction
 
 from sase_hf import TextClassifier
-from sase_hf.data.arguments import DataArguments
+from sase_hf.data.columns import DataArguments
 from sase_hf.data.rows import Rows, load_rows
 from sase_hf.data.table import TEXT_COLUMNS, present, table
 from sase_hf.evaluation.metrics import expected_calibration_error, load_metrics, metrics_function
 from sase_hf.evaluation.records import measured_record
 from sase_hf.models.answers import SINGLE_LABEL
-from sase_hf.utils.errors import refusal
+from sase_hf.utils.text import refusal
 
 COMPARED = yaml.safe_load((LAB / "systems.yaml").read_text(encoding="utf-8"))
 SETS, SYSTEMS = COMPARED["sets"], COMPARED["systems"]

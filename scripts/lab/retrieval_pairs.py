@@ -19,8 +19,8 @@ from pathlib import Path
 
 from sase_hf.retrieval.embed import open_rows
 from sase_hf.utils.cli import errors_in_one_line, make_parser
-from sase_hf.utils.errors import refusal
 from sase_hf.utils.files import atomic_write, check_output
+from sase_hf.utils.text import refusal
 
 END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s+")
 MIN_SENTENCES = 5  # of a text

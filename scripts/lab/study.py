@@ -37,8 +37,8 @@ from sase_hf.models import FAMILIES
 from sase_hf.tasks import TASKS
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.utils.cli import errors_in_one_line, flag_words, make_parser
-from sase_hf.utils.errors import refusal
 from sase_hf.utils.files import write_text
+from sase_hf.utils.text import refusal
 
 OWN_FILES = ("translation", "retrieval")  # recipes whose records have a file of their own
 

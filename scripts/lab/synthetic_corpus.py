@@ -16,7 +16,7 @@ from pathlib import Path
 from grammars.grammar import Draw
 from grammars.reviews import STARS, draw_review
 
-from sase_hf.data.arguments import SPLITS
+from sase_hf.data.columns import SPLITS
 from sase_hf.utils.cli import errors_in_one_line, make_parser
 
 SIZES = (6000, 500, 1000)  # of the splits

@@ -10,8 +10,7 @@ import pytest
 from datasets import Dataset
 from rows import write_csv, write_jsonl
 
-from sase_hf.data.arguments import DataArguments, SourceArguments
-from sase_hf.data.columns import ROWS_NAME, find_columns
+from sase_hf.data.columns import ROWS_NAME, DataArguments, SourceArguments, find_columns
 from sase_hf.data.rows import Rows, load_rows
 
 BODIES = [f"the soup was {word} and I paid" for word in ("hot", "cold", "fine", "thin", "bad")]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rows import write_csv, write_jsonl
 
-from sase_hf.data.arguments import DataArguments
+from sase_hf.data.columns import DataArguments
 from sase_hf.data.rows import Rows, load_rows
 
 REVIEWS = [

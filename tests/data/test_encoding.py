@@ -8,8 +8,8 @@ from tokenizers import Tokenizer, models, processors
 from transformers import TokenizersBackend
 
 from sase_hf import build_tokenizer, build_translation_tokenizer
-from sase_hf.data.arguments import DataArguments, SourceArguments
 from sase_hf.data.batching import encode_rows
+from sase_hf.data.columns import DataArguments, SourceArguments
 from sase_hf.data.rows import TRANSLATION, Rows, load_rows
 from sase_hf.models import checkpoint
 

@@ -12,7 +12,7 @@ from reference import places_of_phrase
 from rows import write_jsonl
 from runs import TINY_MODEL, flags
 
-from sase_hf.data.arguments import DataArguments
+from sase_hf.data.columns import DataArguments
 from sase_hf.data.marks import without_words, words_in
 from sase_hf.data.rows import load_rows
 from sase_hf.tasks import LabelTask

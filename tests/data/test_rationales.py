@@ -12,8 +12,8 @@ from rows import PAIRS, write_csv, write_jsonl
 from runs import TINY_MODEL, flags, review_rows, run_tiny, train_tiny, write_splits
 
 from sase_hf import build_tokenizer
-from sase_hf.data.arguments import DataArguments
 from sase_hf.data.batching import RationaleCollator, encode_rows
+from sase_hf.data.columns import DataArguments
 from sase_hf.data.rows import load_rows
 from sase_hf.tasks import LabelTask
 from sase_hf.training.command_line import parse_arguments

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rows import write_jsonl
 
-from sase_hf.data.arguments import DataArguments, SourceArguments
+from sase_hf.data.columns import DataArguments, SourceArguments
 from sase_hf.data.rows import load_rows
 
 TRAIN = [{"text": f"text number {index}", "label": "ab"[index % 2]} for index in range(10)]

@@ -15,8 +15,8 @@ from rows import PAIRS, REVIEWS, write_csv, write_jsonl
 from transformers import TokenizersBackend
 
 from sase_hf import build_tokenizer
-from sase_hf.data.arguments import DataArguments
 from sase_hf.data.batching import encode_rows
+from sase_hf.data.columns import DataArguments
 from sase_hf.data.rows import Rows, load_rows
 from sase_hf.data.table import TEXT_COLUMNS, present
 from sase_hf.utils.files import scratch_file

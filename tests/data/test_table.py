@@ -15,7 +15,7 @@ import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from rows import REVIEWS, write_csv
 
-from sase_hf.data.arguments import SourceArguments
+from sase_hf.data.columns import SourceArguments
 from sase_hf.data.rows import load_rows, open_sources
 from sase_hf.data.table import load_splits, table, usual_splits
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from script_files import SCRIPTS, load_command
 
-from sase_hf.data.arguments import SPLITS
+from sase_hf.data.columns import SPLITS
 
 # The way it takes is that of `make quickstart`; the model is too small to learn anything on it.
 TINY = (  # noqa: SIM905

@@ -13,7 +13,7 @@ from shown import PAYLOADS
 from transformers import pipeline
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
-from sase_hf.data.arguments import DataArguments
+from sase_hf.data.columns import DataArguments
 from sase_hf.data.rows import load_rows
 from sase_hf.data.table import table
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL

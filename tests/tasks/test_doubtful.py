@@ -13,7 +13,7 @@ import pytest
 from datasets import Dataset
 from rows import write_csv, write_jsonl
 
-from sase_hf.data.arguments import DataArguments
+from sase_hf.data.columns import DataArguments
 from sase_hf.data.rows import load_rows
 from sase_hf.tasks.labels import report
 from sase_hf.tasks.labels.report import write_doubtful

@@ -22,8 +22,7 @@ from runs import (
 
 from sase_hf import own_word_vectors
 from sase_hf.tasks import LabelTask
-from sase_hf.training.command_line import parse_arguments
-from sase_hf.training.defaults import epochs_for
+from sase_hf.training.command_line import epochs_for, parse_arguments
 from sase_hf.training.task import TrainingSetup
 
 

@@ -12,8 +12,8 @@ from rows import write_jsonl
 from tiny import tiny_model
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, build_tokenizer
-from sase_hf.data.arguments import DataArguments
 from sase_hf.data.batching import encode_rows
+from sase_hf.data.columns import DataArguments
 from sase_hf.data.rows import load_rows
 from sase_hf.evaluation.metrics import load_metrics, metrics_function
 from sase_hf.tasks.labels.report import write_report

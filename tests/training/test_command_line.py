@@ -12,7 +12,7 @@ import torch
 from transformers import PreTrainedConfig
 
 from sase_hf import SelfAttentiveConfig
-from sase_hf.data.arguments import DataArguments
+from sase_hf.data.columns import DataArguments
 from sase_hf.tasks import LabelTask
 from sase_hf.training import settings
 from sase_hf.training.command_line import make_task, parse_arguments

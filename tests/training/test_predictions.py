@@ -11,7 +11,7 @@ import pytest
 import torch
 from rows import write_csv, write_jsonl
 
-from sase_hf.data.arguments import DataArguments
+from sase_hf.data.columns import DataArguments
 from sase_hf.data.rows import load_rows
 from sase_hf.tasks.labels.predictions import predicted_labels
 from sase_hf.training.predictions import write_predictions

@@ -30,8 +30,7 @@ from transformers import AutoConfig, pipeline
 from sase_hf.hub import write_model_card
 from sase_hf.tasks import LabelTask
 from sase_hf.training import run
-from sase_hf.training.command_line import parse_arguments
-from sase_hf.training.defaults import epochs_for
+from sase_hf.training.command_line import epochs_for, parse_arguments
 
 
 def test_run_learns_records_and_leaves_a_checkpoint_that_predicts_the_same(

@@ -8,7 +8,7 @@ from shown import PAYLOADS, explained, pair_result, result, with_linear_part
 
 from sase_hf.visualization import attention_svg, visible
 from sase_hf.visualization.attended_text import strengths
-from sase_hf.visualization.svg import MAX_HOPS, MAX_TOKENS
+from sase_hf.visualization.page import MAX_HOPS, MAX_TOKENS
 
 ELEMENTS = {"svg", "style", "g", "rect", "text"}
 HOSTILE = (*PAYLOADS, "--></svg><script>alert(1)</script> ]]>", "a\u202eb\u0000c\ud800d\nnext")

@@ -1,4 +1,4 @@
-"""Models that learn from lists, by scikit-learn's conventions: a classifier and a regressor.
+"""A classifier and a regressor by scikit-learn's conventions, and the rows that they are given.
 
 A fit is a run of `sase_hf train` with rows in memory in place of files.
 
@@ -34,10 +34,10 @@ from ...training.command_line import make_task
 from ...training.run import run
 from ...training.task import TrainingSetup
 from ...training.trainer import only_training_bar
-from ...utils.errors import refusal
 from ...utils.files import FilePath
 from ...utils.loading import attention_pipeline, load_checkpoint
 from ...utils.process import interrupted_by_sigterm
+from ...utils.text import refusal
 from ...visualization import Attention
 from .predictions import logits_of
 from .task import LabelTask

@@ -1,4 +1,4 @@
-"""The report of a trained model, beside a linear one and label by label.
+"""The report of a trained model: its numbers, its page, and the rows with doubtful labels.
 
 Shapes: B rows, C labels or outputs.
 """

@@ -1,4 +1,4 @@
-"""Labels, sets of labels or numbers, for texts and pairs of texts."""
+"""Labels, sets of labels or numbers, for texts and pairs of texts; calibration after training."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -28,8 +28,7 @@ from ...models.answers import answers_of
 from ...models.layers_self_attentive import NUM_PAIRS, NUM_PARTS_OF_PAIR
 from ...training.task import ModelAndTokenizer, Predictions, TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
-from ...utils.errors import refusal
-from ...utils.text import Table, one_line
+from ...utils.text import Table, one_line, refusal
 from ..encoder import EncoderTask
 from .predictions import predicted_labels
 from .report import write_report
