@@ -20,6 +20,7 @@ from .alignment import MAX_TOKENS, parse_alignment
 from .attended_text import (
     AttendedText,
     Result,
+    doubts_of,
     full_contribution,
     is_right,
     label_text,
@@ -196,6 +197,7 @@ def article(parsed: Parsed, name: str, *, corrects: bool = False) -> dict[str, A
         "result": result,
         "texts": texts,
         "corrects": corrects,
+        "doubts": doubts_of(result),
         "verdict": {True: "Right", False: "Wrong", None: ""}[is_right(result)],
         "target": label_text(result.get("target", result["label"])),
         "num_views": max(len(text.views) * bool(text.words) for text in texts),

@@ -19,6 +19,7 @@ from .attended_text import (
     NONE_STANDS_OUT,
     answer_text,
     label_text,
+    nearest_text,
     predicted_text,
     shortened,
 )
@@ -65,6 +66,7 @@ def _environment(folder: Path) -> Environment:
         shortened=shortened,
         signed=signed,
         label_text=label_text,
+        nearest_text=nearest_text,
         predicted_text=predicted_text,
         answer=answer_text,
     )

@@ -24,6 +24,7 @@ from ...utils.errors import refusal
 from ...utils.text import Table, one_line
 from ..encoder import EncoderTask
 from .calibration import calibrate, learn_held_out_rows, weigh_words
+from .neighbours import keep_neighbours
 from .predictions import predicted_labels
 from .report_page import write_report
 
@@ -158,7 +159,7 @@ class LabelTask(EncoderTask):
     def after_training(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup
     ) -> dict[str, float]:
-        """Fit the linear part if there is one, and calibrate the model if it was asked for."""
+        """Fit the linear part if there is one, calibrate if it was asked for, keep some rows."""
         measured: dict[str, float] = {}
         has_words = has_linear_part(setup.model)
         if has_words:
@@ -167,6 +168,7 @@ class LabelTask(EncoderTask):
             measured = {"scale_of_hops": scales.hops, "scale_of_words": scales.words}
         if self.settings.calibrate:
             measured |= calibrate(trainer, setup, is_scaled=has_words)
+        keep_neighbours(setup, keeps_texts=self.settings.keep_examples)
         return measured
 
     def evaluate(
