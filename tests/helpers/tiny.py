@@ -17,6 +17,7 @@ from sase_hf import (
     SelfAttentiveForSequenceClassification,
     SelfAttentiveModel,
 )
+from sase_hf.models.answers import Neighbours, answers_of
 from sase_hf.utils.precision import trains_lstm_in_bfloat16
 
 AnyModel = TypeVar("AnyModel", bound=nn.Module)
@@ -160,6 +161,24 @@ def tiny_model(model_class: type[AnyModel], **fields: Any) -> AnyModel:
                 # Squared distances near 1: the penalty sees some pairs of hops and not the others.
                 parameter.div_(0.6 * math.sqrt(2 * parameter[0].numel()))
     return model
+
+
+def give_neighbours(model: Any, count: int = 6) -> None:
+    """Give a classifier random training rows to compare texts with."""
+    config = model.config
+    width = config.num_rows * config.hidden_size * (1 + model.reads_pairs)
+    rng = torch.Generator().manual_seed(3)
+    labels = torch.arange(count) % config.num_labels
+    if not answers_of(config).has_one_label:
+        labels = torch.rand(count, config.num_labels, generator=rng)
+    model.neighbours = Neighbours(
+        rows=torch.randint(-127, 128, (count, width), generator=rng).to(torch.int8),
+        mean=torch.randn(width, generator=rng),
+        unit=torch.rand(width, generator=rng) + 0.5,
+        labels=labels,
+        held_out=torch.linspace(1.2, 2, 50),
+        texts=[[f"text {row}"] * (1 + model.reads_pairs) for row in range(count)],
+    )
 
 
 def random_text(rng: random.Random, shortest: int = 1, longest: int = 7) -> Ids:
