@@ -4,7 +4,7 @@
 
 The first file has texts like the training texts, the others have not; of each the first 1,000 are
 read, and besides texts of random letters. The record of the checkpoint holds for each of them the
-share of texts that are unlike, and the area under the ROC curve.
+share of texts that are unlike, and the area under the ROC curve. Of pairs the first texts are read.
 """
 
 import random
@@ -20,22 +20,22 @@ from sase_hf import TextClassifier
 from sase_hf.visualization.attended_text import UNLIKE
 
 MOST = 1_000
-LENGTH = 50  # characters of a text of random letters
 
 
-def main(checkpoint: str, own: str, *others: str) -> None:
+def main(checkpoint: str, *files: str) -> None:
     """Measure a checkpoint, and write its record."""
     model = TextClassifier.from_pretrained(checkpoint)
-    letters = random.Random(0).choices(string.ascii_lowercase + " " * 5, k=MOST * LENGTH)
-    found = {"letters": model.familiarity(["".join(letters[row::MOST]) for row in range(MOST)])}
-    for file in (own, *others):
-        texts = pd.read_json(file, lines=True).iloc[:MOST, 0]  # of pairs the first ones
-        found[Path(file).name] = model.familiarity(texts.tolist())
-    familiar = found[Path(own).name][:, None]
-    record: dict[str, object] = {"run": Path(checkpoint).name}
-    for name, values in found.items():
-        area = (1 + np.sign(familiar - values).mean()) / 2
-        record[name] = {"unlike": (values < UNLIKE).mean(), "auroc": area}
+    letters = random.Random(0).choices(string.ascii_lowercase + "    ", k=50 * MOST)
+    texts = {"letters": ["".join(letters[row::MOST]) for row in range(MOST)]}
+    for file in files:  # of pairs the first texts
+        texts[file] = pd.read_json(file, lines=True).iloc[:MOST, 0].tolist()
+    found = {file: model.familiarity(some) for file, some in texts.items()}
+    own = found[files[0]][:, None]
+    measured = {
+        Path(file).name: [(values < UNLIKE).mean(), (1 + np.sign(own - values).mean()) / 2]
+        for file, values in found.items()
+    }
+    record = {"run": Path(checkpoint).name, **measured}
     replace_record(RECORDS / "familiarity.jsonl", record)
 
 

@@ -163,21 +163,19 @@ def tiny_model(model_class: type[AnyModel], **fields: Any) -> AnyModel:
     return model
 
 
-def give_neighbours(model: Any, count: int = 6) -> None:
-    """Give a classifier random training rows to compare texts with."""
-    config = model.config
-    width = config.num_rows * config.hidden_size * (1 + model.reads_pairs)
-    rng = torch.Generator().manual_seed(3)
-    labels = torch.arange(count) % config.num_labels
-    if not answers_of(config).has_one_label:
-        labels = torch.rand(count, config.num_labels, generator=rng)
+def give_neighbours(model: Any) -> None:
+    """Give a classifier some training rows to compare texts with."""
+    num_texts = 1 + model.reads_pairs
+    width = num_texts * model.config.num_rows * model.config.hidden_size
+    places = torch.arange(width)
+    has_one_label = answers_of(model.config).has_one_label
     model.neighbours = Neighbours(
-        rows=torch.randint(-127, 128, (count, width), generator=rng).to(torch.int8),
-        mean=torch.randn(width, generator=rng),
-        unit=torch.rand(width, generator=rng) + 0.5,
-        labels=labels,
-        held_out=torch.linspace(1.2, 2, 50),
-        texts=[[f"text {row}"] * (1 + model.reads_pairs) for row in range(count)],
+        rows=torch.stack([places % number for number in (5, 60, 127)]).to(torch.int8),
+        mean=places.cos(),
+        unit=places.sin() + 1.5,
+        labels=torch.arange(3) if has_one_label else torch.eye(3, model.config.num_labels),
+        held_out=torch.linspace(0.5, 2, 50),
+        texts=[["one", "two"][:num_texts]] * 3,
     )
 
 
