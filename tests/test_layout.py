@@ -24,7 +24,13 @@ FILES = {
     for name in ("modeling_rnnsearch", "modeling_self_attentive", "relation_network_self_attentive")
 }
 TRAVELLING = {path: files for files in FILES.values() for path in files}
-TRAVELLING_IMPORTS = {"torch", "transformers", "huggingface_hub", *sys.stdlib_module_names}
+TRAVELLING_IMPORTS = {
+    "torch",
+    "transformers",
+    "huggingface_hub",
+    "safetensors",
+    *sys.stdlib_module_names,
+}
 
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 # What only an extra installs, as it is imported.

@@ -7,6 +7,9 @@
 A file with columns is printed with them; --text_column_names names the texts where the model was
 trained on other columns. Each line of another file, or of the standard input, is a text; for a
 model of pairs, a tab divides it. A translation model prints translations.
+
+`familiarity` is the share of held-out rows that are as far from the training rows as a text. The
+last line of the standard error says how many texts are unlike them.
 """
 
 import io
@@ -20,10 +23,11 @@ from ..data.batching import rows_for_model
 from ..data.table import ENDINGS, TEXT_COLUMNS, present
 from ..models.answers import answers_of
 from ..models.checkpoint import CheckedPreTrainedModel
-from ..tasks.labels.predictions import logits_of, predicted_labels
+from ..tasks.labels.predictions import predicted_labels, read_texts
 from ..training.predictions import write_rows
 from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser
 from ..utils.loading import attention_pipeline, load_checkpoint
+from ..visualization.attended_text import UNLIKE
 
 Rows = Sequence[dict[str, Any]]  # the columns of each
 
@@ -55,6 +59,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if isinstance(sys.stdout, io.TextIOWrapper):  # what other programs read is UTF-8
             sys.stdout.reconfigure(encoding="utf-8")
         write_rows(sys.stdout, rows, answers, is_table=flags.format == "csv")
+        print_unlike(answers)
 
 
 def lines_of(file: str, *, reads_pairs: bool) -> Rows:
@@ -77,5 +82,24 @@ def predict(model: CheckedPreTrainedModel, tokenizer: TokenizersBackend, texts: 
         translate = attention_pipeline(model, tokenizer)
         results = translate((row["text"] for row in texts), batch_size=BATCH_SIZE)
         return [{"translation": result["translation_text"]} for result in results]
-    logits = logits_of(model, tokenizer, [[*row.values()] for row in texts], BATCH_SIZE)
-    return predicted_labels(logits, answers_of(model.config))
+    read = read_texts(model, tokenizer, [[*row.values()] for row in texts], BATCH_SIZE)
+    columns = predicted_labels(read.logits, answers_of(model.config))
+    if read.familiarity is None:
+        return columns
+    familiarity = read.familiarity.tolist()
+    return [
+        {**row, "familiarity": round(of_row, 4)}
+        for row, of_row in zip(columns, familiarity, strict=True)
+    ]
+
+
+def print_unlike(answers: Rows) -> None:
+    """Say on the standard error how many texts are unlike the training texts, if that is known."""
+    unlike = [row["familiarity"] < UNLIKE for row in answers if "familiarity" in row]
+    if unlike:
+        share = sum(unlike) / len(unlike)
+        print(
+            f"{sum(unlike):,} of {len(unlike):,} texts ({share:.1%}) are unlike "
+            f"the training texts (familiarity below {UNLIKE}); of held-out ones {UNLIKE:.0%} are",
+            file=sys.stderr,
+        )

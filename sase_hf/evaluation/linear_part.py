@@ -339,7 +339,7 @@ def features_of(rows: Dataset, model: Any) -> csr_array:
     num_words = len(words.word_weight.flatten(0, 1))
     num_pairs = 0 if words.pair_weight is None else len(words.pair_weight.flatten(0, 1))
     blocks = []
-    for batch in _padded(rows, model):
+    for batch in padded(rows, model):
         texts = words.aligned(*(batch.get(name) for name in INPUTS))
         block = [_counts(texts.of_words, texts.rows.real, texts.scale, num_words)]
         if num_pairs:
@@ -379,7 +379,7 @@ def _mean_states(model: Any, batch: Mapping[str, Tensor]) -> Array:
     return features
 
 
-def _padded(rows: Dataset, model: Any) -> Iterator[dict[str, Tensor]]:
+def padded(rows: Dataset, model: Any) -> Iterator[dict[str, Tensor]]:
     """Yield encoded rows as batches that a model reads, padded on the right."""
     names = ["input_ids", "token_type_ids"] if model.reads_pairs else ["input_ids"]
     for batch in rows.select_columns(names).with_format("torch").iter(BATCH):
@@ -392,7 +392,7 @@ def _padded(rows: Dataset, model: Any) -> Iterator[dict[str, Tensor]]:
 def logits_of(model: Any, rows: Dataset) -> Tensor:
     """Return the logits (B, L) of a model for encoded rows, on the CPU."""
     model.eval()
-    return torch.cat([model(**batch).logits.float().cpu() for batch in _padded(rows, model)])
+    return torch.cat([model(**batch).logits.float().cpu() for batch in padded(rows, model)])
 
 
 def chosen_by_hops(model: Any, rows: Dataset) -> NDArray[np.intp]:

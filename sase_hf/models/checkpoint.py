@@ -42,9 +42,10 @@ TOKENIZER_NAMES = (
     "special_tokens_map.json",
     "added_tokens.json",
 )
+NEIGHBOURS_NAME = "neighbours.safetensors"  # the rows of `answers.Neighbours`
 HEATMAP_NAME = "heatmap.svg"  # the picture of a card
 PLACEHOLDER = "ORGANISATION/NAME"  # in a card, until the name of its repository is known
-PART_NAMES = (CONFIG_NAME, GENERATION_CONFIG_NAME, *TOKENIZER_NAMES)
+PART_NAMES = (CONFIG_NAME, GENERATION_CONFIG_NAME, NEIGHBOURS_NAME, *TOKENIZER_NAMES)
 _EMPTY_CARD = "This model card has been automatically generated."  # by transformers
 _LABELS = f"# labels of {CONFIG_NAME}: "
 _LABEL_FIELDS = {"id2label", "label2id"}

@@ -23,7 +23,14 @@ from torch import Tensor, nn
 from transformers import initialization as init
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
-from .checkpoint import CheckedPreTrainedModel, check_one_per_token, first_tokens, wide
+from .answers import Neighbours
+from .checkpoint import (
+    NEIGHBOURS_NAME,
+    CheckedPreTrainedModel,
+    check_one_per_token,
+    first_tokens,
+    wide,
+)
 from .configuration_self_attentive import SelfAttentiveConfig
 from .layers_self_attentive import (
     ENCODERS,
@@ -541,9 +548,12 @@ class _Classifier(SelfAttentivePreTrainedModel):
     """The classifiers of texts and of pairs: sentence encoder, matching of a pair, classifier.
 
     A linear part, if there is one, reads the words beside the encoder.
+
+    neighbours: training rows to compare texts with, until the model learns again.
     """
 
     matching: GatedMatching | ConcatMatching
+    neighbours: Neighbours | None = None
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__(config)
@@ -558,6 +568,35 @@ class _Classifier(SelfAttentivePreTrainedModel):
         if config.linear_part != "none":
             self.linear_part = LinearPart(config, reads_pairs=self.reads_pairs)
         self.post_init()
+
+    @classmethod
+    def _load_pretrained_model(
+        cls,
+        model: Any,
+        state_dict: Any,
+        checkpoint_files: list[str] | None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        """Load also the training rows beside the weights, which are compared with the list."""
+        loaded = super()._load_pretrained_model(
+            model, state_dict, checkpoint_files, *args, **kwargs
+        )
+        if checkpoint_files:
+            model.neighbours = Neighbours.read(Path(checkpoint_files[0]).parent)
+        return loaded
+
+    def save_pretrained(
+        self, save_directory: Any, is_main_process: bool = True, *args: Any, **kwargs: Any
+    ) -> None:
+        """Save also the training rows."""
+        path = Path(save_directory, NEIGHBOURS_NAME)
+        if is_main_process:
+            path.unlink(missing_ok=True)  # of other weights
+            if self.neighbours is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self.neighbours.write(path)
+        super().save_pretrained(save_directory, is_main_process, *args, **kwargs)
 
     @property
     def reads_mean_state(self) -> bool:
@@ -609,17 +648,21 @@ class _Classifier(SelfAttentivePreTrainedModel):
         output_hidden_states: bool | None = None,
         rationale: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
+        output_sentence_embedding: bool = False,
         **kwargs: object,
     ) -> SelfAttentiveOutput:
         """Classify texts or pairs; other arguments are those of `SelfAttentiveModel.forward`.
 
         For pairs `token_type_ids` (B, T) is 0 on the premise and 1 on the hypothesis. The labels,
-        and `num_items_in_batch`, which `Trainer` gives, are those of `penalised_loss`.
+        and `num_items_in_batch`, which `Trainer` gives, are those of `penalised_loss`. The sentence
+        matrices, (B, r * H), or (B, 2, r * H) of pairs, are returned if they are asked for.
 
         Raises:
             ValueError: As for `SelfAttentiveModel.forward` and `encode_pairs`.
             AttributeError: If a model with a linear part, which weighs the words, gets no ids.
         """
+        if self.training:
+            self.neighbours = None  # their matrices are of other weights than the next ones
         outputs = self.read(
             input_ids,
             attention_mask,
@@ -640,7 +683,9 @@ class _Classifier(SelfAttentivePreTrainedModel):
             loss = penalised_loss(
                 logits, labels, outputs.penalty, self.config, num_items_in_batch, cost
             )
-        own = {"loss": loss, "logits": logits, "sentence_embedding": None}
+        own = {"loss": loss, "logits": logits}
+        if not output_sentence_embedding:
+            own["sentence_embedding"] = None
         return SelfAttentiveOutput(**{**outputs, **own})
 
 

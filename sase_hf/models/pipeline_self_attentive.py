@@ -1,7 +1,7 @@
 """The `self-attention` pipeline: text in; label, scores, attention and reasons out."""
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import compress
 from typing import Any
 
@@ -17,6 +17,8 @@ Result = dict[str, Any]  # of one input: its fields are listed at `SelfAttention
 
 TASK = "self-attention"
 PAIR_FIELDS = ("text", "text_pair")  # of an input
+RIVAL_SIGN = ">"  # between the two labels of a target
+CONTRIBUTED = ("contributions", "linear", "words", "rest")  # what of two labels is subtracted
 
 
 class SelfAttentionPipeline(Pipeline):
@@ -32,7 +34,12 @@ class SelfAttentionPipeline(Pipeline):
     - `scores`: label -> probability, or value;
     - `labels`, only with several labels per text: those with a probability above 0.5, maybe none;
     - `answer_set`, only with `config.answer_threshold`: the labels that may be right, best first;
-    - `target`: the label that is explained, by default the best one; `target=` names another;
+    - `familiarity`, `nearest`, `unknown`, only if the model has `neighbours`: how many of 1
+      held-out rows are as far from the training rows as the text is; the `label` and `distance` of
+      three training rows that are nearest, and their `text` if the checkpoint keeps it; the share
+      of tokens that the tokenizer does not know;
+    - `target`: the label that is explained, by default the best one; `target=` names another, or
+      with "A>B" the difference of the logits of A and B, which is not centred;
     - `word_contributions`: what each token added to the logit of the target, T floats, with a sign:
       below zero, the token spoke against it. Where a text has one label, logits are taken minus
       their mean over all labels; of two labels that is half of the log-odds;
@@ -72,11 +79,7 @@ class SelfAttentionPipeline(Pipeline):
         options: dict[str, object] = {"match_rows": True} if match_rows else {}
         if target is not None:
             check_explainable(self.model)
-            names = answers_of(self.model.config).names
-            if target not in names:
-                labels = ", ".join(names)
-                raise ValueError(f"target is {target!r}; the labels are {labels:.500}")
-            options["target"] = names.index(target)
+            options["targets"] = _target_ids(target, answers_of(self.model.config).names)
         return {}, options, {}
 
     def preprocess(self, input_: object, **_: object) -> dict[str, Any]:
@@ -100,15 +103,27 @@ class SelfAttentionPipeline(Pipeline):
         shown = {
             name: input_tensors.pop(name) for name in ("texts", "offsets", "names", "truncated")
         }
-        target = options.pop("target", None)
+        targets = options.pop("targets", None)
+        neighbours = getattr(self.model, "neighbours", None)
+        if neighbours is not None:
+            options["output_sentence_embedding"] = True
         # In the precision of the weights, which `explain` reads as float32.
         with torch.autocast(self.device.type, enabled=False):
             outputs = self.model(**input_tensors, output_attentions=True, **options)
         if hasattr(self.model, "classify"):
             best = outputs.logits.argmax(-1)
-            labels = best if target is None else torch.full_like(best, target)
-            # In a pass of its own: with gradients, kernels round the last bit in another way.
-            shown |= explain(self.model, **input_tensors, labels=labels)._asdict()
+            targets = [best] if targets is None else [torch.full_like(best, x) for x in targets]
+            # In passes of their own: with gradients, kernels round the last bit in another way.
+            [of_target, *others] = [
+                explain(self.model, **input_tensors, labels=labels) for labels in targets
+            ]
+            shown |= of_target._asdict()
+            for of_rival in others:
+                for name in CONTRIBUTED:
+                    shown[name] = shown[name] - getattr(of_rival, name)
+                shown["rivals"] = of_rival.labels
+        if neighbours is not None:
+            shown["distances"] = neighbours.distances(outputs.sentence_embedding)
         read = {"logits": outputs.logits, "attention": outputs.attentions[0]}
         return {**shown, **input_tensors, **read}
 
@@ -117,7 +132,15 @@ class SelfAttentionPipeline(Pipeline):
         answers = answers_of(self.model.config)
         result = answers.result(answers.scores(model_outputs["logits"][0].float()).tolist())
         if "labels" in model_outputs:
-            result["target"] = answers.names[model_outputs["labels"][0].item()]
+            explained = [model_outputs[x] for x in ("labels", "rivals") if x in model_outputs]
+            result["target"] = RIVAL_SIGN.join(answers.names[ids[0].item()] for ids in explained)
+        if "distances" in model_outputs:
+            distances, neighbours = model_outputs["distances"], self.model.neighbours
+            result["familiarity"] = neighbours.familiarity(distances).item()
+            result["nearest"] = neighbours.nearest(distances[0], answers)
+            ids = model_outputs["input_ids"][model_outputs["attention_mask"] != 0]
+            is_unknown = [id_ == self.tokenizer.unk_token_id for id_ in ids.tolist()]
+            result["unknown"] = sum(is_unknown) / max(len(is_unknown), 1)
         num_texts = len(model_outputs["texts"])
         readings = [self._reading_of_side(side, model_outputs) for side in range(num_texts)]
         for name in readings[0]:
@@ -160,6 +183,18 @@ class SelfAttentionPipeline(Pipeline):
             "overall": overall.tolist(),
             "truncated": model_outputs["truncated"][side],
         }
+
+
+def _target_ids(target: str, names: Sequence[str]) -> list[int]:
+    """Return the id of the label that a target names, or of the two of "A>B"; else ValueError."""
+    if target in names:
+        return [names.index(target)]
+    for label in names:
+        rival = target.removeprefix(f"{label}{RIVAL_SIGN}")
+        if rival != target and rival in names:
+            return [names.index(label), names.index(rival)]
+    labels = ", ".join(names)
+    raise ValueError(f"target is {target!r}; the labels are {labels:.500}; two of them as 'A>B'")
 
 
 def _texts_of(input_: object, model: Any) -> list[str]:

@@ -22,7 +22,7 @@ from transformers import TokenizersBackend
 from ..data import columns
 from ..data.tokenizer import built_settings
 from ..hub.card import card_facts
-from ..models.answers import answers_of
+from ..models.answers import NUM_AVERAGED, NUM_NEAREST, STEPS, answers_of
 from ..models.checkpoint import CheckedPreTrainedModel
 from ..models.configuration_self_attentive import SelfAttentiveConfig
 from ..models.explanation_self_attentive import MAX_GROWTH
@@ -90,6 +90,7 @@ def live_page(
         "words": sorted(vocabulary, key=vocabulary.__getitem__),
         "tensors": places,
         "columns": {"texts": columns.TEXTS, "labels": columns.LABELS, "pairs": columns.PAIRS},
+        "neighbours": _neighbours(model),
         "examples": examples(tokenizer, model),
         "invisible": INVISIBLE_IN_JAVASCRIPT,
         "unspaced": UNSPACED.replace("p{", "p{Script="),
@@ -103,6 +104,10 @@ def live_page(
         "min_ratio": attended_text.MIN_RATIO,
         "led_by_hops": attended_text.LED_BY_HOPS,
         "none_stands_out": attended_text.NONE_STANDS_OUT,
+        "unlike": attended_text.UNLIKE,
+        "num_averaged": NUM_AVERAGED,
+        "num_nearest": NUM_NEAREST,
+        "steps": STEPS,
     }
     content = weights + json.dumps(values).encode()
     rendered = render(
@@ -124,6 +129,15 @@ def live_page(
         ],
     )
     return with_hashes(rendered)
+
+
+def _neighbours(model: Classifier) -> list[dict[str, object]]:
+    """Return the training rows that stand beside an answer as a person reads them; maybe none."""
+    if model.neighbours is None:
+        return []
+    answers = answers_of(model.config)
+    rows = range(len(model.neighbours.rows))
+    return [model.neighbours.shown(row, answers) for row in rows]
 
 
 def examples(tokenizer: TokenizersBackend, model: Classifier) -> list[list[str]]:
@@ -217,6 +231,10 @@ def _tensors(model: Classifier) -> dict[str, Tensor]:
     gates = [weight for key, weight in state.items() if key in GATES]
     if gates:
         tensors["matching"] = torch.cat(gates)
+    if model.neighbours is not None:
+        tensors["neighbours"] = model.neighbours.rows
+        for name in ("mean", "unit", "held_out"):
+            tensors[f"neighbours.{name}"] = getattr(model.neighbours, name)[None]
     return tensors
 
 

@@ -67,7 +67,9 @@ OF_NEW_MODEL = (
 READERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("test_file", "max_predict_samples", "metric_name"), PREDICTING),
     **dict.fromkeys(("level", "encoder_name_or_path", "word_vectors", "tokenizer_name"), TEXTS),
-    **dict.fromkeys(("ignore_mismatched_sizes", "class_weights", "report", "calibrate"), LABELS),
+    **dict.fromkeys(
+        ("ignore_mismatched_sizes", "class_weights", "report", "calibrate", "keep_examples"), LABELS
+    ),
     **dict.fromkeys(DataArguments.__annotations__, LABELS),
     **dict.fromkeys(("max_train_words", "subwords", "adadelta"), TRANSLATION),
 }
@@ -173,6 +175,11 @@ class Settings(DataArguments):
     calibrate: bool = flag(
         "Fit probabilities to the validation rows by the factors of a linear part, and choose the "
         "threshold of answer sets.",
+        default=False,
+    )
+    keep_examples: bool = flag(
+        "Keep the texts of the training rows to which new texts are compared in the checkpoint: "
+        "who has it can read them. Without this flag it keeps their numbers and labels.",
         default=False,
     )
     adadelta: bool = flag(

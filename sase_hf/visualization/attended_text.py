@@ -20,6 +20,7 @@ FULL_STRENGTH = 8  # times an even share
 MIN_RATIO = 1.5  # least weight of a word that stands out, over an even share
 NONE_STANDS_OUT = "no word much more than others"
 MIN_ADDED = 0.05  # of the largest contribution in a text; smaller ones are not named
+UNLIKE = 0.05  # the familiarity below which a text is unlike the training texts
 SHOWN_AS_ZERO = 0.005  # smaller contributions are not named either
 LED_BY_HOPS = 1 / 3  # of the logit, which the hops must add before their attention is shown at once
 
@@ -306,6 +307,30 @@ def _label_set(labels: object) -> set[str]:
     """Return the names of one label, or of several."""
     several = labels if isinstance(labels, list | tuple) else [labels]
     return set(map(str, several))
+
+
+def doubts_of(result: Result) -> list[str]:
+    """Return what speaks against an answer: a strange text, and other labels nearby."""
+    doubts = []
+    if result.get("familiarity", 1.0) < UNLIKE:
+        count = math.ceil(100 * result["familiarity"])
+        doubts.append(
+            f"Unlike the training texts: at most {count} in 100 held-out texts are as far from "
+            f"them; {result['unknown']:.0%} of its words are unknown"
+        )
+    labels = [near["label"] for near in result.get("nearest", ())]
+    answers = answers_of_kind(result.get("kind"))
+    if labels and all(answers.is_right(label, result) is False for label in labels):
+        doubts.append("None of the nearest training texts has this label")
+    return doubts
+
+
+def nearest_text(near: Mapping[str, Any]) -> str:
+    """Return a training row that is near a text: its label, and its text if it is known."""
+    text = near.get("text", "")
+    whole = " / ".join([text] if isinstance(text, str) else text)
+    label = label_text(near["label"])
+    return f"{label}: {shortened(whole)}" if whole else label
 
 
 def label_text(label: object) -> str:

@@ -6,7 +6,9 @@ from .attended_text import (
     AttendedText,
     Result,
     answer_text,
+    doubts_of,
     label_text,
+    nearest_text,
     parse_result,
     totals_of,
 )
@@ -16,17 +18,17 @@ from .rendering import percent, signed
 def attention_text(result: Result, top: int = 5) -> str:
     """Return the answer of a result, its score, and why, as lines for a terminal.
 
-    "why" has for each text what all its words added to the logit of the target, and the `top` words
-    that added most to it or took most from it, in the hops and by themselves. Behind it stand the
-    words that were read more than others, or, where the hops added less than a third of the logit,
-    how much they did.
+    Behind the answer stands what speaks against it. "why" has for each text what its words added
+    to the logit of the target, and the `top` words that added most to it or took most from it, in
+    the hops and by themselves. Behind it stand the words that were read more than others, or, where
+    the hops added less than a third of the logit, how much they did; last the nearest texts.
     """
     texts = parse_result(result)
     totals = totals_of(result, texts)
     answer = answer_text(result)
     if "true_label" in result:
         answer += f", true label {label_text(result['true_label'])}"
-    lines = [answer]
+    lines = [answer, *doubts_of(result)]
     for text in texts:
         if text.added and (reasons := _strongest(text, top)):
             target = label_text(result["target"])
@@ -41,6 +43,8 @@ def attention_text(result: Result, top: int = 5) -> str:
             lines += [f"reads {', '.join(words) or NONE_STANDS_OUT}"] if text.words else []
     if totals is not None and signed(totals.rest) != signed(0.0):
         lines.append(f"the rest {signed(totals.rest)}: what no word of the text added")
+    if nearest := result.get("nearest"):
+        lines.append(f"nearest training texts: {'; '.join(map(nearest_text, nearest))}")
     return "\n".join(map(visible, lines))
 
 

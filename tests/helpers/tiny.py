@@ -17,6 +17,7 @@ from sase_hf import (
     SelfAttentiveForSequenceClassification,
     SelfAttentiveModel,
 )
+from sase_hf.models.answers import Neighbours, answers_of
 from sase_hf.utils.process import trains_lstm_in_bfloat16
 
 AnyModel = TypeVar("AnyModel", bound=nn.Module)
@@ -160,6 +161,22 @@ def tiny_model(model_class: type[AnyModel], **fields: Any) -> AnyModel:
                 # Squared distances near 1: the penalty sees some pairs of hops and not the others.
                 parameter.div_(0.6 * math.sqrt(2 * parameter[0].numel()))
     return model
+
+
+def give_neighbours(model: Any) -> None:
+    """Give a classifier some training rows to compare texts with."""
+    num_texts = 1 + model.reads_pairs
+    width = num_texts * model.config.num_rows * model.config.hidden_size
+    places = torch.arange(width)
+    has_one_label = answers_of(model.config).has_one_label
+    model.neighbours = Neighbours(
+        rows=torch.stack([places % number for number in (5, 60, 127)]).to(torch.int8),
+        mean=places.cos(),
+        unit=places.sin() + 1.5,
+        labels=torch.arange(3) if has_one_label else torch.eye(3, model.config.num_labels),
+        held_out=torch.linspace(0.5, 2, 50),
+        texts=[["one", "two"][:num_texts]] * 3,
+    )
 
 
 def random_text(rng: random.Random, shortest: int = 1, longest: int = 7) -> Ids:

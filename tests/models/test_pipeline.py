@@ -161,6 +161,31 @@ def test_pipeline_contributions_sum_to_the_logit_minus_that_of_an_empty_text(
         linear_reader(TEXT, target="sport")
 
 
+@pytest.mark.parametrize("kind", ["single_label_classification", "multi_label_classification"])
+def test_pipeline_explains_the_difference_of_two_labels(
+    tokenizer: TokenizersBackend, kind: str
+) -> None:
+    """It sums to that of their logits; a label may have the sign in its own name."""
+    names = {"id2label": {0: "a", 1: "b", 2: "a>b"}, "problem_type": kind}
+    fields = {**names, "linear_part": "words", "num_lstm_layers": 2}
+    reader = random_reader(SelfAttentiveForSequenceClassification, tokenizer, **fields)
+    torch.nn.init.normal_(reader.model.linear_part.word_weight)
+    with torch.no_grad():
+        logits = [
+            reader.model(**tokenizer(text, return_tensors="pt")).logits[0] for text in (TEXT, "")
+        ]
+    added = (logits[0] - logits[1]).tolist()
+    for target, (one, other) in {"b>a": (1, 0), "a>b>b": (2, 1), "a>a>b": (0, 2)}.items():
+        result = reader(TEXT, target=target)
+        assert result["target"] == target
+        expected = pytest.approx(added[one] - added[other], abs=1e-6)
+        assert sum(result["word_contributions"]) + result["rest"] == expected
+        total = np.sum(result["contributions"]) + sum(result["linear_contributions"])
+        assert total == expected
+    with pytest.raises(ValueError, match=r"target is 'a>c'"):
+        reader(TEXT, target="a>c")
+
+
 def test_pipeline_contributions_of_two_labels_are_half_of_their_log_odds(
     tokenizer: TokenizersBackend,
 ) -> None:

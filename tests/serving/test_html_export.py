@@ -17,7 +17,7 @@ from checkpoints import save_checkpoint
 from pages import open_live_page, reader_of_page
 from script_files import load_command
 from shown import PAYLOADS
-from tiny import name_of, tiny_model
+from tiny import give_neighbours, name_of, tiny_model
 from tiny_translation import tiny_translator
 from transformers import AutoModelForSequenceClassification
 
@@ -88,8 +88,8 @@ ANSWERS = """texts => JSON.stringify(JSON.parse(texts).map(own => {
   const steps = read(own), spans = marked => marked.map(one => [one.start, one.end]);
   let step;
   while (!(step = steps.next()).done);
-  const { scores, best, sides } = step.value;
-  return { scores, best, sides: sides.map(side => ({
+  const { scores, best, near, sides } = step.value;
+  return { scores, best, near, sides: sides.map(side => ({
     ...side, encoded: 0, hops: 0, tokens: spans(side.tokens), marked: spans(attended(side).words),
     shown: visible(side.points).join(""),
   })) };
@@ -135,6 +135,7 @@ def save(folder: Path, texts: list[str], level: Any = "word", **fields: Any) -> 
     tokenizer = build_tokenizer(known, vocab_size=400, level=level)
     fields = {"problem_type": "single_label_classification", "num_labels": 3, **fields}
     model: Any = tiny_model(kind, vocab_size=len(tokenizer) + 5, **fields)
+    give_neighbours(model)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
@@ -155,6 +156,11 @@ def assert_equal(found: list[Any], expected: list[Any], names: list[str]) -> Non
             sides = [{k: v[n] for k, v in result.items() if isinstance(v, list)} for n in (0, 1)]
         assert names[own["best"]] == result["label"]
         assert_close(own["scores"], [*result["scores"].values()], 1e-6)
+        for name in ("familiarity", "unknown"):
+            assert own["near"][name] == pytest.approx(result[name], abs=1e-6)
+        distances = [near.pop("distance") for near in result["nearest"]]
+        if min(abs(one - other) for one, other in pairwise(distances)) > 1e-5:
+            assert json.dumps(own["near"]["nearest"]) == json.dumps(result["nearest"])
         for mine, side, text in zip(own["sides"], sides, parse_result(result), strict=True):
             assert mine["tokens"] == [list(span) for span in side["offsets"]]
             assert mine["marked"] == [list(span) for span in text.words]
@@ -191,6 +197,34 @@ def test_page_answers_as_the_pipeline(tmp_path: Path, page: Any, fields: dict[st
         page.fill("textarea", texts[0])
         said = label_text(result["labels"])
         page.wait_for_function("text => first('#answer bdi').textContent === text", arg=said)
+
+
+@pytest.mark.browser
+def test_page_explains_one_label_over_another_as_the_pipeline(tmp_path: Path, page: Any) -> None:
+    """By two lists, and over the next label by one click; the click again takes it back."""
+    checkpoint = save(tmp_path / "model", ["the good bread"], **HEADS[5])
+    explain = reader_of_page(checkpoint)
+    open_live_page(page, checkpoint)
+    row: Any = {"text": "the good bread", "text_pair": "good bread, too"}
+    for side, text in enumerate(row.values()):
+        page.locator("textarea").nth(side).fill(text)
+    [best, second, third] = sorted((scores := explain(row)["scores"]), key=lambda x: -scores[x])
+    why, labels = page.locator(".views .why small").first, page.locator(".asked select")
+    said = page.locator(".why:not(.own) bdi.target")
+
+    def expect(target: str, shown: str) -> None:
+        page.wait_for_function("() => !first('.result').inert")
+        assert said.text_content() == shown
+        total = sum(map(sum, explain(row, target=target)["word_contributions"]))
+        assert float(why.text_content().replace("−", "-")) == pytest.approx(total, abs=0.0051)
+
+    page.click("#rival")
+    expect(f"{best}>{second}", f"{best} over {second}")
+    page.click("#rival")
+    expect(best, best)
+    labels.nth(0).select_option(label=third)
+    labels.nth(1).select_option(label=best)
+    expect(f"{third}>{best}", f"{third} over {best}")
 
 
 @pytest.mark.browser

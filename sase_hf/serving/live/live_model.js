@@ -540,13 +540,48 @@ function* predict(texts) {
   return { scores, best, sides, gradients, linear };
 }
 
-/* Read one text or two; explain the label `target`, by default the predicted one. */
-function* read(texts, target = null) {
+/* Return how like the training rows the read texts are, and the nearest rows: `Neighbours` of
+   answers.py. Null if the model has none. */
+function neighboursOf(sides) {
+  if (!model.neighbours.length) return null;
+  const [[mean], [unit], [heldOut]] =
+    ["mean", "unit", "held_out"].map((name) => weights[`neighbours.${name}`]);
+  const numbers = joined(sides.map((side) => side.matrix))
+    .map((number, place) => ((number - mean[place]) / unit[place]) * model.steps);
+  const distances = weights.neighbours.map((row) =>
+    numbers.reduce((total, number, place) => total + Math.abs(number - row[place]), 0)
+      / (model.steps * numbers.length));
+  const order = [...distances.keys()].sort((left, right) => distances[left] - distances[right]);
+  const averaged = order.slice(0, model.num_averaged).map((row) => distances[row]);
+  const size = sum(averaged) / averaged.length;
+  const numAsFar = heldOut.filter((distance) => distance >= size).length;
+  const ids = sides.flatMap((side) => side.tokens.map((token) => token.id));
+  return {
+    familiarity: (1 + numAsFar) / (1 + heldOut.length),
+    nearest: order.slice(0, model.num_nearest).map((row) => model.neighbours[row]),
+    unknown: ids.filter((id) => id === model.tokenizer.unknown).length / Math.max(1, ids.length),
+  };
+}
+
+/* Read one text or two; explain the label `target`, by default the predicted one. With a `rival`,
+   "next" for the one with the highest score among the others, explain the difference to its logit. */
+function* read(texts, target = null, rival = null) {
   const { scores, best, sides, gradients, linear } = yield* predict(texts);
   const explained = target ?? best;
-  const linearOfSides = linear.addedTo(explained);
-  for (const [side, gradient] of gradients(explained).entries()) {
+  const others = [...scores.keys()].filter((label) => label !== explained);
+  others.sort((left, right) => scores[right] - scores[left]);
+  const [next = null] = others;
+  const subtracted = rival === "next" ? next : rival;
+  const differences = (valuesOf) => {
+    const own = valuesOf(explained);
+    if (subtracted === null || subtracted === explained) return own;
+    const ofRival = valuesOf(subtracted);
+    return own.map((values, side) => values.map((value, place) => value - ofRival[side][place]));
+  };
+  const linearOfSides = differences(linear.addedTo);
+  for (const [side, gradient] of differences(gradients).entries()) {
     Object.assign(sides[side], yield* explain(sides[side], gradient, linearOfSides[side]));
   }
-  return { scores, best, target: explained, sides };
+  const near = neighboursOf(sides);
+  return { scores, best, target: explained, rival: subtracted, next, sides, near };
 }

@@ -276,15 +276,47 @@ function drawTotals(sides) {
     : `What each hop read${alone}`;
 }
 
+/* Say what speaks against the answer, and name the nearest training texts: attended_text.py. */
+function drawNeighbours({ familiarity, nearest, unknown }, scores, best) {
+  const doubts = [];
+  if (familiarity < model.unlike) {
+    doubts.push(`Unlike the training texts: at most ${Math.ceil(100 * familiarity)} in 100 held-out texts `
+      + `are as far from them; ${(100 * unknown).toFixed(0)}% of its words are unknown.`);
+  }
+  const spelled = (label) => [label].flat().toSorted().join("\n");
+  const predicted = spelled(predictedLabel(scores, best));
+  if (model.kind !== "regression" && nearest.every(({ label }) => spelled(label) !== predicted)) {
+    doubts.push("None of the nearest training texts has this label.");
+  }
+  first("#doubts").textContent = doubts.join(" ");
+  const items = nearest.map(({ label, text = "" }) => {
+    const name = [label].flat().join(", ") || "no label";
+    const whole = [text].flat().join(" / ");
+    return element("li", [element("bdi", shownName(whole ? `${name}: ${shortened(whole)}` : name))]);
+  });
+  first(".nearest")?.replaceChildren(...items); // only if their texts are kept
+}
+
+/* Name the label that is explained, and offer to explain why it is not the next one. */
+function drawTarget(target, rival, next) {
+  const nameOf = (label) => shownName(model.labels[label]);
+  const isDifference = rival !== null && rival !== target;
+  const explained = isDifference ? `${nameOf(target)} over ${nameOf(rival)}` : nameOf(target);
+  for (const name of every(".target")) {
+    name.textContent = shortened(explained, name.closest(".why, .sum") ? 30 : 60);
+  }
+  const offer = first("#rival");
+  if (offer) offer.textContent = isDifference ? "Why, beside all labels?" : `Why not ${shortened(nameOf(next), 30)}?`;
+}
+
 /* Show what was read of the texts that are typed. */
-function draw({ scores, best, target, sides }, typed) {
+function draw({ scores, best, target, rival, next, sides, near }, typed) {
   drawAnswer(scores, best);
+  if (near) drawNeighbours(near, scores, best);
   const texts = sides.map(attended);
   const sizes = texts.flatMap((text) => text.added.map(Math.abs));
   first("main").style.setProperty("--full", Math.max(0.001, ...sizes));
-  for (const name of every(".target")) {
-    name.textContent = shortened(shownName(model.labels[target]), name.closest(".why, .sum") ? 30 : 60);
-  }
+  drawTarget(target, rival, next);
   const numWords = sum(texts.map((text) => text.words.length));
   const hasHops = numWords * model.num_hops <= model.max_drawn;
   every(".words").forEach((paragraph, side) => drawText(paragraph, texts[side], hasHops));
@@ -330,13 +362,14 @@ function partThatIsRead(text) {
 async function update() {
   const ownTimer = timer;
   const typed = every("textarea").map((box) => box.value);
-  const target = first("select")?.value;
+  const [target, rival] = every(".asked select").map(({ value }) => value);
   const texts = typed.map(partThatIsRead);
   const isEmpty = texts.every(isEmptyText);
   first("#cut").hidden = texts.every((text, side) => text === typed[side]);
   first("#nothing").hidden = !isEmpty;
   first("#unread").textContent = "";
-  const reading = read(texts, target ? Number(target) : null);
+  const idOf = (value) => (value && value !== "next" ? Number(value) : value || null);
+  const reading = read(texts, idOf(target), idOf(rival));
   const answer = await inMoments(reading, () => ownTimer !== timer);
   if (answer === null) return;
   if (!isEmpty) draw(answer, typed);
@@ -380,6 +413,11 @@ async function start() {
   every(".typed, .asked").forEach((one) => one.addEventListener("input", () => readIn(DELAY)));
   every("form button").forEach((button, number) =>
     button.addEventListener("click", () => showExample(number)));
+  first("#rival")?.addEventListener("click", () => {
+    const [, rival] = every(".asked select");
+    rival.value = rival.value ? "" : "next";
+    readIn(0);
+  });
   await update();
   first("#unpacking").hidden = true;
   document.body.dataset.ready = "true";

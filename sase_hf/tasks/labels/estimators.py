@@ -39,7 +39,7 @@ from ...utils.loading import attention_pipeline, load_checkpoint
 from ...utils.process import interrupted_by_sigterm
 from ...utils.text import refusal
 from ...visualization import Attention
-from .predictions import logits_of
+from .predictions import Reading, read_texts
 from .task import LabelTask
 
 BATCH_SIZE = 64  # texts that are predicted at once
@@ -151,21 +151,39 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
             self.class_ids_ = np.arange(len(classes)) if is_matrix else np.argsort(classes)
             self.classes_ = classes[self.class_ids_]
 
-    def _scores(self, texts: Any) -> np.ndarray:
-        """Return the probabilities or numbers for N texts, (N, C) in float64."""
+    def _read(self, texts: Any) -> Reading:
+        """Return what the model says of N texts."""
         check_is_fitted(self, "model_")
         rows = rows_to_read(texts, self.text_columns_)
-        logits = logits_of(self.model_, self.tokenizer_, rows, BATCH_SIZE)
-        scores: np.ndarray = answers_of(self.model_.config).scores(logits.double()).numpy()
+        return read_texts(self.model_, self.tokenizer_, rows, BATCH_SIZE)
+
+    def _scores(self, texts: Any) -> np.ndarray:
+        """Return the probabilities or numbers for N texts, (N, C) in float64."""
+        logits = self._read(texts).logits.double()
+        scores: np.ndarray = answers_of(self.model_.config).scores(logits).numpy()
         return scores
+
+    def familiarity(self, texts: Any) -> np.ndarray:
+        """Return how many held-out rows are as far from the training rows as each of N texts, (N,).
+
+        A share, from 0 to 1: of texts like those of `fit`, 5 % have one below 0.05. ValueError: the
+        model keeps no training rows, as one that had no held-out rows.
+        """
+        familiarity = self._read(texts).familiarity
+        if familiarity is None:
+            raise refusal(
+                "the model keeps no training rows to compare texts with",
+                "fit it with held-out rows",
+            )
+        return familiarity.double().numpy()
 
     def explain(self, texts: Any, target: Any = None) -> Attention:
         """Return what the model reads in a text, or in each of several, and why it answers so.
 
         A notebook shows the result as a heatmap; its `results` are those of the pipeline
         `self-attention`. A pair is the tuple (text, text_pair). `target` is the label to explain,
-        as the model names it, by default the predicted one. ValueError: a model without attention,
-        or an unknown label.
+        as the model names it, by default the predicted one; "A>B" explains why A and not B.
+        ValueError: a model without attention, or an unknown label.
         """
         check_is_fitted(self, "model_")
         is_one = isinstance(texts, str | tuple)

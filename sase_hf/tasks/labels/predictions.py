@@ -1,7 +1,7 @@
-"""The logits of texts, and the columns that predictions of labels add to a file of rows."""
+"""What a model says of texts, and the columns that predictions of labels add to a file of rows."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import TokenizersBackend
 
 from ...models.answers import Answers, Scores, answers_of
-from ...models.checkpoint import CheckedPreTrainedModel, encode_read
+from ...models.checkpoint import encode_read
 
 SECONDS_WITHOUT_BAR = 2
 
@@ -45,14 +45,21 @@ def _rounded(value: Any) -> Any:
     return round(value, 4) if isinstance(value, float) else value
 
 
+class Reading(NamedTuple):
+    """What a model says of N texts or pairs."""
+
+    logits: Tensor  # (N, C)
+    familiarity: Tensor | None  # as that of `Neighbours`, (N,); None if the model has none
+
+
 @torch.inference_mode()
-def logits_of(
-    model: CheckedPreTrainedModel,
+def read_texts(
+    model: Any,
     tokenizer: TokenizersBackend,
     rows: Sequence[Sequence[str]],
     batch_size: int,
-) -> Tensor:
-    """Return the logits (N, C) of N rows, each a text or the two texts of a pair.
+) -> Reading:
+    """Read N rows, each a text or the two texts of a pair.
 
     A bar appears where it takes longer than `SECONDS_WITHOUT_BAR`.
     """
@@ -60,6 +67,8 @@ def logits_of(
     lengths = [sum(map(len, texts)) for texts in rows]
     order = sorted(range(len(rows)), key=lambda row: -lengths[row])
     logits = torch.zeros(len(rows), len(answers_of(model.config).names))
+    neighbours = getattr(model, "neighbours", None)
+    familiarity = None if neighbours is None else torch.zeros(len(rows))
     starts = range(0, len(rows), batch_size)
     for start in tqdm(starts, "Predicting", delay=SECONDS_WITHOUT_BAR):
         places = order[start : start + batch_size]
@@ -67,5 +76,9 @@ def logits_of(
         padded = tokenizer.pad(encodings, return_tensors="pt")
         # Rows without a token come back as floats.
         batch = {name: tensor.long().to(model.device) for name, tensor in padded.items()}
-        logits[places] = model(**batch).logits.float().cpu()
-    return logits
+        outputs = model(**batch, output_sentence_embedding=True)
+        logits[places] = outputs.logits.float().cpu()
+        if familiarity is not None:
+            distances = neighbours.distances(outputs.sentence_embedding)
+            familiarity[places] = neighbours.familiarity(distances)
+    return Reading(logits, familiarity)

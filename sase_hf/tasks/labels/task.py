@@ -30,6 +30,7 @@ from ...training.task import ModelAndTokenizer, Predictions, TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
 from ...utils.text import Table, one_line, refusal
 from ..encoder import EncoderTask
+from .neighbours import keep_neighbours
 from .predictions import predicted_labels
 from .report import write_report
 
@@ -164,7 +165,7 @@ class LabelTask(EncoderTask):
     def after_training(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup
     ) -> dict[str, float]:
-        """Fit the linear part if there is one, and choose answer sets if they were asked for."""
+        """Fit the linear part if there is one, choose answer sets if asked for, keep some rows."""
         measured: dict[str, float] = {}
         if has_linear_part(setup.model):
             self.fit = weigh_words(setup)
@@ -172,6 +173,7 @@ class LabelTask(EncoderTask):
             measured = {"scale_of_hops": scales.hops, "scale_of_words": scales.words}
         if self.settings.calibrate:
             measured |= calibrate(trainer, setup)
+        keep_neighbours(setup, keeps_texts=self.settings.keep_examples)
         return measured
 
     def evaluate(
