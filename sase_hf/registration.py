@@ -7,6 +7,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.pipelines import PIPELINE_REGISTRY
 
 from .models.families import FAMILIES, Family
+from .utils import neighbours  # noqa: F401 (classifiers read them)
 from .utils.lenient_tokenizer import LenientTokenizer
 
 

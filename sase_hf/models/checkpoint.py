@@ -42,7 +42,7 @@ TOKENIZER_NAMES = (
     "special_tokens_map.json",
     "added_tokens.json",
 )
-NEIGHBOURS_NAME = "neighbours.safetensors"  # the rows of `answers.Neighbours`
+NEIGHBOURS_NAME = "neighbours.safetensors"  # training rows, which the package compares with texts
 HEATMAP_NAME = "heatmap.svg"  # the picture of a card
 PLACEHOLDER = "ORGANISATION/NAME"  # in a card, until the name of its repository is known
 PART_NAMES = (CONFIG_NAME, GENERATION_CONFIG_NAME, NEIGHBOURS_NAME, *TOKENIZER_NAMES)

@@ -23,7 +23,6 @@ from torch import Tensor, nn
 from transformers import initialization as init
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
-from .answers import Neighbours
 from .checkpoint import (
     NEIGHBOURS_NAME,
     CheckedPreTrainedModel,
@@ -549,11 +548,13 @@ class _Classifier(SelfAttentivePreTrainedModel):
 
     A linear part, if there is one, reads the words beside the encoder.
 
-    neighbours: training rows to compare texts with, until the model learns again.
+    neighbours: training rows to compare texts with, until the model learns again; read by the
+        package alone, of the class that it puts here.
     """
 
     matching: GatedMatching | ConcatMatching
-    neighbours: Neighbours | None = None
+    neighbours: Any = None
+    neighbours_class: ClassVar[Any] = None
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__(config)
@@ -582,8 +583,8 @@ class _Classifier(SelfAttentivePreTrainedModel):
         loaded = super()._load_pretrained_model(
             model, state_dict, checkpoint_files, *args, **kwargs
         )
-        if checkpoint_files:
-            model.neighbours = Neighbours.read(Path(checkpoint_files[0]).parent)
+        if checkpoint_files and cls.neighbours_class is not None:
+            model.neighbours = cls.neighbours_class.read(Path(checkpoint_files[0]).parent)
         return loaded
 
     def save_pretrained(

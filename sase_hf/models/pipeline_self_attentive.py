@@ -135,12 +135,8 @@ class SelfAttentionPipeline(Pipeline):
             explained = [model_outputs[x] for x in ("labels", "rivals") if x in model_outputs]
             result["target"] = RIVAL_SIGN.join(answers.names[ids[0].item()] for ids in explained)
         if "distances" in model_outputs:
-            distances, neighbours = model_outputs["distances"], self.model.neighbours
-            result["familiarity"] = neighbours.familiarity(distances).item()
-            result["nearest"] = neighbours.nearest(distances[0], answers)
-            ids = model_outputs["input_ids"][model_outputs["attention_mask"] != 0]
-            is_unknown = [id_ == self.tokenizer.unk_token_id for id_ in ids.tolist()]
-            result["unknown"] = sum(is_unknown) / max(len(is_unknown), 1)
+            neighbours: Any = self.model.neighbours
+            result |= neighbours.fields(model_outputs, answers, self.tokenizer.unk_token_id)
         num_texts = len(model_outputs["texts"])
         readings = [self._reading_of_side(side, model_outputs) for side in range(num_texts)]
         for name in readings[0]:

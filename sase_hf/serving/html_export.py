@@ -22,7 +22,7 @@ from transformers import TokenizersBackend
 from ..data import columns
 from ..data.tokenizer import built_settings
 from ..hub.card import card_facts
-from ..models.answers import NUM_AVERAGED, NUM_NEAREST, STEPS, answers_of
+from ..models.answers import answers_of
 from ..models.checkpoint import CheckedPreTrainedModel
 from ..models.configuration_self_attentive import SelfAttentiveConfig
 from ..models.explanation_self_attentive import MAX_GROWTH
@@ -31,6 +31,7 @@ from ..models.modeling_self_attentive import (
     SelfAttentiveForSequenceClassification,
 )
 from ..utils.loading import load_checkpoint, name_checkpoints
+from ..utils.neighbours import NUM_AVERAGED, NUM_NEAREST, STEPS
 from ..utils.text import UNSPACED, refusal
 from ..visualization import attended_text, page
 from ..visualization.rendering import INVISIBLE_IN_JAVASCRIPT, render, with_hashes

@@ -319,8 +319,7 @@ def doubts_of(result: Result) -> list[str]:
             f"them; {result['unknown']:.0%} of its words are unknown"
         )
     labels = [near["label"] for near in result.get("nearest", ())]
-    answers = answers_of_kind(result.get("kind"))
-    if labels and all(answers.is_right(label, result) is False for label in labels):
+    if labels and all(is_right({**result, "true_label": label}) is False for label in labels):
         doubts.append("None of the nearest training texts has this label")
     return doubts
 

@@ -17,7 +17,8 @@ from sase_hf import (
     SelfAttentiveForSequenceClassification,
     SelfAttentiveModel,
 )
-from sase_hf.models.answers import Neighbours, answers_of
+from sase_hf.models.answers import answers_of
+from sase_hf.utils.neighbours import Neighbours
 from sase_hf.utils.process import trains_lstm_in_bfloat16
 
 AnyModel = TypeVar("AnyModel", bound=nn.Module)

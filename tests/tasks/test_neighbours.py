@@ -13,7 +13,7 @@ from script_files import load_command
 from transformers import AutoModelForSequenceClassification, pipeline
 
 from sase_hf import TextClassifier, TextRegressor
-from sase_hf.hub.checks import check_publishable
+from sase_hf.hub.push import check_publishable
 from sase_hf.models.checkpoint import list_files
 from sase_hf.tasks.labels import neighbours
 from sase_hf.utils.loading import load_checkpoint

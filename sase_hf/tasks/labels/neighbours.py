@@ -13,10 +13,11 @@ from datasets import Dataset
 from torch import Tensor
 
 from ...data.table import TEXT_COLUMNS, present
+from ...evaluation.baselines import labels_of
 from ...evaluation.linear_part import INPUTS, padded
-from ...models.answers import STEPS, Neighbours, mean_of_nearest
 from ...models.checkpoint import NEIGHBOURS_NAME
 from ...training.task import TrainingSetup
+from ...utils.neighbours import STEPS, Neighbours, mean_of_nearest
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ def keep_neighbours(setup: TrainingSetup, *, keeps_texts: bool) -> None:
         return
     model: Any = setup.model
     train = setup.tokens["train"]
-    labels = setup.rows.answers.labels(torch.tensor(train["labels"][:]))
+    labels = labels_of(train, setup.rows.answers)
     chosen = _of_all_labels(labels)
     matrices = _matrices(model, train.select(chosen))
     deviation = matrices.std(0, correction=0)
