@@ -31,7 +31,6 @@ from ..data.batching import token_counts
 from ..models.answers import answers_of
 from ..models.layers_self_attentive import LinearPart
 from ..models.modeling_self_attentive import penalised_loss
-from ..utils.text import refusal
 
 logger = logging.getLogger(__name__)
 
@@ -170,13 +169,8 @@ def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = Non
 
     Returns what was fitted. Its scales are that of the hops, by which the last layer is multiplied,
     and that of the words, which is 0 where they add nothing.
-    ValueError is raised for a model without a linear part, and for ids that it does not know.
+    ValueError is raised for ids that the model does not know.
     """
-    if not has_linear_part(model):
-        raise refusal(
-            f"this {type(model).__name__} has no linear part",
-            "make it with SelfAttentiveConfig(linear_part='words_and_pairs')",
-        )
     learned = WordRows(train, model)
     clear(model.linear_part)
     if validation is None:

@@ -75,12 +75,6 @@ def test_layer_without_a_mask_reads_all_and_trains_what_is_below() -> None:
         layer(states, torch.ones(2, 5))
 
 
-@pytest.mark.parametrize("shape", [(5, 6), (2, 5, 7), (2, 0, 6)], ids=str)
-def test_layer_refuses_states_of_another_shape(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=r"states has shape .*; it must have three dimensions"):
-        SelfAttention(6)(torch.zeros(shape))
-
-
 @pytest.mark.parametrize(
     ("model_type", "fields"), [*((name, {}) for name in INNER_TYPES), ("deberta-v2", DEBERTA_V3)]
 )
