@@ -83,7 +83,7 @@ soak: .venv/ready-test ## Kill runs and spoil files for an hour; write the recor
 # mkdocs has an environment of its own: no test and no command needs it.
 SITE := .venv-site
 SHOWN := README.md SECURITY.md CONTRIBUTING.md CHANGELOG.md LICENSE CITATION.cff model_cards scripts \
-	sase_hf/training/defaults.py
+	sase_hf/training/command_line.py
 site: quickstart ## Build the site from the guide, and the quickstart's report and page, into runs/site/html
 	@[ -x $(SITE)/bin/mkdocs ] || { $(PYTHON) -m venv $(SITE) && \
 		$(SITE)/bin/pip install --quiet --disable-pip-version-check mkdocs==1.6.1 mkdocs-material==9.8.2; }

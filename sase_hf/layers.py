@@ -50,15 +50,9 @@ class SelfAttention(nn.Module):
         without tokens has zeros.
 
         States (B, T, H), T >= 1, are never read on padding. The mask (B, T) is nonzero on real
-        tokens, anywhere in a row; without it every token is real. Raises ValueError if one of them
-        has another shape.
+        tokens, anywhere in a row; without it every token is real. Raises ValueError if it has
+        another shape, and what torch raises for other states.
         """
-        width = self.config.embedding_size
-        if states.ndim != 3 or states.shape[1] < 1 or states.shape[2] != width:
-            raise ValueError(
-                f"states has shape {tuple(states.shape)}; it must have three dimensions, "
-                f"sentences, tokens (from 1) and hidden_size={width}"
-            )
         real = None
         if attention_mask is not None:
             check_one_per_token("attention_mask", attention_mask, states)

@@ -31,7 +31,6 @@ from ..data.batching import token_counts
 from ..models.answers import answers_of
 from ..models.layers_self_attentive import LinearPart
 from ..models.modeling_self_attentive import penalised_loss
-from ..utils.text import refusal
 
 logger = logging.getLogger(__name__)
 
@@ -170,13 +169,8 @@ def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = Non
 
     Returns what was fitted. Its scales are that of the hops, by which the last layer is multiplied,
     and that of the words, which is 0 where they add nothing.
-    ValueError is raised for a model without a linear part, and for ids that it does not know.
+    ValueError is raised for ids that the model does not know.
     """
-    if not has_linear_part(model):
-        raise refusal(
-            f"this {type(model).__name__} has no linear part",
-            "make it with SelfAttentiveConfig(linear_part='words_and_pairs')",
-        )
     learned = WordRows(train, model)
     clear(model.linear_part)
     if validation is None:
@@ -244,8 +238,10 @@ def strength_beside_states(rows: WordRows) -> float:
         for teaching, fold in KFold(FOLDS).split(places):
             weights, bias, _ = regression_of(judged.take(teaching), strength)
             outputs[fold] = judged.features[fold] @ weights + bias
-        scale = likeliest(judged, outputs.reshape(-1, 1), np.ones((1, 1)), np.ones((1, 1)))
-        losses.append(judged.loss(scale * outputs)[0])
+        one = np.ones((1, 1))
+        scale = likeliest(judged, outputs.reshape(-1, 1), one, one)
+        loss, _ = judged.loss(scale * outputs)
+        losses.append(loss)
     return STRENGTHS_BESIDE_STATES[np.argmin(losses)]
 
 
@@ -256,7 +252,8 @@ def regression_of(rows: WordRows, strength: float) -> WordRegression:
     # The inverse document frequency, less for pairs, over how often the feature stands in a row
     # that has it: without the latter "the", thirty times in a review, outweighs what is said once.
     num_with = np.bincount(of_known.indices, minlength=len(known))
-    factors = np.log((1 + len(rows.roots)) / (1 + num_with)) + 1
+    num_rows = len(rows.roots)
+    factors = np.log((1 + num_rows) / (1 + num_with)) + 1
     factors[known >= rows.num_words] *= WEIGHT_OF_PAIRS
     factors *= num_with / (rows.roots @ of_known)
     is_state = known >= rows.features.shape[1] - rows.num_states
@@ -264,7 +261,7 @@ def regression_of(rows: WordRows, strength: float) -> WordRegression:
         deviations = of_known[:, is_state].toarray().std(0).clip(LEAST_DEVIATION)
         share = STRENGTH_OF_STATES / strength / rows.num_states
         factors[is_state] = np.sqrt(share) / deviations
-    of_bias = np.ones((len(rows.roots), 1))
+    of_bias = np.ones((num_rows, 1))
     matrix = hstack([of_known * factors, of_bias], format="csr")
     costs = np.full((len(known) + 1, 1), rows.cost_of_square / strength)
     costs[-1] = 0
@@ -392,7 +389,8 @@ def padded(rows: Dataset, model: Any) -> Iterator[dict[str, Tensor]]:
 def logits_of(model: Any, rows: Dataset) -> Tensor:
     """Return the logits (B, L) of a model for encoded rows, on the CPU."""
     model.eval()
-    return torch.cat([model(**batch).logits.float().cpu() for batch in padded(rows, model)])
+    logits = [model(**batch).logits.float().cpu() for batch in padded(rows, model)]
+    return torch.cat(logits)
 
 
 def chosen_by_hops(model: Any, rows: Dataset) -> NDArray[np.intp]:

@@ -4,7 +4,6 @@ Predictions and references are one value per row, or a list of values for every 
 each label of a multi-label problem, a number for each output of a regression.
 """
 
-import reprlib
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -178,18 +177,9 @@ def _load_metric(name: str) -> evaluate.EvaluationModule:
         return METRICS[name](keep_in_memory=True, cache_dir=scratch)
 
 
-def numbers_of(results: Mapping[str, object], metric: str) -> dict[str, float]:
-    """Return the numbers among the results of a metric, which may hold lists beside them.
-
-    Raises ValueError if there is none, as a `Trainer` could log nothing.
-    """
-    numbers = {name: float(value) for name, value in results.items() if isinstance(value, NUMBER)}
-    if not numbers:
-        raise refusal(
-            f"--metric_name {metric} gives {reprlib.repr(dict(results))}, which holds no number",
-            "name another metric",
-        )
-    return numbers
+def numbers_of(results: Mapping[str, object]) -> dict[str, float]:
+    """Return the numbers among the results of a metric, which may hold lists beside them."""
+    return {name: float(value) for name, value in results.items() if isinstance(value, NUMBER)}
 
 
 def chosen(logits: Tensor, answers: Answers) -> Tensor:
@@ -224,7 +214,7 @@ def metrics_function(
             predictions = predictions[is_counted]
             labels = labels[is_counted]
         results = combined.compute(predictions=predictions, references=labels)
-        return numbers_of(results, " ".join(module.name for module in modules))
+        return numbers_of(results)
 
     return compute
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from huggingface_hub import HfApi, ModelCard, SpaceCardData, constants, errors
 from huggingface_hub.constants import REPOCARD_NAME
@@ -94,8 +95,9 @@ def push(
     folder, about = Path(checkpoint), about or {}
     names = check_publishable(folder, about)
     repo_type, commit = "space" if page else "model", None
+    api = HfApi(token=token)
     if not dry_run:
-        repo_id = create_repository(repo_id, private=private, token=token, repo_type=repo_type)
+        repo_id = _created(api, repo_id, repo_type, private)
     with tempfile.TemporaryDirectory() as scratch:
         staged = Path(scratch)
         card = ModelCard.load(folder / REPOCARD_NAME)
@@ -105,7 +107,7 @@ def push(
         else:
             _stage_checkpoint(staged, folder, names, card, repo_id)
         if not dry_run:
-            commit = _upload(HfApi(token=token), staged, repo_id, repo_type)
+            commit = _upload(api, staged, repo_id, repo_type)
         paths = sorted(path for path in staged.rglob("*") if path.is_file())
         files = {path.relative_to(staged).as_posix(): path.stat().st_size for path in paths}
     url = f"{constants.ENDPOINT}/{'spaces/' if page else ''}{repo_id}"
@@ -147,19 +149,12 @@ def _upload(api: HfApi, staged: Path, repo_id: str, repo_type: str) -> str:
     return sent.oid
 
 
-def create_repository(
-    repo_id: str, *, private: bool = False, token: str | None = None, repo_type: str = "model"
-) -> str:
+def _created(api: HfApi, repo_id: str, repo_type: str, private: bool) -> str:
     """Create `OWNER/NAME`, or `NAME` of the user's own, unless it exists; return its full name."""
-    api = HfApi(token=token)
+    sdk = "static" if repo_type == "space" else None
+    options: dict[str, Any] = {"repo_type": repo_type, "private": private or None}
     with reraise_naming(repo_id):
-        repo_id = api.create_repo(
-            repo_id,
-            repo_type=repo_type,
-            private=private or None,
-            exist_ok=True,
-            space_sdk="static" if repo_type == "space" else None,
-        ).repo_id
+        repo_id = api.create_repo(repo_id, exist_ok=True, space_sdk=sdk, **options).repo_id
         # `create_repo` leaves an existing repository as it is.
         if private and not api.repo_info(repo_id, repo_type=repo_type).private:
             raise refusal(f"{repo_id} exists and is public", "make it private in its settings")

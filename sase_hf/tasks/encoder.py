@@ -1,6 +1,6 @@
 """A new model on word vectors or on a pretrained encoder, for all tasks of texts; ranking."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from hashlib import sha256
 from itertools import accumulate, chain
@@ -108,12 +108,6 @@ class EncoderTask(Task):
         vars(setup.model.base_model.token_encoder).pop("forward", None)
         return super().after_evaluation(setup)
 
-    def details(
-        self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]
-    ) -> dict[str, Any]:
-        """Return the word vectors that a new model started from."""
-        return {"word_vectors": self.first_vectors(setup)}
-
     def new_model(
         self, head: type[PreTrainedModel], rows: Rows, fields: Mapping[str, Any]
     ) -> ModelAndTokenizer:
@@ -199,8 +193,8 @@ class EncoderTask(Task):
         }
         width_of_files = sum(matrix.shape[1] for matrix, _ in vectors.values())
         if names:
-            asked_width = config_fields.get("embedding_size")
-            config_fields["embedding_size"] = _width(names, width_of_files, asked_width)
+            own_width = WIDTH if OWN_VECTORS in names else 0  # wider or narrower if it is asked for
+            config_fields.setdefault("embedding_size", width_of_files + own_width)
         config = new_config(head, **config_fields)
         if OWN_VECTORS in names:
             vectors[OWN_VECTORS] = own_word_vectors(
@@ -216,20 +210,6 @@ class EncoderTask(Task):
             weight = model.get_input_embeddings().get_parameter("weight")
             weight.data.copy_(torch.cat([vectors[name][0] for name in names], dim=1))
         return ModelAndTokenizer(model, tokenizer, {name: vectors[name][1] for name in names})
-
-
-def _width(names: Sequence[str], width_of_files: int, asked: int | None) -> int:
-    """Return the width of word vectors side by side; own ones are as wide as is left for them."""
-    has_own = OWN_VECTORS in names
-    if asked is None:
-        return width_of_files + WIDTH if has_own else width_of_files
-    if (asked <= width_of_files) if has_own else (asked != width_of_files):
-        raise refusal(
-            f"--embedding_size is {asked}, but the files of --word_vectors {' '.join(names)} are "
-            f"{width_of_files} wide",
-            "leave it out",
-        )
-    return asked
 
 
 # ---- ranking: each query of a batch learns to find its own document ------------------------------

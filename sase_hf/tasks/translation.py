@@ -31,8 +31,7 @@ FAMILY = FAMILIES["rnnsearch"]
 class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
     """`Seq2SeqTrainer` for translation, with all that `SelfAttentiveTrainer` adds.
 
-    The loss of an evaluation is the mean over all its target words, without smoothing, and
-    `nats_per_sentence` is what Table 2 of the paper reports.
+    The loss of an evaluation is the mean over all its target words, without smoothing.
 
     The arguments are those of `SelfAttentiveTrainer`, and:
     references: the target texts, by the prefix of their metrics, "eval" or "test".
@@ -101,7 +100,6 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
         added: dict[str, float] = {}
         if f"{metric_key_prefix}_nll" in output.metrics:
             added["loss"] = output.metrics[f"{metric_key_prefix}_nll"]
-            added["nats_per_sentence"] = self.eval_total("nll") / (output.num_samples or 1)
         if generates and metric_key_prefix in self.references:
             texts = self.texts_of(output.predictions)
             for module in self.metrics:
@@ -109,7 +107,7 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
                     predictions=texts, references=self.references[metric_key_prefix]
                 )
                 if results is not None:  # of one process of several
-                    added.update(numbers_of(results, module.name))
+                    added.update(numbers_of(results))
         for name, value in added.items():
             output.metrics[f"{metric_key_prefix}_{name}"] = value
         return output

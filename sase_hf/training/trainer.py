@@ -141,10 +141,6 @@ class SelfAttentiveTrainer(Trainer, TrainerCallback):
         means = (total / max(weight, 1) for total in totals)
         return dict(zip(self.family.logged_outputs, means, strict=True))
 
-    def eval_total(self, logged_output: str) -> float:
-        """Return the sum of a logged output over the last evaluation, weighted as in the loss."""
-        return float(self._eval_sums[self.family.logged_outputs.index(logged_output)])
-
     def init_hf_repo(self, *args: Any, **kwargs: Any) -> None:
         """Refuse to push: `Trainer` uploads all of output_dir, also a pickle with the Hub token."""
         raise ValueError(

@@ -74,11 +74,6 @@ def test_fit_replaces_an_older_linear_part() -> None:
     assert torch.equal(model.linear_part.word_weight, again.linear_part.word_weight)
 
 
-def test_fit_refuses_a_model_without_a_linear_part() -> None:
-    with pytest.raises(ValueError, match="has no linear part; make it with SelfAttentiveConfig"):
-        fit_linear_part(model_of(linear_part="none"), rows_of(ONE_LABEL))
-
-
 def regression_of(rows: Dataset, model: Any, strength: float = 2.0) -> linear_part.WordRegression:
     return linear_part.regression_of(linear_part.WordRows(rows, model), strength)
 

