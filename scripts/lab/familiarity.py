@@ -25,7 +25,7 @@ MOST = 1_000
 def main(checkpoint: str, *files: str) -> None:
     """Measure a checkpoint, and write its record."""
     model = TextClassifier.from_pretrained(checkpoint)
-    letters = random.Random(0).choices(string.ascii_lowercase + "    ", k=50 * MOST)
+    letters = random.Random(0).choices(string.ascii_lowercase + "     ", k=50 * MOST)
     texts = {"letters": ["".join(letters[row::MOST]) for row in range(MOST)]}
     for file in files:  # of pairs the first texts
         texts[file] = pd.read_json(file, lines=True).iloc[:MOST, 0].tolist()
