@@ -1,10 +1,9 @@
 """Measure how well `familiarity` tells other texts from those like the training texts.
 
-    python scripts/lab/familiarity.py runs/trec data/trec.dev.jsonl.gz data/sst2.dev.jsonl.gz
-
-The first file has texts like the training texts, the others have not; of each the first 1,000 are
-read, and besides texts of random letters. The record of the checkpoint holds for each of them the
-share of texts that are unlike, and the area under the ROC curve. Of pairs the first texts are read.
+Arguments are a checkpoint, a file of texts like its training texts, and files of other texts; of
+each the first 1,000 are read, of pairs the first ones, and besides texts of random letters. The
+record of the checkpoint holds for each the share of texts that are unlike, and the area under the
+ROC curve.
 """
 
 import random
