@@ -1,10 +1,9 @@
 """Measure how well `familiarity` tells other texts from those like the training texts.
 
-    python scripts/lab/familiarity.py runs/trec data/trec.dev.jsonl.gz data/sst2.dev.jsonl.gz
-
-The first file has texts like the training texts, the others have not; of each the first 1,000 are
-read, and besides texts of random letters. The record of the checkpoint holds for each of them the
-share of texts that are unlike, and the area under the ROC curve. Of pairs the first texts are read.
+Arguments are a checkpoint, a file of texts like its training texts, and files of other texts; of
+each the first 1,000 are read, of pairs the first ones, and besides texts of random letters. The
+record of the checkpoint holds for each the share of texts that are unlike, and the area under the
+ROC curve.
 """
 
 import random
@@ -25,7 +24,7 @@ MOST = 1_000
 def main(checkpoint: str, *files: str) -> None:
     """Measure a checkpoint, and write its record."""
     model = TextClassifier.from_pretrained(checkpoint)
-    letters = random.Random(0).choices(string.ascii_lowercase + "    ", k=50 * MOST)
+    letters = random.Random(0).choices(string.ascii_lowercase + "     ", k=50 * MOST)
     texts = {"letters": ["".join(letters[row::MOST]) for row in range(MOST)]}
     for file in files:  # of pairs the first texts
         texts[file] = pd.read_json(file, lines=True).iloc[:MOST, 0].tolist()

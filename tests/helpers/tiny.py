@@ -174,7 +174,7 @@ def give_neighbours(model: Any) -> None:
         rows=torch.stack([places % number for number in (5, 60, 127)]).to(torch.int8),
         mean=places.cos(),
         unit=places.sin() + 1.5,
-        labels=torch.arange(3) if has_one_label else torch.eye(3, model.config.num_labels),
+        labels=torch.tensor([0, 1, 0]) if has_one_label else torch.eye(3, model.config.num_labels),
         held_out=torch.linspace(0.5, 2, 50),
         texts=[["one", "two"][:num_texts]] * 3,
     )
