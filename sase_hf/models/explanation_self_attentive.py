@@ -160,7 +160,11 @@ def _words(model: Any, inputs: Inputs, levels: Sequence[Tensor], slopes: Tensor)
     plain = model.get_base_model() if hasattr(model, "get_base_model") else model
     encoder = plain.base_model.token_encoder
     of_rows = rows.left(slopes.flatten(0, -3))
-    added = added_by_words(encoder, model.config.encoder, vectors, layers, rows, of_rows)
+    kind = model.config.encoder
+    if kind == "bilstm" and all(layer.has_plain_lstms for layer in encoder.layers):
+        added = _through_lstms(encoder, [vectors, *layers], rows, of_rows)
+    else:
+        added = _through_gradients(encoder, vectors, rows, of_rows, kind in PIECEWISE_LINEAR)
     return rows.back(added).view(slopes.shape[:-1])
 
 
@@ -273,30 +277,6 @@ def active_shares(linear: Tensor, quadratic: Tensor, bias: Tensor) -> tuple[Tens
 # encoder is known by its name, because the code of a checkpoint can be loaded twice, and a class of
 # one copy is not that of the other.
 PIECEWISE_LINEAR = ("cnn", "dilated_cnn", "none")
-
-
-def added_by_words(
-    encoder: Any,
-    kind: str,
-    x: Tensor,
-    layers: Sequence[Tensor],
-    rows: Rows,
-    slopes: Tensor,
-) -> Tensor:
-    """Return what each token adds to the sum of the states times their slopes: (B, S).
-
-    Args:
-        encoder: The encoder, in evaluation mode.
-        kind: Its name in the config.
-        x: The word vectors that it read, (B, S, d).
-        layers: The states that it returned, (B, S, H) each, the last ones those of the slopes.
-        rows: The rows of all of them.
-        slopes: Those of the states, (B, S, H).
-    """
-    if kind == "bilstm" and all(layer.has_plain_lstms for layer in encoder.layers):
-        return _through_lstms(encoder, [x, *layers], rows, slopes)
-    are_piecewise_linear = kind in PIECEWISE_LINEAR
-    return _through_gradients(encoder, x, rows, slopes, are_piecewise_linear)
 
 
 # ---- LSTMs ---------------------------------------------------------------------------------------

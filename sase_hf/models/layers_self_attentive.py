@@ -131,21 +131,16 @@ class Rows:
         steps = steps if is_tracing(mask) else max(steps, 1)
         self._places = torch.arange(steps, device=mask.device)
         self.real = self._places < self._lengths
-        beginning = mask[:, : self.real.shape[1]]
-        self._are_left = is_known and torch.equal(beginning, self.real[:, : mask.shape[1]])
 
     def left(self, x: Tensor) -> Tensor:
         """Move the real tokens to the left, zeros on padding: (B, T, ...) -> (B, S, ...)."""
         if self.is_full:
             return x
-        if not self._are_left:
-            x = _take(x, self._columns())
-        steps = self.real.shape[1]
-        if not is_tracing(x):
-            x = x[:, :steps]
-        if not is_tracing(x) and x.shape[1] < steps:  # no tokens
-            x = F.pad(x, [0, 0] * (x.ndim - 2) + [0, steps - x.shape[1]])
-        return x.masked_fill(_one_for_all(~self.real, x), 0)
+        # Padding goes to a column that is cut off. (A stable argsort has no ONNX operator.)
+        columns = torch.where(self.mask, self.mask.cumsum(1) - 1, self.mask.shape[1])
+        wider = x.new_zeros(x.shape[0], x.shape[1] + 1, *x.shape[2:])
+        moved = wider.flatten(0, 1).index_copy(0, _flat(columns, wider), x.flatten(0, 1))
+        return moved.view(wider.shape)[:, : self.real.shape[1]]
 
     def back(self, x: Tensor) -> Tensor:
         """Move tokens back where they were, zeros on padding: (B, S, ...) -> (B, T, ...)."""
@@ -178,16 +173,6 @@ class Rows:
             neighbours.append(with_zeros[:, after : after + x.shape[1]])
         return torch.stack(neighbours, 2)
 
-    def _columns(self) -> Tensor:
-        """Return where in its row the n-th real token of each text is, 0 after the last."""
-        steps = self.mask.shape[1]
-        columns = torch.arange(steps, device=self.mask.device).expand_as(self.mask)
-        # Padding goes to a column that is cut off. (A stable argsort would do, but has no ONNX
-        # operator.)
-        ranks = torch.where(self.mask, self.mask.cumsum(1) - 1, steps)
-        places = torch.zeros_like(F.pad(ranks, (0, 1)))
-        return places.scatter(1, ranks, columns)[:, :steps]
-
 
 def _one_for_all(mask: Tensor, x: Tensor) -> Tensor:
     """Return a mask (B, N) with as many dimensions as (B, N, ...)."""
@@ -196,9 +181,13 @@ def _one_for_all(mask: Tensor, x: Tensor) -> Tensor:
 
 def _take(x: Tensor, places: Tensor) -> Tensor:
     """Return the tokens of (B, N, ...) at places (B, K) of their row: (B, K, ...)."""
+    return x.flatten(0, 1).index_select(0, _flat(places, x)).unflatten(0, tuple(places.shape))
+
+
+def _flat(places: Tensor, x: Tensor) -> Tensor:
+    """Return where places (B, K) of the rows of (B, N, ...) are in (B N, ...), shape (B K,)."""
     first = torch.arange(x.shape[0], device=x.device).unsqueeze(1) * x.shape[1]
-    chosen = x.flatten(0, 1).index_select(0, (first + places).flatten())
-    return chosen.unflatten(0, tuple(places.shape))
+    return (first + places).flatten()
 
 
 # ---- encoders ------------------------------------------------------------------------------------

@@ -162,15 +162,6 @@ def test_config_refuses_a_number_of_labels_before_it_names_each(
     assert type(config_class(num_labels=np.int64(3)).num_labels) is int
 
 
-@pytest.mark.parametrize("config_class", [SelfAttentiveConfig, RNNSearchConfig])
-def test_config_refuses_a_hundred_thousand_names_at_once(
-    config_class: type[PreTrainedConfig],
-) -> None:
-    names = {number: str(number) for number in range(100_000)}
-    with pytest.raises(ValueError, match="id2label has 100000 names; it may have 65536"):
-        config_class(id2label=names)
-
-
 def test_config_refuses_a_misspelt_field_with_the_right_name() -> None:
     """Kept as an unknown attribute, as other fields are, it would leave the default in force."""
     with pytest.raises(TypeError, match="no field 'num_hop'; did you mean 'num_hops'"):
