@@ -48,15 +48,11 @@ def seed() -> None:
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read a batch in many parts with spare steps; tests have too few texts for that."""
-    import torch
-
+    """Read a batch in many parts; tests have too few texts for that."""
     from sase_hf.models import layers_self_attentive
 
     monkeypatch.setattr(layers_self_attentive, "TOKENS_FOR_PART", 0)
     monkeypatch.setattr(layers_self_attentive, "TEXTS_FOR_STEP", 0)
-    monkeypatch.setattr(layers_self_attentive, "LENGTHS_PER_OCTAVE", 1)
-    monkeypatch.setattr(layers_self_attentive, "COMPILED", (torch.float32, torch.float64))
 
 
 @pytest.fixture

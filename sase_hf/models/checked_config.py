@@ -70,8 +70,6 @@ class CheckedConfig(PreTrainedConfig):
             raise ValueError(
                 f"num_labels is {value!r}; give an integer from 1 to {MAX_NUM_LABELS}, or id2label"
             )
-        if name == "id2label" and value and len(value) > MAX_NUM_LABELS:
-            raise ValueError(f"id2label has {len(value)} names; it may have {MAX_NUM_LABELS}")
         super().__setattr__(name, value)
 
     def validate_fields(self) -> None:

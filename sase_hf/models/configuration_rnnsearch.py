@@ -75,7 +75,6 @@ class RNNSearchConfig(CheckedConfig):
     )
     is_encoder_decoder: bool = True
     tie_word_embeddings: bool = False
-    use_cache: bool = described("Whether generation keeps the states of a step.", default=True)
 
     @property
     def projection_dim(self) -> int:

@@ -41,8 +41,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from .answers import answers_of
-from .checkpoint import first_tokens, real_tokens, wide
-from .layers_self_attentive import BiLSTMLayer, Rows, tokens_of_sides
+from .checkpoint import wide
+from .layers_self_attentive import BiLSTMLayer, Rows, tokens_read
 
 # ---- hops ----------------------------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ def explain(
             labels = model.classify(matrices, *inputs, read.last_hidden_state).argmax(-1)
         labels = labels.to(device)
         weigh_labels = _weigh_labels(model, labels, read.penalty.dtype)
-        gradient = mean_gradient(model, matrices, labels)  # (..., r, H)
+        gradient = mean_gradient(model, matrices, weigh_labels)  # (..., r, H)
         attention = read.attentions[0]  # (..., r, T)
         states = read.last_hidden_state
         contributions = attention * (gradient @ states.mT)
@@ -152,18 +152,19 @@ def _words(model: Any, inputs: Inputs, levels: Sequence[Tensor], slopes: Tensor)
     and the slopes (B, T, H) or (B, 2, T, H) those of the last states.
     """
     input_ids, attention_mask, token_type_ids = inputs
-    real = real_tokens(input_ids, attention_mask)
-    if model.reads_pairs:
-        assert token_type_ids is not None  # checked where pairs are encoded
-        real = tokens_of_sides(real, token_type_ids).flatten(0, 1)
     limit = model.config.max_tokens
-    rows = Rows(first_tokens(real, limit), limit=limit)
+    types = token_type_ids if model.reads_pairs else None
+    rows = Rows(tokens_read(input_ids, attention_mask, types, limit).flatten(0, 1), limit)
     vectors, *layers = [rows.left(level.flatten(0, -3)) for level in levels]
     # An adapter wraps the model, and another class than ours has its own `base_model`.
     plain = model.get_base_model() if hasattr(model, "get_base_model") else model
     encoder = plain.base_model.token_encoder
     of_rows = rows.left(slopes.flatten(0, -3))
-    added = added_by_words(encoder, model.config.encoder, vectors, layers, rows, of_rows)
+    kind = model.config.encoder
+    if kind == "bilstm" and all(layer.has_plain_lstms for layer in encoder.layers):
+        added = _through_lstms(encoder, [vectors, *layers], rows, of_rows)
+    else:
+        added = _through_gradients(encoder, vectors, rows, of_rows, kind in PIECEWISE_LINEAR)
     return rows.back(added).view(slopes.shape[:-1])
 
 
@@ -220,8 +221,8 @@ def check_explainable(model: PreTrainedModel) -> None:
             )
 
 
-def mean_gradient(model: Any, matrices: Tensor, labels: Tensor) -> Tensor:
-    """Return G, the mean gradient of the logits of labels (B,) on the path to M.
+def mean_gradient(model: Any, matrices: Tensor, weigh_labels: Tensor) -> Tensor:
+    """Return G, the mean gradient of the logits, weighed (B, L), on the path to M.
 
     The path is that of the head, straight from the empty matrix to the matrices M (B, r, H), or
     (B, 2, r, H) of pairs, and so is the shape of G.
@@ -233,8 +234,11 @@ def mean_gradient(model: Any, matrices: Tensor, labels: Tensor) -> Tensor:
         first, second = active_shares(linear.detach(), quadratic.detach(), bias)
         # The gradient of a square grows along the path: on average it is half of that at the end.
         grown = first * linear + second / 2 * quadratic
-        logits = (grown * _output_weights(model, labels, matrices.dtype)).sum()
-        (gradient,) = torch.autograd.grad(logits, matrices)
+        layer = model.classifier.output
+        logits = F.linear(grown, layer.weight.to(grown.dtype))
+        if layer.deviation is not None:
+            logits = logits * logits.new_tensor(layer.deviation)
+        (gradient,) = torch.autograd.grad((logits * weigh_labels).sum(), matrices)
     return gradient
 
 
@@ -248,21 +252,6 @@ def _units(model: Any, matrices: Tensor) -> tuple[Tensor, Tensor]:
     columns = torch.arange(features.shape[-1], device=features.device)
     is_product = columns >= model.matching.linear_width
     return units(features.masked_fill(is_product, 0)), units(features.masked_fill(~is_product, 0))
-
-
-def _output_weights(model: Any, labels: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the weights of the hidden units for labels (B,): (B, b).
-
-    Where a text has one label, they are those of the logit minus the mean of all logits.
-    """
-    layer = model.classifier.output
-    weight = layer.weight.detach()  # (L, b)
-    chosen = weight[labels].to(dtype)
-    if layer.deviation is not None:
-        chosen = chosen * chosen.new_tensor(layer.deviation)[labels].unsqueeze(-1)
-    if answers_of(model.config).has_one_label:
-        return chosen - weight.mean(0, dtype=dtype)
-    return chosen
 
 
 def active_shares(linear: Tensor, quadratic: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
@@ -288,30 +277,6 @@ def active_shares(linear: Tensor, quadratic: Tensor, bias: Tensor) -> tuple[Tens
 # encoder is known by its name, because the code of a checkpoint can be loaded twice, and a class of
 # one copy is not that of the other.
 PIECEWISE_LINEAR = ("cnn", "dilated_cnn", "none")
-
-
-def added_by_words(
-    encoder: Any,
-    kind: str,
-    x: Tensor,
-    layers: Sequence[Tensor],
-    rows: Rows,
-    slopes: Tensor,
-) -> Tensor:
-    """Return what each token adds to the sum of the states times their slopes: (B, S).
-
-    Args:
-        encoder: The encoder, in evaluation mode.
-        kind: Its name in the config.
-        x: The word vectors that it read, (B, S, d).
-        layers: The states that it returned, (B, S, H) each, the last ones those of the slopes.
-        rows: The rows of all of them.
-        slopes: Those of the states, (B, S, H).
-    """
-    if kind == "bilstm" and all(layer.has_plain_lstms for layer in encoder.layers):
-        return _through_lstms(encoder, [x, *layers], rows, slopes)
-    are_piecewise_linear = kind in PIECEWISE_LINEAR
-    return _through_gradients(encoder, x, rows, slopes, are_piecewise_linear)
 
 
 # ---- LSTMs ---------------------------------------------------------------------------------------

@@ -29,7 +29,6 @@ pair. The weights of a new model are zero: `sase_hf.fit_linear_part` finds them 
 """
 
 import math
-import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -51,10 +50,18 @@ from .configuration_self_attentive import SelfAttentiveConfig
 # as this many tokens, and each of its steps as much as this many texts.
 TOKENS_FOR_PART = 60
 TEXTS_FOR_STEP = 4
-# In half precision oneDNN compiles code for each new number of rows of a product and never frees
-# it, up to a MiB each time. On a CPU rows therefore have one of this many lengths from n to 2 n.
-LENGTHS_PER_OCTAVE = 16
-COMPILED = (torch.bfloat16, torch.float16)
+
+
+def tokens_read(
+    tokens: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None, limit: int
+) -> Tensor:
+    """Return True on the tokens of each text that are read, its first ones up to a limit.
+
+    Tokens are (B, T, ...); the result is (B, 1, T), or with the token types of pairs (B, 2, T).
+    """
+    real = real_tokens(tokens, attention_mask)
+    sides = real.unsqueeze(1) if token_type_ids is None else tokens_of_sides(real, token_type_ids)
+    return first_tokens(sides, limit)
 
 
 def tokens_of_sides(real: Tensor, token_type_ids: Tensor) -> Tensor:
@@ -101,7 +108,6 @@ class Rows:
 
     Args:
         mask: True on real tokens, anywhere in a row, shape (B, T).
-        dtype: The precision of what is moved.
         limit: The most real tokens of a text, if that is known.
 
     Attributes:
@@ -109,16 +115,11 @@ class Rows:
         is_full: Whether every place is known to hold a real token; then S is T.
     """
 
-    def __init__(
-        self, mask: Tensor, dtype: torch.dtype = torch.float32, limit: int | None = None
-    ) -> None:
+    def __init__(self, mask: Tensor, limit: int | None = None) -> None:
         self.mask = mask
         is_known = has_values(mask) and len(mask) > 0
-        if torch.is_autocast_enabled("cpu"):
-            dtype = torch.get_autocast_dtype("cpu")
-        is_compiled = is_known and dtype in COMPILED
         steps = mask.shape[1]
-        self.is_full = is_known and steps > 0 and not is_compiled and bool(mask.all())
+        self.is_full = is_known and steps > 0 and bool(mask.all())
         if self.is_full:
             self.real = mask
             return
@@ -127,26 +128,19 @@ class Rows:
             steps = int(self._lengths.max())
         elif limit is not None and not is_tracing(mask):
             steps = min(steps, limit)
-        if is_compiled:
-            steps = max(steps, min(_compiled_length(steps), limit or sys.maxsize))
         steps = steps if is_tracing(mask) else max(steps, 1)
         self._places = torch.arange(steps, device=mask.device)
         self.real = self._places < self._lengths
-        beginning = mask[:, : self.real.shape[1]]
-        self._are_left = is_known and torch.equal(beginning, self.real[:, : mask.shape[1]])
 
     def left(self, x: Tensor) -> Tensor:
         """Move the real tokens to the left, zeros on padding: (B, T, ...) -> (B, S, ...)."""
         if self.is_full:
             return x
-        if not self._are_left:
-            x = _take(x, self._columns())
-        steps = self.real.shape[1]
-        if not is_tracing(x):
-            x = x[:, :steps]
-        if not is_tracing(x) and x.shape[1] < steps:  # no tokens, or a length of `_compiled_length`
-            x = F.pad(x, [0, 0] * (x.ndim - 2) + [0, steps - x.shape[1]])
-        return x.masked_fill(_one_for_all(~self.real, x), 0)
+        # Padding goes to a column that is cut off. (A stable argsort has no ONNX operator.)
+        columns = torch.where(self.mask, self.mask.cumsum(1) - 1, self.mask.shape[1])
+        wider = x.new_zeros(x.shape[0], x.shape[1] + 1, *x.shape[2:])
+        moved = wider.flatten(0, 1).index_copy(0, _flat(columns, wider), x.flatten(0, 1))
+        return moved.view(wider.shape)[:, : self.real.shape[1]]
 
     def back(self, x: Tensor) -> Tensor:
         """Move tokens back where they were, zeros on padding: (B, S, ...) -> (B, T, ...)."""
@@ -179,22 +173,6 @@ class Rows:
             neighbours.append(with_zeros[:, after : after + x.shape[1]])
         return torch.stack(neighbours, 2)
 
-    def _columns(self) -> Tensor:
-        """Return where in its row the n-th real token of each text is, 0 after the last."""
-        steps = self.mask.shape[1]
-        columns = torch.arange(steps, device=self.mask.device).expand_as(self.mask)
-        # Padding goes to a column that is cut off. (A stable argsort would do, but has no ONNX
-        # operator.)
-        ranks = torch.where(self.mask, self.mask.cumsum(1) - 1, steps)
-        places = torch.zeros_like(F.pad(ranks, (0, 1)))
-        return places.scatter(1, ranks, columns)[:, :steps]
-
-
-def _compiled_length(length: int) -> int:
-    """Return the least of the lengths of `LENGTHS_PER_OCTAVE` that is not below a length."""
-    unit = 1 << max(length.bit_length() - LENGTHS_PER_OCTAVE.bit_length(), 0)
-    return length + -length % unit
-
 
 def _one_for_all(mask: Tensor, x: Tensor) -> Tensor:
     """Return a mask (B, N) with as many dimensions as (B, N, ...)."""
@@ -203,30 +181,25 @@ def _one_for_all(mask: Tensor, x: Tensor) -> Tensor:
 
 def _take(x: Tensor, places: Tensor) -> Tensor:
     """Return the tokens of (B, N, ...) at places (B, K) of their row: (B, K, ...)."""
+    return x.flatten(0, 1).index_select(0, _flat(places, x)).unflatten(0, tuple(places.shape))
+
+
+def _flat(places: Tensor, x: Tensor) -> Tensor:
+    """Return where places (B, K) of the rows of (B, N, ...) are in (B N, ...), shape (B K,)."""
     first = torch.arange(x.shape[0], device=x.device).unsqueeze(1) * x.shape[1]
-    chosen = x.flatten(0, 1).index_select(0, (first + places).flatten())
-    return chosen.unflatten(0, tuple(places.shape))
+    return (first + places).flatten()
 
 
 # ---- encoders ------------------------------------------------------------------------------------
 
 
-# Gradient checkpointing holds the inner states of this number of LSTM steps in memory at a time.
-CHECKPOINTED_STEPS = 256
-
-
-class StepsLSTM(GradientCheckpointingLayer, nn.LSTM):
+class OneWayLSTM(GradientCheckpointingLayer, nn.LSTM):
     """One LSTM in one direction; gradient checkpointing runs each call of it twice."""
 
-    def forward(  # type: ignore[override]  # checkpointing ignores tensors in tuples
-        self, x: Tensor, hidden: Tensor, cell: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the states of some steps (steps, B, u), and the last two.
-
-        `hidden` and `cell`, the states before these steps, are (1, B, u).
-        """
-        output, (hidden, cell) = nn.LSTM.forward(self, x, (hidden, cell))
-        return output, hidden, cell
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]  # the states alone
+        """Return the states (S, B, u) from inputs (S, B, width)."""
+        states: Tensor = nn.LSTM.forward(self, x)[0]
+        return states
 
 
 class BiLSTMLayer(nn.Module):
@@ -236,9 +209,8 @@ class BiLSTMLayer(nn.Module):
 
     def __init__(self, input_size: int, units: int) -> None:
         super().__init__()
-        self.units = units  # read here and not of an LSTM, which an adapter may wrap
-        self.forward_lstm = StepsLSTM(input_size, units)
-        self.backward_lstm = StepsLSTM(input_size, units)
+        self.forward_lstm = OneWayLSTM(input_size, units)
+        self.backward_lstm = OneWayLSTM(input_size, units)
 
     @property
     def has_plain_lstms(self) -> bool:
@@ -247,38 +219,32 @@ class BiLSTMLayer(nn.Module):
         An adapter hides what it adds, and weights on a disk are fetched by the call.
         """
         lstms = (self.forward_lstm, self.backward_lstm)
-        return all(type(lstm) is StepsLSTM and "forward" not in vars(lstm) for lstm in lstms)
+        return all(type(lstm) is OneWayLSTM and "forward" not in vars(lstm) for lstm in lstms)
 
     def forward(self, x: Tensor, rows: Rows) -> Tensor:
         """Return the states of both directions, (B, S, H), from inputs (B, S, width)."""
         is_checkpointed = self.gradient_checkpointing and self.training
         if rows.is_full and not is_checkpointed and self.has_plain_lstms:
             return self._read_both(x)
-        steps = CHECKPOINTED_STEPS if is_checkpointed else None
-        left_to_right = self._read(self.forward_lstm, x, steps)
-        right_to_left = self._read(self.backward_lstm, rows.mirror(x), steps)
+        left_to_right = self._read(self.forward_lstm, x)
+        right_to_left = self._read(self.backward_lstm, rows.mirror(x))
         return torch.cat([left_to_right, rows.mirror(right_to_left)], dim=-1)
 
-    def _read(self, lstm: nn.Module, x: Tensor, steps: int | None) -> Tensor:
-        """Run one LSTM from left to right, some steps a call: (B, S, width) -> (B, S, u)."""
+    def _read(self, lstm: nn.Module, x: Tensor) -> Tensor:
+        """Run one LSTM from left to right: (B, S, width) -> (B, S, u)."""
         by_step = x.transpose(0, 1)
-        hidden = cell = x.new_zeros(1, x.shape[0], self.units)
-        outputs = []
-        for part in [by_step] if steps is None else by_step.split(steps):
-            output, hidden, cell = lstm(part, hidden, cell)
-            outputs.append(output)
-        joined = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+        states = lstm(by_step)
         # In a graph torch takes the number of steps for a constant; the view makes it that of x.
-        joined = joined.flatten(0, 1).unflatten(0, tuple(by_step.shape[:2]))
-        dtype = torch.promote_types(joined.dtype, x.dtype)  # autocast may narrow it
-        return joined.transpose(0, 1).to(dtype)
+        states = states.flatten(0, 1).unflatten(0, tuple(by_step.shape[:2]))
+        dtype = torch.promote_types(states.dtype, x.dtype)  # autocast may narrow it
+        return states.transpose(0, 1).to(dtype)
 
     def _read_both(self, x: Tensor) -> Tensor:
         """Run both LSTMs over texts without padding as one of torch's, which is faster."""
         weights: list[Tensor] = []
         for lstm in (self.forward_lstm, self.backward_lstm):
             weights += lstm.all_weights[0]
-        before = x.new_zeros(2, x.shape[0], self.units)
+        before = x.new_zeros(2, x.shape[0], self.forward_lstm.hidden_size)
         output, _, _ = torch.lstm(
             x,
             (before, before),
@@ -731,10 +697,9 @@ class LinearPart(nn.Module):
         The states (B, T, H), or (B, 2, T, H) of pairs, are those of a pretrained encoder.
         """
         texts = self.aligned(input_ids, attention_mask, token_type_ids)
-        real = texts.rows.real
-        total = _sum_of(self.word_weight, texts.of_words, real)
+        total = _sum_over(self._of_words(texts), 1)
         if self.pair_weight is not None:
-            total = total + _sum_of(self.pair_weight, texts.of_pairs, real[:, 1:])
+            total = total + _sum_over(self._of_pairs(texts), 1)
         of_parts = total.unflatten(0, (-1, self.num_parts))  # (B, n, L)
         of_parts = of_parts * texts.scale.unsqueeze(1)
         first, *others = of_parts.unbind(1)
@@ -766,10 +731,8 @@ class LinearPart(nn.Module):
         The states are zero on padding; the products of two means count by a share.
         """
         read = self._tokens_read(input_ids, attention_mask, token_type_ids)
-        if self.reads_pairs:
-            assert token_type_ids is not None  # checked where pairs are encoded
-            read = tokens_of_sides(read, token_type_ids)
-        means = _sum_over(states, -2) / read.sum(-1, keepdim=True).clamp(min=1)
+        lengths = read.sum(-1).view(*states.shape[:-2], 1)
+        means = _sum_over(states, -2) / lengths.clamp(min=1)
         if not self.reads_pairs:
             return means
         first, second = means.unbind(1)
@@ -789,12 +752,10 @@ class LinearPart(nn.Module):
         what a pair of neighbours adds is of each of the two.
         """
         texts = self.aligned(input_ids, attention_mask, token_type_ids)
-        real = texts.rows.real
         weigh_labels = weigh_labels.repeat_interleave(self.num_parts, 0)
-        added = _weighted(self.word_weight, texts.of_words, real, weigh_labels)
+        added = _weighted(self._of_words(texts), weigh_labels)
         if self.pair_weight is not None:
-            of_pairs = _weighted(self.pair_weight, texts.of_pairs, real[:, 1:], weigh_labels)
-            half = of_pairs / 2
+            half = _weighted(self._of_pairs(texts), weigh_labels) / 2
             of_first_words = F.pad(half, (0, 1))
             of_second_words = F.pad(half, (1, 0))
             added = added + of_first_words + of_second_words
@@ -808,23 +769,27 @@ class LinearPart(nn.Module):
         resized = F.pad(kept, (0, 0, 0, num_words - kept.shape[1]))
         self.word_weight = nn.Parameter(resized, requires_grad=old.requires_grad)
 
+    def _of_words(self, texts: Aligned) -> Tensor:
+        """Return the weights of the words, zero on padding, (B n, S, L)."""
+        return _rows_of(self.word_weight, texts.of_words, texts.rows.real)
+
+    def _of_pairs(self, texts: Aligned) -> Tensor:
+        """Return the weights of the pairs of words, zero on padding, (B n, S - 1, L)."""
+        assert self.pair_weight is not None  # asked for where there are some
+        return _rows_of(self.pair_weight, texts.of_pairs, texts.rows.real[:, 1:])
+
     def _tokens_read(
         self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
     ) -> Tensor:
-        """Return True on the real tokens up to the limit of the model, (B, T)."""
-        real = real_tokens(input_ids, attention_mask)
-        if not self.reads_pairs:
-            return first_tokens(real, self.config.max_tokens)
-        assert token_type_ids is not None  # checked where pairs are encoded
-        sides = tokens_of_sides(real, token_type_ids)
-        return first_tokens(sides, self.config.max_tokens).any(1)
+        """Return True on the tokens of each text that the model reads, (B, 1, T) or (B, 2, T)."""
+        types = token_type_ids if self.reads_pairs else None
+        return tokens_read(input_ids, attention_mask, types, self.config.max_tokens)
 
-    def _parts(self, input_ids: Tensor, real: Tensor, token_type_ids: Tensor | None) -> Tensor:
-        """Return which tokens each part of a text has, (B, n, T)."""
+    def _parts(self, input_ids: Tensor, read: Tensor) -> Tensor:
+        """Return which tokens each part of a text has, (B, n, T), of those of each text."""
         if not self.reads_pairs:
-            return real.unsqueeze(1)
-        assert token_type_ids is not None  # checked where pairs are encoded
-        is_first, is_second = tokens_of_sides(real, token_type_ids).unbind(1)
+            return read
+        is_first, is_second = read.unbind(1)
         in_first = self._are_among(input_ids, is_first)
         in_second = self._are_among(input_ids, is_second)
         only_second = is_second & ~in_first
@@ -844,20 +809,20 @@ class LinearPart(nn.Module):
         self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
     ) -> Aligned:
         """Return which rows of the weights the texts of a batch (B, T) read, on the left."""
-        real = self._tokens_read(input_ids, attention_mask, token_type_ids)
-        parts = self._parts(input_ids, real, token_type_ids)  # (B, n, T)
+        read = self._tokens_read(input_ids, attention_mask, token_type_ids)
+        parts = self._parts(input_ids, read)  # (B, n, T)
         rows = Rows(parts.flatten(0, 1))
-        scale = _scale(real)
-        ids = input_ids.long()
-        if not self.reads_pairs:
-            ids = rows.left(ids)
-            return Aligned(scale, rows, ids, pair_ids(ids[:, :-1], ids[:, 1:]))
-        ids = rows.left(ids.repeat_interleave(self.num_parts, 0))
+        ids = rows.left(input_ids.long().repeat_interleave(self.num_parts, 0))
         # The weights of all parts lie one below the other.
         number = torch.arange(self.num_parts, device=ids.device)
         part = number.expand(parts.shape[0], -1).reshape(-1, 1)
-        of_pairs = pair_ids(ids[:, :-1], ids[:, 1:]) + part * NUM_PAIRS
-        return Aligned(scale, rows, ids + part * self.word_weight.shape[1], of_pairs)
+        lengths = read.flatten(1).sum(1, keepdim=True)
+        return Aligned(
+            scale=lengths.clamp(min=1).float().rsqrt(),
+            rows=rows,
+            of_words=ids + part * self.word_weight.shape[1],
+            of_pairs=pair_ids(ids[:, :-1], ids[:, 1:]) + part * NUM_PAIRS,
+        )
 
 
 def pair_ids(first: Tensor, second: Tensor) -> Tensor:
@@ -865,16 +830,10 @@ def pair_ids(first: Tensor, second: Tensor) -> Tensor:
     return (first * HASH_FACTOR + second) % NUM_PAIRS
 
 
-def _scale(real: Tensor) -> Tensor:
-    """Return 1 / sqrt(number of tokens) of each text, (B, 1)."""
-    lengths = real.sum(1, keepdim=True)
-    return lengths.clamp(min=1).float().rsqrt()
-
-
-def _sum_of(tables: Tensor, rows: Tensor, are_real: Tensor) -> Tensor:
-    """Return the sum of the real rows (N, K) of tables (n, ..., L), one below the other: (N, L)."""
+def _rows_of(tables: Tensor, rows: Tensor, are_real: Tensor) -> Tensor:
+    """Return the rows (N, K) of tables (n, ..., L), one below the other, or zeros: (N, K, L)."""
     weights = wide(F.embedding(rows, tables.flatten(0, 1)))
-    return _sum_over(weights.masked_fill(~are_real.unsqueeze(-1), 0), 1)
+    return weights.masked_fill(~are_real.unsqueeze(-1), 0)
 
 
 def _sum_over(values: Tensor, dim: int) -> Tensor:
@@ -885,8 +844,6 @@ def _sum_over(values: Tensor, dim: int) -> Tensor:
     return values.sum(dim, dtype=torch.float64 if has_float64 else None).to(values.dtype)
 
 
-def _weighted(tables: Tensor, rows: Tensor, are_real: Tensor, weigh_labels: Tensor) -> Tensor:
-    """Return the weighted sum over the labels of the real rows (N, K) of tables: (N, K)."""
-    weights = wide(F.embedding(rows, tables.flatten(0, 1)))
-    weighted = torch.einsum("bnl,bl->bn", weights, weigh_labels.to(weights.dtype))
-    return weighted.masked_fill(~are_real, 0)
+def _weighted(weights: Tensor, weigh_labels: Tensor) -> Tensor:
+    """Return the sum over the labels of weights (N, K, L) times those of labels (N, L): (N, K)."""
+    return torch.einsum("bnl,bl->bn", weights, weigh_labels.to(weights.dtype))

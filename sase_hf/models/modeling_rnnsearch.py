@@ -92,10 +92,10 @@ class RNNSearchCache(Cache):
 
     is_compileable = False
 
-    def __init__(self) -> None:
+    def __init__(self, state: Tensor | None = None, num_words: int = 0) -> None:
         super().__init__(layers=[])
-        self.state: Tensor | None = None
-        self.num_words = 0
+        self.state = state
+        self.num_words = num_words
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Return the number of target words read."""
@@ -486,7 +486,6 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         cache: Cache | None = None,
         inputs_embeds: Tensor | None = None,
         labels: Tensor | None = None,
-        use_cache: bool | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         num_items_in_batch: Tensor | int | None = None,
@@ -500,11 +499,10 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         the model derives y_0 to y_{L-1} from the labels y_1 to y_L (-100: not counted). If
         `decoder_attention_mask` also covers the words that the cache has read, the model reads its
         last L entries; by default the labels give the mask. Only padding on the left changes a
-        result. `cache` holds the state after the words before these, as the model returned it; it
-        is read by any name, such as `past_key_values` of transformers before 5.24, and without it
-        the words are the first. `use_cache` is by default that of the config, and False with
-        labels. `Trainer` gives `num_items_in_batch`: see `translation_loss`. Other keywords are
-        ignored, as in transformers.
+        result. `cache` holds the state after the words before these, as the model always returns
+        it; it is read by any name, such as `past_key_values` of transformers before 5.24, and
+        without it the words are the first. `Trainer` gives `num_items_in_batch`: see
+        `translation_loss`. Other keywords are ignored, as in transformers.
 
         Raises:
             ValueError: If inputs are missing or have other shapes, or a cache is of another model.
@@ -534,12 +532,9 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
             smoothing = self.config.label_smoothing if self.training else 0.0
             labels = labels.to(logits.device)
             loss, nll = translation_loss(logits, labels, smoothing, num_items_in_batch)
-        if use_cache is None:
-            use_cache = self.config.use_cache and labels is None
-        if use_cache:
-            decoded.state = state
-            decoded.num_words += decoder_input_ids.shape[1]
-        returned: dict[str, Any] = {CACHE_NAME: decoded if use_cache else None}
+        returned: dict[str, Any] = {
+            CACHE_NAME: RNNSearchCache(state, decoded.num_words + decoder_input_ids.shape[1])
+        }
         attends, shows_states = self.asked_outputs(output_attentions, output_hidden_states)
         has_alignment = attends and alignment is not None
         return RNNSearchOutput(

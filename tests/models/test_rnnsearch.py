@@ -31,9 +31,7 @@ def test_translation_model_computes_the_paper_and_its_gradients(
     model = tiny_translator(has_attention=has_attention).double()
     weights = tiny.reference_weights(model)
     batch = tiny.text_batch(SOURCES, padding, random.Random(padding), extra=2)
-    outputs = model(
-        **batch, decoder_input_ids=torch.tensor(TARGETS), output_attentions=True, use_cache=True
-    )
+    outputs = model(**batch, decoder_input_ids=torch.tensor(TARGETS), output_attentions=True)
     embedded = model.encoder(**batch).sentence_embedding
     probe = torch.randn(3, model.config.vocab_size, dtype=torch.float64)
     (outputs.logits.softmax(-1) * probe).sum().backward()

@@ -93,7 +93,7 @@ def test_forward_reads_its_cache_by_any_name(has_attention: bool, name: str) -> 
     model, batch = tiny_translator(has_attention=has_attention), tiny.text_batch(SOURCES)
     words = torch.tensor([[0, 5, 3, 9]] * len(SOURCES))
     whole = model(**batch, decoder_input_ids=words)
-    begun = model(**batch, decoder_input_ids=words[:, :2], use_cache=True)
+    begun = model(**batch, decoder_input_ids=words[:, :2])
     rest = model(**batch, decoder_input_ids=words[:, 2:], **{name: begun[CACHE_NAME]})
     torch.testing.assert_close(rest.logits, whole.logits[:, 2:])
 
