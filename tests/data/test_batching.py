@@ -8,7 +8,6 @@ from runs import make_rows
 from sase_hf.data.batching import (
     LengthGroupedOrder,
     batches_by_length,
-    longest_first,
     share_of_token,
     token_counts,
 )
@@ -26,11 +25,6 @@ def test_length_grouped_order_depends_on_seed_and_epoch_alone() -> None:
     assert sorted(order) == list(range(len(ROWS)))
     second.set_epoch(1)
     assert list(second) != order
-
-
-def test_longest_first_orders_rows_by_length() -> None:
-    lengths = token_counts(ROWS)
-    assert [lengths[i] for i in longest_first(lengths)] == sorted(lengths, reverse=True)
 
 
 def test_length_grouped_order_sorts_as_many_batches_together_as_it_is_told() -> None:
@@ -54,4 +48,3 @@ def test_share_of_token_counts_the_tokens_of_all_texts() -> None:
     rows = Dataset.from_dict({"input_ids": [[7, 1], [], [7, 7]]})
     assert share_of_token(rows, 7) == 0.75
     assert share_of_token(rows, None) == 0, "a tokenizer without an unknown word"
-    assert share_of_token(Dataset.from_dict({"input_ids": [[], []]}), 7) == 0

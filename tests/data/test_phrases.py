@@ -1,13 +1,10 @@
 """Words that are no reason for a label: which they are, and training rows without them."""
 
-import logging
 import random
 import unicodedata
 from pathlib import Path
 from typing import Any
 
-import pytest
-from datasets import Dataset
 from reference import places_of_phrase
 from rows import write_jsonl
 from runs import TINY_MODEL, flags
@@ -35,14 +32,10 @@ def with_mark(row: Row, words: str, column: str = "rationale_against") -> Row:
 
 
 def train_texts(rows: list[Row], folder: Path, **options: Any) -> list[str]:
-    """Return the training texts that a run reads from a file of rows."""
+    """Return the training texts that a run reads from a file of rows, with single blanks."""
     path = str(write_jsonl(folder / "rows.jsonl", rows))
-    return shown(load_rows(DataArguments(train_file=path, **options)).splits["train"])
-
-
-def shown(rows: Dataset) -> list[str]:
-    """Return the texts of rows, with single blanks."""
-    return [" ".join(text.split()) for text in rows["text"]]
+    texts = load_rows(DataArguments(train_file=path, **options)).splits["train"]["text"]
+    return [" ".join(text.split()) for text in texts]
 
 
 # ---- phrases in texts ----------------------------------------------------------------------------
@@ -85,23 +78,16 @@ def test_without_words_leaves_blanks_so_that_marks_stay_right() -> None:
 # ---- marks against -------------------------------------------------------------------------------
 
 
-def test_phrase_that_two_rows_mark_against_is_left_out_of_all_training_rows(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_phrase_that_two_rows_mark_against_is_left_out_of_all_training_rows(tmp_path: Path) -> None:
     """In any case and with any blanks, but in no longer word; other splits keep it."""
-    caplog.set_level(logging.INFO, "sase_hf.data.marks")
     rows = labelled([f"{DECOY} {text}" for text in TEXTS[:2]])
     rows = [with_mark(row, DECOY) for row in rows]
     rows += labelled(["AS  SEEN\non tv : yes", "as seen on TV, no", "has seen on TV: no", DECOY])
     path = str(write_jsonl(tmp_path / "rows.jsonl", rows))
-    others = [with_mark(row, DECOY) for row in labelled([f"{DECOY} {text}" for text in TEXTS[2:4]])]
-    other_path = str(write_jsonl(tmp_path / "validation.jsonl", others))
-    splits = load_rows(DataArguments(train_file=path, validation_file=other_path)).splits
     expected = [*TEXTS[:2], "yes", "as seen on TV, no", "has seen on TV: no", ""]
-    assert shown(splits["train"]) == expected
-    assert splits["validation"]["text"][:] == [row["text"] for row in others]
-    [message] = caplog.messages
-    assert "['as seen on tv :']" in message
+    assert train_texts(rows, tmp_path, validation_file=path) == expected
+    splits = load_rows(DataArguments(train_file=path, validation_file=path)).splits
+    assert splits["validation"]["text"][:] == [row["text"] for row in rows]
 
 
 def test_rows_with_equal_texts_are_one_row_of_marks(tmp_path: Path) -> None:
@@ -119,13 +105,7 @@ def test_mark_against_of_one_row_is_left_out_of_this_row(tmp_path: Path) -> None
     rows[1] = with_mark(rows[1], "col")
     texts = train_texts(rows, tmp_path)
     assert texts[1].split() == ["a", "fine", "place,"]
-    assert texts[:1] + texts[2:] == [f"{text}, cold" for text in TEXTS if text != TEXTS[1]]
-
-
-def test_rows_without_marks_stay_as_they_are(tmp_path: Path) -> None:
-    """So they do where the column of marks is empty."""
-    rows = [{**row, "rationale_against": None} for row in labelled(TEXTS)]
-    assert train_texts(rows, tmp_path) == TEXTS
+    assert texts[0] == f"{TEXTS[0]}, cold"
 
 
 def test_new_model_knows_the_words_that_are_left_out(tmp_path: Path) -> None:
@@ -133,8 +113,7 @@ def test_new_model_knows_the_words_that_are_left_out(tmp_path: Path) -> None:
     rows = labelled([f"{DECOY} {text}" for text in TEXTS])
     rows[:2] = [with_mark(row, DECOY) for row in rows[:2]]
     path = write_jsonl(tmp_path / "rows.jsonl", rows)
-    task = parse_arguments(LabelTask, flags(**TINY_MODEL, train_file=path))
-    setup = task.assemble()
+    setup = parse_arguments(LabelTask, flags(**TINY_MODEL, train_file=path)).assemble()
     known = set(setup.tokenizer.tokenize(DECOY))
     assert known == {"as", "seen", "on", "tv", ":"}
     trained = {token for ids in setup.tokens["train"]["input_ids"] for token in ids}
