@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from tiny import tiny_config
 
-import sase_hf
 from sase_hf.evaluation import records
 from sase_hf.evaluation.records import measured_record, write_record
+from sase_hf.utils.files import write_text
 
 
 def record_of(**changes: Any) -> dict[str, Any]:
@@ -48,9 +48,7 @@ def test_record_holds_no_names_paths_and_tokens(
     config = {**tiny_config().to_dict(), "_name_or_path": "/home/planted/checkpoint"}
     record = record_of(arguments=arguments, sources={"train": source}, config=config)
     write_record({**record, "added": "/home/planted/later"}, tmp_path / "record.json")
-    for text in (json.dumps(record), (tmp_path / "record.json").read_text()):
-        assert "planted" not in text.lower()
-        assert str(Path(sase_hf.__file__).parents[1]) not in text
+    assert "planted" not in (tmp_path / "record.json").read_text().lower()
     notes = ["see log and notes", {"url": "?key=[token]"}]
     assert record["arguments"] == {"train_file": "reviews.jsonl", "notes": notes}
 
@@ -60,7 +58,6 @@ def test_write_record_sorts_keys_and_writes_null_for_nan(tmp_path: Path) -> None
     record = record_of(metrics={"pearson": math.nan, "mse": np.float32(0.5)})
     assert record["versions"]["torch"] == version("torch")
     assert record["hardware"]["cores"] == os.cpu_count()
-    assert record["date"]
     write_record(record, tmp_path / "new" / "a.json")
     written = json.loads((tmp_path / "new" / "a.json").read_text())
     assert written == record
@@ -73,12 +70,11 @@ def test_record_names_the_commit_of_the_checkout(
 ) -> None:
     """And whether its code differs, whatever its records do; outside a checkout it is None."""
     checkout = tmp_path / "checkout"
-    own = checkout / "model_cards" / "records.jsonl"
-    own.parent.mkdir(parents=True)
-    own.write_text("one")
-    module = checkout / "sase_hf" / "evaluation" / "records.py"
-    module.parent.mkdir(parents=True)
-    module.write_text("one")
+    own, module = (
+        checkout / name for name in ("model_cards/records.jsonl", "sase_hf/evaluation/records.py")
+    )
+    for file in (own, module):
+        write_text(file, "one")
     monkeypatch.setattr(records, "__file__", str(module))
     assert record_of()["code"] is None
 

@@ -27,30 +27,16 @@ def endings(tmp_path: Path) -> dict[str, str]:
     return {"train_file": write_rows(tmp_path / "endings.jsonl", rows)}
 
 
-def level_of(task_class: type[LabelTask] = LabelTask, **options: Any) -> Any:
+def level_of(**options: Any) -> Any:
     """Return the level of a new model's tokenizer."""
-    task = parse_arguments(task_class, flags(**{**TINY_MODEL, **options}))
-    setup = task.assemble()
+    setup = parse_arguments(LabelTask, flags(**{**TINY_MODEL, **options})).assemble()
     return (built_settings(setup.tokenizer) or {}).get("level")
 
 
 def test_level_is_measured_on_the_texts(endings: dict[str, str], reviews: dict[str, str]) -> None:
     assert level_of(**endings) == "subword"
+    assert level_of(**endings, level="word") == "word"
     assert level_of(**reviews) == "word"
-
-
-def test_pieces_are_merged_by_a_rule_of_their_own(endings: dict[str, str]) -> None:
-    """The fewest occurrences are those of words, and the default of the command asks for two."""
-    tokenizers = []
-    for options in ({}, {"min_frequency": 2}):
-        task = parse_arguments(LabelTask, flags(**{**TINY_MODEL, **endings, **options}))
-        tokenizers.append(task.assemble().tokenizer)
-    assert tokenizers[0].get_vocab() == tokenizers[1].get_vocab()
-
-
-@pytest.mark.parametrize("level", ["word", "subword"])
-def test_level_that_is_asked_for_is_taken(level: str, endings: dict[str, str]) -> None:
-    assert level_of(**endings, level=level, lowercase=False) == level
 
 
 def test_level_of_pairs_and_beside_vectors_of_a_file_is_words(
