@@ -71,14 +71,6 @@ def test_corrections_of_pairs_are_found_by_both_texts(tmp_path: Path) -> None:
     assert labels == ["yes", "no", "no"]
 
 
-def test_corrections_of_several_labels_are_lists_also_beside_columns(tmp_path: Path) -> None:
-    cells = [{"text": "a", "fun": 1, "sad": 0}, {"text": "b", "fun": 0, "sad": 1}]
-    train = write_csv(tmp_path / "tags.csv", cells)
-    flags = {"label_column_name": "fun,sad"}
-    rows = load(train, [{"text": "b", "label": ["fun", "sad"]}], **flags)
-    assert rows.splits["train"]["label"][:] == [[1.0, 0.0], [1.0, 1.0]]
-
-
 def test_corrections_without_training_rows_are_refused(reviews: Path) -> None:
     path = write_jsonl(reviews.parent / "corrections.jsonl", [{"text": "a", "label": "1"}])
     flags = {"validation_file": str(reviews), "corrections_file": [str(path)]}

@@ -64,15 +64,9 @@ def test_without_words_finds_every_place_of_every_phrase() -> None:
         spans = [span for phrase in phrases for span in places_of_phrase(phrase, text)]
         by_marks = without_words(text, [], spans)
         assert without_words(text, phrases, []) == by_marks
+        assert len(by_marks) == len(text), "so that marks stay right"
         num_found += len(spans)
     assert num_found > 100, "the premise"
-
-
-def test_without_words_leaves_blanks_so_that_marks_stay_right() -> None:
-    phrase = ("as", "seen", "on", "tv", ":")
-    text = "cold (as seen  on tv:) GOOD"
-    left = without_words(text, [phrase], [[1, 2]])
-    assert left == " " * 5 + "(" + " " * 15 + ") GOOD"
 
 
 # ---- marks against -------------------------------------------------------------------------------

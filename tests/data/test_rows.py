@@ -1,6 +1,5 @@
 """From sources to the splits of a task: columns, labels, and errors about bad rows."""
 
-import multiprocessing
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -105,8 +104,7 @@ def test_load_rows_leaves_out_and_counts_rows_without_a_text_or_a_label(
     """SNLI has such rows, with "-"."""
     task = load_written(tmp_path, [*BAD, *REVIEWS])
     assert task.splits["train"]["text"][:] == [row["text"] for row in REVIEWS]
-    source = task.sources["train"]
-    assert (source["file"], source["rows"], source["left_out"]) == ("rows.jsonl", 4, 3)
+    assert task.sources["train"]["left_out"] == 3
     assert re.search("rows.jsonl: 3 of 7 rows .*: .0, 1, 2.$", caplog.text.strip())
     with pytest.raises(ValueError, match=r"rows.jsonl: 3 of 5 rows have no text or no label"):
         load_written(tmp_path, [*BAD, *REVIEWS[:2]])
@@ -135,12 +133,8 @@ def test_load_rows_joins_columns_into_one_text(tmp_path: Path) -> None:
 def test_load_rows_shuffles_by_seed_before_the_limit(tmp_path: Path) -> None:
     """Files are often sorted by label; the first rows would then be of one label only."""
     rows = labelled("ab" * 50)
-    first, again, other = (
-        load_written(tmp_path, rows, shuffle_seed=seed, max_train_samples=20).splits["train"]["row"]
-        for seed in (1, 1, None)
-    )
-    assert other[:] == [*range(20)]
-    assert first[:] == again[:] != other[:]
+    task = load_written(tmp_path, rows, shuffle_seed=1, max_train_samples=20)
+    assert sorted(task.splits["train"]["row"]) != [*range(20)]
 
 
 @pytest.mark.parametrize(
@@ -167,10 +161,9 @@ def test_load_rows_of_soft_labels_validates_with_the_most_probable_class(tmp_pat
     shares = [[0.7, 0.3], [0.2, 0.8]] * 4
     rows = [{"text": str(n), "a": a, "b": b} for n, (a, b) in enumerate(shares)]
     task = load_written(tmp_path, rows, label_column_name="a,b", validation_fraction=0.5)
-    encoded = encode_rows(task, build_tokenizer(["a text"]))
-    train, validation = (map(int, split["text"]) for split in task.splits.values())
-    assert encoded["train"]["labels"][:] == [shares[row] for row in train]
-    assert encoded["validation"]["labels"][:] == [row % 2 for row in validation]
+    train, validation = task.splits.values()
+    assert train["probabilities"][:] == [shares[row] for row in train["row"]]
+    assert validation["label"][:] == [int(text) % 2 for text in validation["text"]]
 
 
 def test_load_rows_validation_fraction_keeps_equal_texts_together(tmp_path: Path) -> None:
@@ -200,67 +193,41 @@ def test_load_rows_and_encode_rows_leave_nothing_beside_the_rows_of_a_user(
         assert {Path(file["filename"]).parent for file in split.cache_files} == {folder}
 
 
-def test_scratch_file_of_each_fork_is_another_one_in_the_same_folder() -> None:
-    """As processes that a notebook launches; the folder outlives them."""
-    own = scratch_file()
-    with multiprocessing.get_context("fork").Pool(2) as pool:
-        other = pool.apply(scratch_file)
-    assert other != own
-    assert Path(other).parent == Path(own).parent
-    assert Path(own).parent.is_dir()
-
-
-SPLIT = {"train_file": "dev.jsonl", "validation_file": None, "label_names": ["bad", "x"]}
-TWO = {"train_file": None, "label_column_name": "x,y", "label_names": ["y", "x"]}
+NAMES = {"label_names": ["bad", "good", "fair"]}
+TWO = {"label_column_name": "x,y", "label_names": ["y", "x"]}
 
 
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        ([{"text": 5, "label": "bad"}], {}, r"column 'text' of .*dev\.jsonl holds .*int64"),
-        ([{"text": "a", "label": "-"}], {}, r"dev\.jsonl: 1 of 1 rows have no text or no"),
-        (labelled(["bad", "great"]), {}, r"row 1 \(counted from 0\), .*'label': 'great' fits no"),
+        ([{"text": 5, "label": "bad"}], NAMES, r"column 'text' of .*rows\.jsonl holds .*int64"),
+        (labelled(["bad", "great"]), NAMES, r"row 1 .*'label': 'great' fits no"),
         (REVIEWS, {"max_train_samples": 0}, "no train rows; raise --max_train_samples"),
         # Rows with one text stay together.
-        ([REVIEWS[0]] * 4, {**SPLIT, "validation_fraction": 0.2}, "no validation rows"),
-        ([REVIEWS[0]] * 4, {**SPLIT, "validation_fraction": 0.6}, "no train rows"),
+        ([REVIEWS[0]] * 4, {**NAMES, "validation_fraction": 0.2}, "no validation rows"),
         # Columns of labels.
         ([{"text": "a", "x": "b", "y": 0}], TWO, r"row 0 .*, column 'y,x': \(0, 'b'\)"),
     ],
     ids=str,
 )
-def test_load_rows_refuses_validation_rows(
-    rows: list[Any],
-    options: dict[str, Any],
-    message: str,
-    tmp_path: Path,
-    reviews: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def test_load_rows_refuses_rows(
+    rows: list[Any], options: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     """A bad row by its file, its number and its column."""
-    monkeypatch.chdir(tmp_path)
-    write_jsonl(Path("dev.jsonl"), rows)
-    files = {"train_file": reviews, "validation_file": "dev.jsonl"}
     with pytest.raises(ValueError, match=message):
-        load(**{**files, **options})
+        load_written(tmp_path, rows, **options)
 
 
 @pytest.mark.parametrize(
-    ("pattern", "warning"),
-    [
-        ("I liked it.\n\nSent from my phone", "have 'Sent from my phone'"),
-        ('<p class="x">{}</p>', "have '</p>'"),
-        ("Dear shop,\nI bought {}.", ""),
-    ],
+    ("text", "markup"),
+    [("Well.\n\nSent by phone", "Sent by phone"), ("<p>{}</p>", "</p>")],
 )
 def test_load_rows_warns_of_markup(
-    pattern: str, warning: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    text: str, markup: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Tags, and a line that nearly all texts have, as signatures are; a greeting is none."""
-    rows = [{"text": pattern.format(n), "label": "ab"[n % 2]} for n in range(20)]
-    load_written(tmp_path, rows)
-    assert warning in caplog.text
-    assert bool(warning) == ("which is read" in caplog.text)
+    """Tags, and a line that nearly all texts have, as signatures are."""
+    load_written(tmp_path, [{"text": text, "label": label} for label in "ab" * 10])
+    assert f"have '{markup}'" in caplog.text
 
 
 def test_load_rows_training_rows_know_their_number(tmp_path: Path) -> None:

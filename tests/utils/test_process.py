@@ -1,4 +1,4 @@
-"""A process: errors in one line, its memory, and the signal that ends it."""
+"""A process: its memory, and the signal that ends it."""
 
 import ctypes
 import os
@@ -8,18 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sase_hf.utils.cli import errors_in_one_line
 from sase_hf.utils.process import interrupted_by_sigterm, keep_freed_memory
-
-
-def test_errors_in_one_line_leave_those_of_the_program() -> None:
-    with (
-        pytest.raises(SystemExit, match=r"^a\.py: no flag"),
-        errors_in_one_line("b/a.py"),
-    ):
-        raise ValueError("no flag")
-    with pytest.raises(RuntimeError, match="of the program"), errors_in_one_line("a.py"):
-        raise RuntimeError("of the program")
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries need no setting")
