@@ -1,7 +1,5 @@
-"""What `--help`, `--help_all` and `--version` print, and what they need for it."""
+"""What `--help` and `--version` print, and what they need for it."""
 
-import importlib
-import re
 import runpy
 import subprocess
 import sys
@@ -13,28 +11,6 @@ from sase_hf import __version__
 from sase_hf.__main__ import COMMANDS, docstring
 
 ROOT = Path(__file__).parents[2]
-
-
-# Of other programs that docstrings name.
-FLAGS_OF_OTHERS = {
-    *("--multi_gpu", "--num_processes", "--nproc_per_node", "--standalone"),
-    *("--draws", "--max_rows", "--similar_together", "--task", "--test_file"),
-}
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_docstring_of_a_command_names_flags_that_it_has(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = docstring(command)
-    assert text.isascii(), "a terminal with LC_ALL=C could not show it"
-    main = importlib.import_module(f"sase_hf.commands.{command}").main
-    tasks = ["--task=labels", "--task=retrieval", "--task=translation"]
-    for words in [[task] for task in tasks] if command == "train" else [[]]:
-        with pytest.raises(SystemExit, match="0"):
-            main([*words, "--help_all"])
-    flags = {*re.findall(r"--\w+", capsys.readouterr().out.replace(text, ""))}
-    assert {*re.findall(r"--\w+", text)} - FLAGS_OF_OTHERS <= flags
 
 
 @pytest.mark.parametrize(

@@ -69,10 +69,3 @@ def test_corrections_of_pairs_are_found_by_both_texts(tmp_path: Path) -> None:
     rows = load(train, [{"text": "a", "text_pair": "c", "label": "no"}])
     labels = [rows.label_names[label] for label in rows.splits["train"]["label"]]
     assert labels == ["yes", "no", "no"]
-
-
-def test_corrections_without_training_rows_are_refused(reviews: Path) -> None:
-    path = write_jsonl(reviews.parent / "corrections.jsonl", [{"text": "a", "label": "1"}])
-    flags = {"validation_file": str(reviews), "corrections_file": [str(path)]}
-    with pytest.raises(ValueError, match="--corrections_file"):
-        load_rows(DataArguments(label_names=["1", "4"], **flags))

@@ -25,10 +25,10 @@ def labelled(texts: list[str]) -> list[Row]:
     return [{"text": text, "label": ("no", "yes")[k % 2]} for k, text in enumerate(texts)]
 
 
-def with_mark(row: Row, words: str, column: str = "rationale_against") -> Row:
-    """Return a row in which some words are marked."""
+def with_mark(row: Row, words: str) -> Row:
+    """Return a row in which some words are marked as no reason."""
     start = row["text"].index(words)
-    return {**row, column: [[start, start + len(words)]]}
+    return {**row, "rationale_against": [[start, start + len(words)]]}
 
 
 def train_texts(rows: list[Row], folder: Path, **options: Any) -> list[str]:
@@ -85,30 +85,22 @@ def test_phrase_that_two_rows_mark_against_is_left_out_of_all_training_rows(tmp_
 
 
 def test_rows_with_equal_texts_are_one_row_of_marks(tmp_path: Path) -> None:
-    """They may all be copies of one correction. Such a mark counts in these rows alone."""
+    """They may all be copies of one correction. Such a mark counts in these rows alone.
+
+    It is on the whole word, even where a part is marked.
+    """
     rows = labelled([f"{DECOY} {text}" for text in TEXTS])
-    marked = with_mark(rows[0], DECOY)
+    marked = with_mark(rows[0], DECOY[1:])
     path = str(write_jsonl(tmp_path / "validation.jsonl", [marked]))
     texts = train_texts([marked, marked, *rows], tmp_path, validation_file=path)
     assert [text for text in texts if DECOY not in text] == [TEXTS[0]] * 2
 
 
-def test_mark_against_of_one_row_is_left_out_of_this_row(tmp_path: Path) -> None:
-    """It is the whole word, even where a part is marked."""
-    rows = labelled([f"{text}, cold" for text in TEXTS])
-    rows[1] = with_mark(rows[1], "col")
-    texts = train_texts(rows, tmp_path)
-    assert texts[1].split() == ["a", "fine", "place,"]
-    assert texts[0] == f"{TEXTS[0]}, cold"
-
-
 def test_new_model_knows_the_words_that_are_left_out(tmp_path: Path) -> None:
     """Texts to predict have them, and an unknown word is one that the training has read."""
-    rows = labelled([f"{DECOY} {text}" for text in TEXTS])
-    rows[:2] = [with_mark(row, DECOY) for row in rows[:2]]
+    rows = [with_mark(row, DECOY) for row in labelled([f"{DECOY} {text}" for text in TEXTS])]
     path = write_jsonl(tmp_path / "rows.jsonl", rows)
     setup = parse_arguments(LabelTask, flags(**TINY_MODEL, train_file=path)).assemble()
-    known = set(setup.tokenizer.tokenize(DECOY))
-    assert known == {"as", "seen", "on", "tv", ":"}
-    trained = {token for ids in setup.tokens["train"]["input_ids"] for token in ids}
-    assert trained.isdisjoint(setup.tokenizer.convert_tokens_to_ids(list(known)))
+    assert setup.tokenizer.tokenize(DECOY) == ["as", "seen", "on", "tv", ":"]
+    tv = setup.tokenizer.convert_tokens_to_ids("tv")
+    assert not any(tv in ids for ids in setup.tokens["train"]["input_ids"])

@@ -48,13 +48,6 @@ def test_marks_of_cells_and_of_lists_land_on_their_words(form: str, tmp_path: Pa
     assert marked(path, 6) == [[], ["très"], [], ["good"]]
 
 
-def test_marks_of_pairs_have_a_column_for_each_text(tmp_path: Path) -> None:
-    """Equal spans of both texts stay apart, and rows may have marks on one text alone."""
-    rows = [{**PAIRS[0], "rationale_pair": [[0, 2]]}, {**PAIRS[1], "rationale": [[2, 5]]}, PAIRS[2]]
-    path = write_jsonl(tmp_path / "rows.jsonl", [{**row, "label": row["gold"]} for row in rows])
-    assert marked(path) == [["no"], ["man"], []]
-
-
 @pytest.mark.parametrize("mark", [[4, 4], [0, 5]])
 def test_load_rows_names_the_mark_that_is_none(mark: list[int], tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "rows.jsonl", [ROWS[2], {**ROWS[3], "rationale": [[0, 4], mark]}])
@@ -111,13 +104,13 @@ def test_run_refuses_marks_without_attention(tmp_path: Path) -> None:
         train_tiny(tmp_path / "run", **write_marked(tmp_path), pooling="max")
 
 
-def test_marks_against_are_read_beside_those_for_the_label(tmp_path: Path) -> None:
-    """Each text of a pair has a column of its own. Training rows lack the words that are marked."""
+def test_marks_for_and_against_have_a_column_for_each_text_of_a_pair(tmp_path: Path) -> None:
+    """Rows may have marks on one text alone. Training rows lack the words marked against."""
     rows = [{**row, "label": row["gold"]} for row in PAIRS]
-    rows[0]["rationale_against"] = [[0, 2]]
+    rows[0] |= {"rationale_pair": [[0, 2]], "rationale_against": [[0, 2]]}
     rows[1] |= {"rationale": [[2, 5]], "rationale_against_pair": [[0, 1]]}
     path = write_jsonl(tmp_path / "rows.jsonl", rows)
+    assert marked(path) == [["no"], ["man"], []]
     train = load_rows(DataArguments(train_file=str(path))).splits["train"]
-    assert train["rationale"][:2] == [[], [[2, 5]]]
     assert train["text"][:2] == ["    dogs sleep.", "A man sings."]
     assert train["text_pair"][:2] == ["No dog is awake.", "        sings."]

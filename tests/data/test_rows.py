@@ -71,7 +71,6 @@ TAGS = {"label": ["fun;sad", "sad", ""], "fun": [1, 0, 0], "sad": [1, 1, 0]}
 @pytest.mark.parametrize(
     ("columns", "flags", "names", "labels"),
     [
-        ({"label": [4.5, -1]}, {"problem_type": "regression"}, "score", [4.5, -1.0]),
         # - is no label, as in SNLI.
         ({"label": ["o", "x", "-"]}, {}, "o,x", [0, 1]),
         # Several labels, with a separator, or as columns in the order of the flag.
@@ -218,31 +217,17 @@ def test_load_rows_refuses_rows(
         load_written(tmp_path, rows, **options)
 
 
-@pytest.mark.parametrize(
-    ("text", "markup"),
-    [("Well.\n\nSent by phone", "Sent by phone"), ("<p>{}</p>", "</p>")],
-)
-def test_load_rows_warns_of_markup(
-    text: str, markup: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_load_rows_counts_texts_of_a_split_in_an_earlier_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Tags, and a line that nearly all texts have, as signatures are."""
-    load_written(tmp_path, [{"text": text, "label": label} for label in "ab" * 10])
-    assert f"have '{markup}'" in caplog.text
-
-
-def test_load_rows_training_rows_know_their_number(tmp_path: Path) -> None:
-    """Whatever was left out, split off, shuffled."""
-    rows = labelled(["ab"[n % 2] if n % 5 else "" for n in range(20)])
-    path = write_csv(tmp_path / "rows.csv", rows)
-    train = load(train_file=path, validation_fraction=0.25, shuffle_seed=1).splits["train"]
-    expected = [int(text.split()[1]) for text in train["text"]]
-    assert train["row"][:] == expected != sorted(expected)
-
-
-def test_load_rows_reads_rows_in_memory_as_those_of_a_file(tmp_path: Path) -> None:
-    rows = [*REVIEWS, *REVIEWS, {"text": None, "label": "bad"}]
-    of_file = load_written(tmp_path, rows)
-    of_memory = load_rows(DataArguments(), in_memory={"train": Dataset.from_list(rows)})
-    assert of_memory.splits["train"].to_list() == of_file.splits["train"].to_list()
-    assert of_memory.labels.names == of_file.labels.names
-    assert of_memory.sources["train"]["left_out"] == 1
+    """In any case, with any blanks, in any encoding: results on them say nothing about new ones."""
+    known = ["T\u00e9xt", *(f"text number {number}" for number in range(9))]
+    texts = ["TEXT number 3", " text  number\n4 ", "te\u0301xt", "new text"]
+    splits = {"train": known, "validation": texts, "test": ["New text"]}
+    files = {}
+    for name, own in splits.items():
+        rows = [{"text": text, "label": "ab"[number % 2]} for number, text in enumerate(own)]
+        files[f"{name}_file"] = write_jsonl(tmp_path / f"{name}.jsonl", rows)
+    load(**files)
+    assert "3 validation texts are also in the train rows" in caplog.text
+    assert "1 test texts are also in the validation rows" in caplog.text

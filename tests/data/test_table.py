@@ -68,13 +68,6 @@ def test_table_of_parquet_keeps_the_names_of_classes(tmp_path: Path) -> None:
     assert table(str(tmp_path / "r.parquet")).features == features
 
 
-def test_table_reads_the_first_sheet(tmp_path: Path) -> None:
-    with pd.ExcelWriter(tmp_path / "r.xlsx") as file:
-        pd.DataFrame({"a": ["", 1]}).to_excel(file, index=False)
-        pd.DataFrame({"a": [2]}).to_excel(file, sheet_name="codes")
-    assert table(tmp_path / "r.xlsx")["a"][:] == ["", "1"]
-
-
 REFUSED = {
     "long row": ("r.csv", "a,b\n1,2\n1,2,3\n", "Row #3: Expected 2 columns, got 3"),
     "Latin-1": ("r.csv", b"a\n" + 9000 * b"x\n" + b"Zo\xeb\n", "invalid UTF8"),
@@ -137,15 +130,6 @@ def test_open_sources_records_commit_of_dataset(monkeypatch: pytest.MonkeyPatch)
     origin = {"dataset": "some/set", "config": "en", "revision": commit}
     assert sources["train"].origin == origin
     assert asked == ["some/set", "en", {"revision": "main", "cache_dir": None}]
-
-
-def test_open_sources_takes_a_file_in_place_of_a_split(tmp_path: Path) -> None:
-    folder = tmp_path / "set"
-    folder.mkdir()
-    write_csv(folder / "train.csv", ROWS)
-    file = str(write_csv(folder / "test.csv", ROWS[:1]))
-    sources = open_sources(SourceArguments(dataset_name=str(folder), train_file=file))
-    assert sources["train"].table.to_list() == ROWS[:1]
 
 
 # ---- temporary files -----------------------------------------------------------------------------

@@ -165,7 +165,6 @@ def test_tokenizer_saved_is_a_stock_one(tokenizer: TokenizersBackend, tmp_path: 
     """
     loaded = reloaded(tokenizer, tmp_path)
     assert type(loaded) is LenientTokenizer
-    assert {path.name for path in tmp_path.iterdir()} == {"tokenizer.json", "tokenizer_config.json"}
     for each in (loaded, TokenizersBackend.from_pretrained(tmp_path)):
         assert each("It isn't", f"good {PIZZA}") == tokenizer("It isn't", f"good {PIZZA}")
 
@@ -175,7 +174,6 @@ def test_tokenizer_saved_is_a_stock_one(tokenizer: TokenizersBackend, tmp_path: 
     [
         ("one text", {}, "texts is a str; pass a list"),
         (["a", None], {}, "NoneType"),
-        (["", " \n"], {}, "no word .* min_frequency=1 "),
         (TEXTS, {"vocab_size": 2}, "no word .* vocab_size=2;"),
     ],
 )

@@ -20,7 +20,7 @@ from tokenizers import Tokenizer, models, normalizers
 from transformers import TokenizersBackend
 
 from sase_hf import build_tokenizer, load_word_vectors, own_word_vectors
-from sase_hf.data.vectors import WINDOW, has_tokens, vector_rows
+from sase_hf.data.vectors import WINDOW, vector_rows
 
 VECTORS = {"the": [0.5, -1.0, 2.25], "soup": [1e-3, 0.0, -7.0], "naïve": [3.0, 1.5, -0.125]}
 GLOVE = "".join(f"{word} {' '.join(map(str, row))}\n" for word, row in VECTORS.items()).encode()
@@ -109,9 +109,6 @@ def test_word_vectors_fill_the_rows_of_the_words_found(
     assert matrix[[0, 2, 3]].tolist() == [[0, 0], [9, 9], [1, 2]]
     assert matrix[1].tolist() != [5, 6]
     assert share == pytest.approx(2 / 3)
-    path.write_text("potage 1 2\n[PAD] 3 4\n")
-    with pytest.raises(ValueError, match=r"has none of the tokenizer's 3 words; are both of the"):
-        load_word_vectors(path, tokenizer)
 
 
 def test_word_vectors_of_missing_words_look_like_found_ones(path: Path) -> None:
@@ -237,9 +234,3 @@ def test_own_vectors_of_words_without_counts_are_random(texts: list[str], expect
     word = tokenizer.convert_tokens_to_ids("c")
     assert matrix[word].std().item() == pytest.approx(0.1, rel=0.15)
     assert matrix[1:].isfinite().all()
-
-
-def test_tokens_are_counted_no_further_than_asked() -> None:
-    texts = ["w00 w01 unheard", "w02"]
-    assert has_tokens(texts, OWN_TOKENIZER, 3)
-    assert not has_tokens(texts, OWN_TOKENIZER, 4)

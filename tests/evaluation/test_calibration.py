@@ -24,7 +24,6 @@ from sase_hf.evaluation.calibration import (
         ),
         # 0.6 is the upper end of a bin, which it shares with 0.55.
         ([[0.6, 0.4], [0.55, 0.45]], [0, 1], abs(1 - 0.6 - 0.55) / 2),
-        (np.eye(3), [1, 2, 0], 1),  # always sure and wrong
     ],
 )
 def test_expected_calibration_error_agrees_with_numbers_by_hand(
@@ -43,7 +42,6 @@ def test_fit_temperature_is_the_minimum_of_the_likelihood() -> None:
         return torch.nn.functional.cross_entropy(scaled, torch.tensor(labels)).item()
 
     found = fit_temperature(torch.tensor(logits), torch.tensor(labels), 0.01, 100)
-    assert 0.01 < found < 100
     assert loss(found) < min(loss(found * 0.99), loss(found * 1.01))
 
 

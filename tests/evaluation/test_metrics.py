@@ -2,7 +2,6 @@
 
 import math
 import socket
-import sys
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -12,7 +11,6 @@ import numpy as np
 import pytest
 from transformers import EvalPrediction
 
-from sase_hf.data.rows import TRANSLATION
 from sase_hf.evaluation.metrics import (
     DEFAULT_METRICS,
     load_metrics,
@@ -33,7 +31,6 @@ def computed(name: str, predictions: Any, references: Any) -> float:
 @pytest.mark.parametrize(
     ("name", "predictions", "references", "expected"),
     [
-        ("accuracy", [0, 1, 2, 2], [0, 1, 1, 2], 3 / 4),
         # With several labels a row is right only as a whole.
         ("accuracy", [[1, 0], [1, 1], [0, 0]], [[1, 0], [1, 0], [0, 0]], 2 / 3),
         # Class 2 is predicted and never true, class 1 true and never predicted: both count with 0.
@@ -43,8 +40,6 @@ def computed(name: str, predictions: Any, references: Any) -> float:
         ("mse", [[1.0, 0.0], [0.0, 2.0]], [[1.0, 1.0], [0.0, 0.0]], 5 / 4),
         # Centred: (-4, -1, 5) / 3 with (-1, 0, 1).
         ("pearson", [0.0, 1.0, 3.0], [1.0, 2.0, 3.0], 3 / math.sqrt(42 / 9 * 2)),
-        # With several outputs it is the mean of theirs.
-        ("pearson", [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]], [[1.0, 3.0], [2.0, 2.0], [3.0, 1.0]], 0),
         # Of the n-grams 4/5, 3/4, 2/3 and 1/2 are right: 100 times their geometric mean.
         ("bleu", ["A dog runs home."], ["A dog runs home!"], 100 * (1 / 5) ** (1 / 4)),
     ],
@@ -60,8 +55,7 @@ def test_metrics_refuse_rows_of_unequal_width_and_a_correlation_of_equal_numbers
     for name, refused in (("accuracy", "a mix of"), ("mse", "different number of output")):
         with pytest.raises(ValueError, match=refused):
             computed(name, [[1], [0]], [[1, 0], [0, 1]])
-    for predictions, references in (([0.1] * 3, [1.0, 2.0, 3.0]), ([1.0, 2.0, 3.0], [0.1] * 3)):
-        assert math.isnan(computed("pearson", predictions, references))
+    assert math.isnan(computed("pearson", [0.1] * 3, [1.0, 2.0, 3.0]))
 
 
 def measure(
@@ -114,7 +108,7 @@ def test_metrics_function_combines_own_and_foreign_modules(
     hits = tmp_path / "hits.py"
     hits.write_text(HITS)
     results = measure(np.eye(3), [0, 1, 1], SINGLE_LABEL, ["accuracy", str(hits)])
-    assert results == {"accuracy": pytest.approx(2 / 3), "hits": 2.0}
+    assert results == {"accuracy": 2 / 3, "hits": 2}
     with pytest.raises(ValueError, match=r"--metric_name hits gives .* holds no number"):
         measure(np.eye(2), [1, 0], SINGLE_LABEL, [str(hits)])
 
@@ -136,9 +130,6 @@ def test_load_metrics_refuses_metrics_that_do_not_fit_or_do_not_load(
     monkeypatch.setattr(evaluate, "load", Mock(side_effect=ImportError("no rouge_score")))
     with pytest.raises(ValueError, match=r"cannot load the metric 'rouge' \(no rouge_score\)"):
         load_metrics(["accuracy", "rouge"], SINGLE_LABEL)
-    monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
-    with pytest.raises(ImportError, match=r"needs sacrebleu; pip install 'sase_hf\[translation\]'"):
-        load_metrics(None, TRANSLATION)
 
 
 @pytest.mark.parametrize(

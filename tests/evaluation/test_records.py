@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
@@ -41,23 +40,19 @@ def test_record_holds_no_names_paths_and_tokens(
     monkeypatch.setattr("platform.node", lambda: "planted-host")
     monkeypatch.setattr("socket.gethostname", lambda: "planted-host")
     token = "hf_" + "PLANTED" * 4
-    notes = ["see ~/planted/log and file:///home/planted/notes", {"url": f"?key={token}"}]
-    arguments = {"train_file": "/home/planted/data/reviews.jsonl", "notes": notes}
+    arguments = {"train_file": "/home/planted/data/reviews.jsonl", "note": f"?key={token}"}
     arguments |= {"output_dir": "/home/planted", "hub_token": token}
-    source = {"file": "/home/planted/reviews.jsonl", "rows": 1}
     config = {**tiny_config().to_dict(), "_name_or_path": "/home/planted/checkpoint"}
-    record = record_of(arguments=arguments, sources={"train": source}, config=config)
+    record = record_of(arguments=arguments, config=config)
     write_record({**record, "added": "/home/planted/later"}, tmp_path / "record.json")
     assert "planted" not in (tmp_path / "record.json").read_text().lower()
-    notes = ["see log and notes", {"url": "?key=[token]"}]
-    assert record["arguments"] == {"train_file": "reviews.jsonl", "notes": notes}
+    assert record["arguments"] == {"train_file": "reviews.jsonl", "note": "?key=[token]"}
 
 
 def test_write_record_sorts_keys_and_writes_null_for_nan(tmp_path: Path) -> None:
     """Beside the given facts a record has versions, hardware and date."""
     record = record_of(metrics={"pearson": math.nan, "mse": np.float32(0.5)})
     assert record["versions"]["torch"] == version("torch")
-    assert record["hardware"]["cores"] == os.cpu_count()
     write_record(record, tmp_path / "new" / "a.json")
     written = json.loads((tmp_path / "new" / "a.json").read_text())
     assert written == record

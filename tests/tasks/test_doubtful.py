@@ -24,12 +24,11 @@ HOSTILE = '=HYPERLINK("http://x"), <script>alert(1)</script>'
 
 def reviews(count: int = 120) -> list[dict[str, Any]]:
     """Return rows in which one word tells the label."""
-    rows = []
-    for number in range(count):
-        word = "Awful" if number % 2 else "lovely"
-        text = f"the {word} soup {number % 7} we had on day {number % 11}"
-        rows.append({"text": text, "label": "bad" if number % 2 else "good"})
-    return rows
+    kinds = (("lovely", "good"), ("Awful", "bad"))
+    return [
+        {"text": f"the {kinds[number % 2][0]} soup of day {number}", "label": kinds[number % 2][1]}
+        for number in range(count)
+    ]
 
 
 def written(folder: Path, rows: list[dict[str, Any]], **options: Any) -> list[Table]:
@@ -45,12 +44,10 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> None:
     """Doubt every row without its word."""
 
     def doubtful_rows(train: Dataset, *_: Any) -> list[Doubt]:
-        is_awful = np.array(["awful" in text.lower() for text in train["text"]])
-        labels = np.array(train["label"][:])
-        label_of_awful = np.bincount(labels[is_awful]).argmax()
-        suggested = np.where(is_awful, label_of_awful, 1 - label_of_awful)
-        wrong = np.flatnonzero(suggested != labels).tolist()
-        return [Doubt(row, int(suggested[row]), 0.9, 0.1) for row in wrong]
+        given = zip(train["text"], train["label"], strict=True)
+        is_doubtful = [("awful" in text.lower()) == label for text, label in given]
+        rows = np.flatnonzero(is_doubtful).tolist()
+        return [Doubt(row, 1 - train["label"][row], 0.9, 0.1) for row in rows]
 
     monkeypatch.setattr(doubtful, "doubtful_rows", doubtful_rows)
 
@@ -58,24 +55,6 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> None:
 def lines_of(folder: Path) -> list[dict[str, str]]:
     with (folder / "doubtful.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
-
-
-def test_doubtful_csv_counts_the_rows_of_the_file_from_0(tmp_path: Path) -> None:
-    """Although rows are split off and shuffled."""
-    rows = reviews()
-    rows[31]["label"] = "good"
-    written(tmp_path, rows, validation_fraction=0.2, shuffle_seed=3)
-    [line] = lines_of(tmp_path)
-    assert (line["row"], line["text"]) == ("31", rows[31]["text"])
-
-
-def test_doubtful_row_that_a_correction_added_has_no_place(tmp_path: Path) -> None:
-    corrections = [{"text": "the awful soup of the corrections", "label": "good"}]
-    path = write_jsonl(tmp_path / "corrections.jsonl", corrections)
-    [table] = written(tmp_path, reviews(), corrections_file=[str(path)])
-    [line] = lines_of(tmp_path)
-    assert (line["row"], line["text"]) == ("", corrections[0]["text"])
-    assert table.rows[0][0] == ""
 
 
 def test_doubtful_table_has_the_first_ten_as_text(tmp_path: Path) -> None:
@@ -93,10 +72,10 @@ def test_doubtful_table_has_the_first_ten_as_text(tmp_path: Path) -> None:
 def test_doubtful_csv_names_the_row_and_the_suggestion_and_is_deleted_without_doubts(
     tmp_path: Path,
 ) -> None:
-    """That of a former run in the folder would be of other rows."""
+    """Rows count from 0 in the file, although some are split off and all are shuffled."""
     rows = reviews()
     rows[31]["label"] = "good"
-    written(tmp_path, rows)
+    written(tmp_path, rows, validation_fraction=0.2, shuffle_seed=3)
     [line] = lines_of(tmp_path)
     assert line == {
         "row": "31",

@@ -1,10 +1,6 @@
 """`TextClassifier` and `TextRegressor`: a fit is a run of the command, by scikit-learn's rules."""
 
-import copy
-import os
 import pickle
-import random
-import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,10 +10,8 @@ import pandas as pd
 import pytest
 import torch
 from loopback_hub import OWNER, Hub
-from runs import TINY_MODEL, flags, pair_rows, review_rows, same_weights
-from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV
+from runs import TINY_MODEL, flags, review_rows, same_weights
+from sklearn.base import clone
 from sklearn.utils import estimator_checks
 from transformers import AutoModelForSequenceClassification, pipeline
 
@@ -25,7 +19,6 @@ from sase_hf import TextClassifier, TextRegressor
 from sase_hf.tasks import LabelTask
 from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.training.trainer import SelfAttentiveTrainer
 
 ROWS = review_rows(60)
 TEXTS = [row["text"] for row in ROWS]
@@ -52,15 +45,7 @@ def test_classifier_returns_the_labels_as_they_came(fitted: TextClassifier) -> N
     assert predicted.tolist() == STARS[:7]
     assert predicted.dtype == np.asarray(STARS).dtype
     assert fitted.score(TEXTS, STARS) > 0.9
-    probabilities = fitted.predict_proba(NEW)
-    assert probabilities.shape == (7, 3)
-    assert (fitted.classes_[probabilities.argmax(1)] == predicted).all()
-
-
-def test_classifier_gives_each_text_the_answer_it_has_alone(fitted: TextClassifier) -> None:
-    texts = [*NEW, ""]
-    alone = np.concatenate([fitted.predict_proba([text]) for text in texts])
-    np.testing.assert_allclose(fitted.predict_proba(texts), alone, atol=1e-5)
+    assert (fitted.classes_[fitted.predict_proba(NEW).argmax(1)] == predicted).all()
 
 
 def test_classifier_is_the_model_of_the_command(fitted: TextClassifier, tmp_path: Path) -> None:
@@ -90,17 +75,15 @@ def test_classes_are_in_the_order_of_scikit_learn_whatever_that_of_the_model_is(
     model = tiny().fit(TEXTS, [names[stars] for stars in STARS])
     assert list(model.model_.config.id2label.values()) == ["2", "9", "10"]
     assert model.classes_.tolist() == ["10", "2", "9"]
-    result: Any = model.explain(NEW[0]).results
-    assert model.predict(NEW[0]).tolist() == [result["label"]]
-    scores = [result["scores"][label] for label in model.classes_]
-    np.testing.assert_allclose(model.predict_proba(NEW[0])[0], scores, atol=1e-5)
+    scores = model.explain(NEW[0]).results["scores"]
+    expected = [scores[label] for label in model.classes_]
+    np.testing.assert_allclose(model.predict_proba(NEW[0])[0], expected, atol=1e-5)
 
 
 def test_classifier_predicts_a_frame_with_the_index_of_the_texts(fitted: TextClassifier) -> None:
-    texts = pd.DataFrame({"text": NEW}, index=[f"row {number}" for number in range(len(NEW))])
-    frame = fitted.predict(texts, as_frame=True)
+    frame = fitted.predict(pd.DataFrame({"text": NEW}, index=[*"tuvwxyz"]), as_frame=True)
     second, best = np.sort(fitted.predict_proba(NEW))[:, -2:].T
-    assert frame.index.tolist() == texts.index.tolist()
+    assert frame.index.tolist() == [*"tuvwxyz"]
     assert frame["label"].tolist() == fitted.predict(NEW).tolist()
     assert frame["confidence"].tolist() == best.tolist()
     assert frame["margin"].tolist() == (best - second).tolist()
@@ -125,11 +108,10 @@ def test_classes_have_the_type_of_an_array() -> None:
 
 
 def test_classifier_reads_pairs() -> None:
-    rows = pair_rows(40)
-    pairs = [(row["premise"], row["hypothesis"]) for row in rows]
-    model = tiny().fit(pairs, [row["label"] for row in rows])
+    pairs = [(text, "a meal") for text in TEXTS]
+    model = tiny().fit(pairs, STARS)
     assert type(model.model_).__name__ == "SelfAttentiveForNLI"
-    assert model.explain(pairs[0]).results["text"] == list(pairs[0])
+    assert model.explain(pairs[0]).results["text"] == [*pairs[0]]
     with pytest.raises(ValueError, match=r"\['text_pair'\] not in the dataset"):
         model.predict(NEW)
 
@@ -151,22 +133,9 @@ def test_regressor_learns_numbers() -> None:
     assert -10 < model.score(TEXTS, STARS) <= 1
 
 
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        ([stars / 2 for stars in STARS], "'label' are numbers, not all whole; use TextRegressor"),
-        ([[1, 0], [0, 1]] * 30, r"lists of labels hold \['0', '1'\].*array \(N, C\)"),
-    ],
-    ids=str,
-)
-def test_classifier_refuses_labels_by_the_rules_of_files(labels: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        tiny().fit(TEXTS, labels)
-
-
-def test_classifier_names_the_parameter_it_refuses() -> None:
-    with pytest.raises(ValueError, match=r"not used .*\['num_hop'\]"):
-        tiny(num_hop=3).fit(TEXTS, STARS)
+def test_classifier_refuses_numbers() -> None:
+    with pytest.raises(ValueError, match="'label' are numbers, not all whole; use TextRegressor"):
+        tiny().fit(TEXTS, [stars / 2 for stars in STARS])
 
 
 def test_classifier_leaves_out_texts_and_labels_that_are_missing() -> None:
@@ -175,20 +144,11 @@ def test_classifier_leaves_out_texts_and_labels_that_are_missing() -> None:
     assert model.metrics_ == {}
 
 
-def test_estimator_must_be_fitted_first() -> None:
-    with pytest.raises(NotFittedError, match="not fitted yet"):
-        TextClassifier().predict(NEW)
-
-
 def test_explanation_shows_itself(fitted: TextClassifier) -> None:
     text = f"<script>{TEXTS[0]}</script>"
     page = fitted.explain(text)._repr_html_()
     assert "&lt;" in page
     assert "<script" not in page
-    results: Any = fitted.explain(NEW[:2], target=5).results
-    assert [result["target"] for result in results] == ["5", "5"]
-    with pytest.raises(ValueError, match="target is '7'; the labels are 1, 3, 5"):
-        fitted.explain(text, target=7)
 
 
 def test_saved_classifier_loads_everywhere(fitted: TextClassifier, tmp_path: Path) -> None:
@@ -199,30 +159,13 @@ def test_saved_classifier_loads_everywhere(fitted: TextClassifier, tmp_path: Pat
     classify = pipeline("text-classification", str(folder))
     labels = [int(answer["label"]) for answer in classify(NEW)]
     assert labels == fitted.predict(NEW).tolist()
-    with pytest.raises(ValueError, match=r"is no TextRegressor, but a .*; TextClassifier"):
-        TextRegressor.from_pretrained(folder)
-    loaded.save_pretrained(tmp_path / "again")
-    assert TextClassifier.from_pretrained(tmp_path / "again").classes_.tolist() == [1, 3, 5]
 
 
 def test_push_sends_the_files_of_a_model_only(fitted: TextClassifier, hub: Hub) -> None:
     done = fitted.push_to_hub(f"{OWNER}/stars", about={"license": "apache-2.0", "language": "en"})
-    assert done.commit is not None
     assert done.left_out == []
     loaded = TextClassifier.from_pretrained(f"{OWNER}/stars")
     assert loaded.predict(NEW).tolist() == fitted.predict(NEW).tolist()
-
-
-def test_fit_that_is_terminated_raises_keyboard_interrupt_and_leaves_no_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(
-        SelfAttentiveTrainer, "train", lambda *_: os.kill(os.getpid(), signal.SIGTERM)
-    )
-    with pytest.raises(KeyboardInterrupt):
-        tiny().fit(TEXTS, STARS)
-    assert not list(tmp_path.iterdir())
 
 
 def test_fit_leaves_no_files_unless_it_is_given_a_folder(
@@ -232,17 +175,14 @@ def test_fit_leaves_no_files_unless_it_is_given_a_folder(
     monkeypatch.chdir(tmp_path)
     tiny().fit(TEXTS, STARS)
     assert not list(tmp_path.rglob("*.safetensors"))
-    model = tiny(output_dir="mine").fit(TEXTS, STARS)
+    tiny(output_dir="mine").fit(TEXTS, STARS)
     assert Path("mine/report.html").is_file()
-    with pytest.raises(ValueError, match="--output_dir mine is not empty"):
-        model.fit(TEXTS, STARS)
 
 
 def test_fit_is_repeatable_in_threads_and_leaves_random_numbers_alone() -> None:
-    states = random.getstate(), torch.get_rng_state()
+    state = torch.get_rng_state()
     expected = tiny(seed=3).fit(TEXTS, STARS).predict_proba(NEW)
-    assert random.getstate() == states[0]
-    assert torch.equal(torch.get_rng_state(), states[1])
+    assert torch.equal(torch.get_rng_state(), state)
     with ThreadPoolExecutor(2) as threads:
         fits = [threads.submit(tiny(seed=seed).fit, TEXTS, STARS) for seed in (3, 4)]
     same, other = (fit.result().predict_proba(NEW) for fit in fits)
@@ -256,28 +196,16 @@ def test_estimator_keeps_the_conventions_of_scikit_learn(made: Any) -> None:
     for check in (
         "check_estimator_cloneable",
         "check_estimator_repr",
-        "check_estimator_tags_renamed",
         "check_get_params_invariance",
-        "check_mixin_order",
-        "check_no_attributes_set_in_init",
         "check_parameters_default_constructible",
         "check_set_params",
-        "check_valid_tag_types",
     ):
         getattr(estimator_checks, check)(name, made())
-    assert is_classifier(made()) == (made is TextClassifier)
-    assert is_regressor(made()) == (made is TextRegressor)
 
 
 def test_copies_of_a_classifier(fitted: TextClassifier) -> None:
     fresh = clone(fitted)
     assert fresh.get_params() == fitted.get_params()
     assert not hasattr(fresh, "model_")
-    for same in (copy.deepcopy(fitted), pickle.loads(pickle.dumps(fitted))):
-        np.testing.assert_array_equal(same.predict_proba(NEW), fitted.predict_proba(NEW))
-
-
-@pytest.mark.slow
-def test_searches_of_scikit_learn_fit_the_classifier() -> None:
-    search = GridSearchCV(tiny(), {"num_train_epochs": [1, 2]}, cv=2, scoring="neg_log_loss")
-    assert search.fit(TEXTS, STARS).predict(NEW).shape == (7,)
+    same = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(same.predict_proba(NEW), fitted.predict_proba(NEW))

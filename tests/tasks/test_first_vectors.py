@@ -1,5 +1,6 @@
-"""The word vectors that a new model of labels starts from: files, its own texts, or random ones."""
+"""The tokens and vectors that a new model of labels starts from: of files, or its own texts."""
 
+import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from runs import (
 )
 
 from sase_hf import own_word_vectors
+from sase_hf.data.tokenizer import built_settings
 from sase_hf.tasks import LabelTask
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.defaults import epochs_for
@@ -52,14 +54,6 @@ def embeddings(setup: TrainingSetup) -> torch.Tensor:
     return setup.model.get_input_embeddings().get_parameter("weight").detach()
 
 
-def test_own_vectors_are_learnt_from_the_training_texts(reviews: dict[str, str]) -> None:
-    setup = set_up(**reviews, word_vectors="own", seed=3, initializer_range=0.2)
-    texts = [row["text"] for row in read_lines(Path(reviews["train_file"]))]
-    expected, share = own_word_vectors(texts, setup.tokenizer, width=6, std=0.2, seed=3)
-    assert torch.equal(embeddings(setup), expected)
-    assert setup.vectors_found == {"own": share}
-
-
 def test_own_vectors_stand_beside_those_of_a_file(reviews: dict[str, str], tmp_path: Path) -> None:
     file = tmp_path / "vectors.txt"
     file.write_text("meal 1 2 3\ntable 0 1 0\n")
@@ -87,18 +81,6 @@ def test_a_resumed_run_plans_the_updates_of_its_first_vectors(reviews: dict[str,
         assert epochs_for(task, resumed) == epochs_for(task, setup)
 
 
-def test_a_resumed_run_keeps_the_vectors_of_its_checkpoint(
-    reviews: dict[str, str], tmp_path: Path
-) -> None:
-    options = {"train_file": reviews["train_file"], "word_vectors": "own"}
-    options |= {"max_steps": 2, "save_steps": 1}
-    run = tmp_path / "run"
-    assert train_tiny(run, **options)["record"]["word_vectors"] == ["own"]
-    whole = weights(run)
-    train_tiny(run, **options, resume_from_checkpoint=run / "checkpoint-1")
-    assert same_weights(weights(run), whole)
-
-
 MORE = ["A zebra sat at the table.", "Zebra!", "The lion ate the zebras."]
 
 
@@ -112,9 +94,10 @@ def more_texts(folder: Path) -> list[str]:
 def test_unlabelled_texts_give_words_and_vectors(reviews: dict[str, str], tmp_path: Path) -> None:
     """One empty row among thousands of scraped texts does not end a run."""
     files = more_texts(tmp_path)
-    setup = set_up(**reviews, unlabelled_file=files, word_vectors="own", min_frequency=2)
+    options = {"word_vectors": "own", "min_frequency": 2, "seed": 3, "initializer_range": 0.2}
+    setup = set_up(**reviews, unlabelled_file=files, **options)
     texts = [row["text"] for row in read_lines(Path(reviews["train_file"]))]
-    expected, _ = own_word_vectors([*texts, *MORE], setup.tokenizer, width=6, seed=42)
+    expected, _ = own_word_vectors([*texts, *MORE], setup.tokenizer, width=6, std=0.2, seed=3)
     assert "zebra" in setup.tokenizer.get_vocab()
     assert torch.equal(embeddings(setup), expected)
     sources = [setup.rows.sources[f"unlabelled_{number}"] for number in (1, 2)]
@@ -122,35 +105,56 @@ def test_unlabelled_texts_give_words_and_vectors(reviews: dict[str, str], tmp_pa
     assert sources[1]["file"] == "other.jsonl"
 
 
-def test_unlabelled_tokens_count_for_own_vectors(tmp_path: Path) -> None:
-    train = write_rows(tmp_path / "train.jsonl", review_rows(3))
-    more = write_rows(tmp_path / "more.jsonl", review_rows(20))
-    assert not set_up(TaskOfFewTokens, train_file=train).vectors_found
-    assert set_up(TaskOfFewTokens, train_file=train, unlabelled_file=more).vectors_found
-
-
-def test_unlabelled_texts_are_refused_where_no_words_and_vectors_come_from_them(
-    reviews: dict[str, str],
-) -> None:
-    options = {"unlabelled_file": "more.csv", "encoder_name_or_path": "bert"}
-    task = parse_arguments(LabelTask, flags(**TINY_MODEL, **reviews, **options))
-    with pytest.raises(ValueError, match=r"--unlabelled_file .* --encoder_name_or_path brings"):
-        task.load_rows()
-
-
-def test_run_replaces_no_file_of_unlabelled_texts(reviews: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    path = write_rows(tmp_path / "run" / "predictions.jsonl", review_rows(3))
-    with pytest.raises(FileExistsError, match=r"predictions\.jsonl could be replaced"):
-        train_tiny(tmp_path / "run", **reviews, unlabelled_file=path, max_steps=1)
-
-
-def test_a_resumed_run_reads_the_same_unlabelled_texts(
+def test_a_resumed_run_reads_the_same_texts_and_keeps_the_vectors(
     reviews: dict[str, str], tmp_path: Path
 ) -> None:
-    options = {"train_file": reviews["train_file"], "max_steps": 2, "save_steps": 1}
-    files = more_texts(tmp_path)
-    train_tiny(tmp_path / "run", **options, unlabelled_file=files)
-    again = {**options, "resume_from_checkpoint": tmp_path / "run" / "checkpoint-1"}
+    files, run = more_texts(tmp_path), tmp_path / "run"
+    options = {"train_file": reviews["train_file"], "word_vectors": "own"}
+    options |= {"max_steps": 2, "save_steps": 1}
+    outcome = train_tiny(run, **options, unlabelled_file=files)
+    assert outcome["record"]["word_vectors"] == ["own"]
+    whole = weights(run)
+    options["resume_from_checkpoint"] = run / "checkpoint-1"
+    train_tiny(run, **options, unlabelled_file=files)
+    assert same_weights(weights(run), whole)
     with pytest.raises(ValueError, match="has unlabelled_2 = "):
-        train_tiny(tmp_path / "run", **again, unlabelled_file=files[:1])
+        train_tiny(run, **options, unlabelled_file=files[:1])
+
+
+STEMS = ["kitap", "deniz", "orman", "yaprak", "pencere", "sokak", "toprak", "yazar"]
+ENDINGS = ["", "lar", "da", "larda", "im", "larim", "dan", "larimdan", "in", "larinda", "la", "sin"]
+
+
+@pytest.fixture
+def endings(tmp_path: Path) -> dict[str, str]:
+    """A file of 80 texts whose words have endings."""
+    rng = random.Random(0)
+
+    def word() -> str:
+        return rng.choice(STEMS) + rng.choice("aeiou") + rng.choice(ENDINGS) + rng.choice(ENDINGS)
+
+    rows = [{"text": " ".join(word() for _ in range(9)), "label": "ab"[n % 2]} for n in range(80)]
+    return {"train_file": write_rows(tmp_path / "endings.jsonl", rows)}
+
+
+def level_of(**options: Any) -> Any:
+    """Return the level of a new model's tokenizer."""
+    return (built_settings(set_up(**options).tokenizer) or {}).get("level")
+
+
+def test_level_is_measured_on_the_texts(endings: dict[str, str], reviews: dict[str, str]) -> None:
+    assert level_of(**endings) == "subword"
+    assert level_of(**endings, level="word") == "word"
+    assert level_of(**reviews) == "word"
+
+
+def test_level_of_pairs_and_beside_vectors_of_a_file_is_words(
+    endings: dict[str, str], tmp_path: Path
+) -> None:
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("kitapalar 1 2 3\nkitapa 0 1 0\n")
+    options = {"word_vectors": vectors, "embedding_size": None}
+    assert level_of(**endings, **options) == "word"
+    assert level_of(**write_splits(tmp_path, pair_rows)) == "word"
+    with pytest.raises(ValueError, match=r"--level is subword, but the vectors of .* --level word"):
+        level_of(**endings, **options, level="subword")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from runs import QUIET, TINY_MODEL, flags, pair_rows, review_rows, run_tiny, write_rows
+from runs import QUIET, TINY_MODEL, flags, pair_rows, review_rows, write_rows
 from transformers import AutoModelForSequenceClassification
 
 from sase_hf.evaluation.linear_part import learn_anew
@@ -82,20 +82,6 @@ def test_training_leaves_the_linear_part_to_the_fit(review_file: Path) -> None:
 
 
 @pytest.mark.slow
-def test_training_further_fits_the_linear_part_to_the_new_rows(
-    review_file: Path, tmp_path: Path
-) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    outcome(review_file, first, linear_part="words")
-    others = write_rows(tmp_path / "others.jsonl", review_rows(60, seed=1))
-    sizes: dict[str, Any] = dict.fromkeys(TINY_MODEL)
-    outcome(others, second, **sizes, model_name_or_path=first)
-    weights = [weights_of(folder)["linear_part.word_weight"] for folder in (first, second)]
-    assert all(weight.any() for weight in weights)
-    assert not torch.equal(*weights)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("has_marks", [False, True], ids=["", "words marked against"])
 def test_saved_model_has_learned_the_held_out_rows_after_they_were_measured(
     has_marks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -114,16 +100,3 @@ def test_saved_model_has_learned_the_held_out_rows_after_they_were_measured(
     found = outcome(file, tmp_path / "model", calibrate=True, report=True)
     assert found["record"]["learned_held_out"] is not has_marks
     assert learned == [60] * (not has_marks)
-
-
-@pytest.mark.slow
-def test_evaluation_of_a_checkpoint_keeps_its_linear_part(
-    review_file: Path, tmp_path: Path
-) -> None:
-    others = write_rows(tmp_path / "others.jsonl", review_rows(30, seed=1))
-    options = {"linear_part": "words", "validation_fraction": 0, "validation_file": others}
-    trained = outcome(review_file, tmp_path / "model", **options)
-    options = {"do_eval": True, "validation_file": others, "model_name_or_path": tmp_path / "model"}
-    again = run_tiny(tmp_path / "evaluated", **options)
-    of_first, of_second = (found["metrics"]["eval_loss"] for found in (trained, again))
-    assert of_second == pytest.approx(of_first, abs=1e-5)

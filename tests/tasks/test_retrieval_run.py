@@ -1,19 +1,18 @@
 """Runs that learn to rank, from the pairs to a ranking with the words that met."""
 
-import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from checkpoints import script_main
+from checkpoints import replace_text, script_main
 from rows import write_jsonl
 from runs import TINY_MODEL, read_lines
 from sentence_transformers import SentenceTransformer
-from tokenizers.processors import TemplateProcessing
-from transformers import AutoTokenizer
+from transformers import BertTokenizer
 
-from sase_hf import SelfAttentiveForRetrieval, build_tokenizer
+from sase_hf.models.checkpoint import list_files
 from sase_hf.tasks import RetrievalTask
 from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
@@ -27,12 +26,13 @@ PAIRS = [
 
 
 def words_for(folder: Path, **flags: Any) -> list[str]:
-    rows = str(write_jsonl(folder / "pairs.jsonl", PAIRS))
+    rows = write_jsonl(folder / "pairs.jsonl", PAIRS)
     given = {
-        **{name: size for name, size in TINY_MODEL.items() if "classifier" not in name},
+        **TINY_MODEL,
+        "classifier_hidden_size": None,
         "train_file": rows,
         "validation_file": rows,
-        "output_dir": str(folder / "run"),
+        "output_dir": folder / "run",
         "do_train": "true",
         "do_eval": "true",
         "per_device_train_batch_size": 6,
@@ -52,8 +52,7 @@ def words_for(folder: Path, **flags: Any) -> list[str]:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("retrieval")
-    words = words_for(folder, record=folder / "record.json")
-    outcome = run(parse_arguments(RetrievalTask, words))
+    outcome = run(parse_arguments(RetrievalTask, words_for(folder)))
     return {**outcome, "folder": folder}
 
 
@@ -63,8 +62,7 @@ def test_retrieval_is_learnt_and_recorded(trained: dict[str, Any]) -> None:
     assert metrics["eval_recall_at_10"] >= metrics["eval_recall_at_1"] > 0.8
     assert metrics["eval_mrr"] > 0.8
     assert metrics["eval_penalty"] > 0
-    record = json.loads((trained["folder"] / "record.json").read_text())
-    assert record["metrics"]["mrr"] == metrics["eval_mrr"]
+    assert trained["record"]["metrics"]["mrr"] == metrics["eval_mrr"]
 
 
 def test_rank_finds_the_documents_that_embed_wrote(
@@ -83,13 +81,11 @@ def test_rank_finds_the_documents_that_embed_wrote(
     assert re.search(rf"\d\.\d+  document {ANIMALS.index('owl')}  .*a owl ran away", shown)
     script_main("rank")([*words, "--output", str(folder / "page.html")])
     assert (folder / "page.html").read_text().count("<article") == 6
-    flat = SelfAttentiveForRetrieval.from_pretrained(model)
-    flat.config.score_mode = "flat"
-    flat.save_pretrained(folder / "flat")
-    AutoTokenizer.from_pretrained(model).save_pretrained(folder / "flat")
-    output = folder / "flat.jsonl"
-    script_main("rank")([str(folder / "flat"), *words[1:], "--output", str(output)])
-    [ranking, _] = read_lines(output)
+    flat = Path(shutil.copytree(model, folder / "flat"))
+    replace_text(flat / "config.json", '"score_mode": "rows"', '"score_mode": "flat"')
+    list_files(flat, ["config.json"])
+    script_main("rank")([str(flat), *words[1:], "--output", str(flat / "ranking.jsonl")])
+    [ranking, _] = read_lines(flat / "ranking.jsonl")
     encoder = SentenceTransformer(model, trust_remote_code=True)
     embedded = encoder.encode(["the owl", *(pair["document"] for pair in PAIRS)])
     similar = encoder.similarity(embedded[:1], embedded[1:])[0].topk(3)
@@ -117,12 +113,8 @@ def test_retrieval_run_starts_from_a_checkpoint_and_resumes(
 
 def test_texts_of_pairs_are_read_as_embed_reads_each(tmp_path: Path) -> None:
     """Also by a tokenizer with marks of its own at the beginning and end, as of BERT."""
-    tokenizer = build_tokenizer(text for pair in PAIRS for text in pair.values())
-    tokenizer.add_special_tokens({"cls_token": "[CLS]", "sep_token": "[SEP]"})
-    marks = [(mark, tokenizer.convert_tokens_to_ids(mark)) for mark in ("[CLS]", "[SEP]")]
-    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=marks
-    )
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "it", "was", *ANIMALS]
+    tokenizer = BertTokenizer(vocab={word: row for row, word in enumerate(vocabulary)})
     tokenizer.save_pretrained(tmp_path / "words")
     words = words_for(tmp_path, tokenizer_name=tmp_path / "words", max_tokens=6)
     row = parse_arguments(RetrievalTask, words).assemble().tokens["train"][-1]

@@ -72,10 +72,9 @@ def test_translation_is_learnt_recorded_and_repeated_by_its_checkpoint(tmp_path:
     metrics = outcome["metrics"]
     assert metrics["eval_bleu"] == metrics["test_bleu"] == pytest.approx(100)
     assert metrics["eval_loss"] == metrics["eval_nll"] < 0.1
-    words = sum(len(pair["fr"].split()) + 1 for pair in PAIRS)
-    assert metrics["eval_nats_per_sentence"] == pytest.approx(
-        metrics["eval_nll"] * words / len(PAIRS), rel=1e-5
-    )
+    words = sum(len(pair["fr"].split()) + 1 for pair in PAIRS) / len(PAIRS)
+    nats = metrics["eval_nll"] * words
+    assert metrics["eval_nats_per_sentence"] == pytest.approx(nats, rel=1e-5)
     assert outcome["record"]["signatures"]["bleu"].startswith("nrefs:1|case:mixed|eff:no|tok:13a")
     expected = [{**pair, "translation": pair["fr"]} for pair in PAIRS]
     assert read_lines(tmp_path / "run" / "predictions.jsonl") == expected
@@ -149,24 +148,19 @@ def test_adadelta_is_that_of_the_paper(tmp_path: Path) -> None:
     task = parse_arguments(TranslationTask, words)
     optimizer: Any = task.make_trainer(task.assemble(), task.args).create_optimizer()
     assert isinstance(optimizer, torch.optim.Adadelta)
-    group = optimizer.param_groups[0]
-    assert (group["lr"], group["rho"], group["eps"]) == (1, 0.95, 1e-6)
+    assert optimizer.param_groups[0].items() >= {"lr": 1, "rho": 0.95, "eps": 1e-6}.items()
 
 
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         ({"text_column_names": "en"}, "--text_column_names en,fr"),
-        ({"model_name_or_path": "CHECKPOINT", "do_train": "true"}, "does not translate"),
         ({"tokenizer_name": "words"}, "--tokenizer_name is words, but --task translation does not"),
     ],
 )
-def test_translation_refuses(
-    fit: Path, tmp_path: Path, flags: dict[str, Any], message: str
-) -> None:
-    given = {name: fit if value == "CHECKPOINT" else value for name, value in flags.items()}
+def test_translation_refuses(tmp_path: Path, flags: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        translate(tmp_path, **given)
+        translate(tmp_path, **flags)
 
 
 def test_training_rows_alone_are_cut(tmp_path: Path) -> None:
@@ -180,8 +174,7 @@ def test_training_rows_alone_are_cut(tmp_path: Path) -> None:
 
 def test_file_of_pairs_alone_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    rows = [{"french": pair["fr"], "en": pair["en"]} for pair in PAIRS]
-    write_csv(tmp_path / "pairs.csv", rows)
+    write_csv(tmp_path / "pairs.csv", [{"french": pair["fr"], "en": pair["en"]} for pair in PAIRS])
     task = parse_arguments(TranslationTask, ["--train_file=pairs.csv"])
     assert task.args.output_dir == "runs/pairs-translator"
     setup = task.assemble()

@@ -1,19 +1,14 @@
-"""The frame of the scripts: version, misspelt words, home folder, any output."""
+"""The frame of the scripts: any output, errors, and the signal that ends them."""
 
 import io
+import os
+import signal
 import sys
 
 import pytest
-from checkpoints import script_main
 
-from sase_hf import __version__
 from sase_hf.utils.cli import errors_in_one_line
-
-
-def test_version_of_a_command_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        script_main("predict")(["--version"])
-    assert capsys.readouterr().out == f"sase_hf {__version__}\n"
+from sase_hf.utils.process import interrupted_by_sigterm
 
 
 def test_scripts_write_characters_that_the_encoding_of_the_output_lacks(
@@ -36,3 +31,22 @@ def test_errors_in_one_line_leave_those_of_the_program() -> None:
         raise ValueError("no flag")
     with pytest.raises(RuntimeError, match="of the program"), errors_in_one_line("a.py"):
         raise RuntimeError("of the program")
+
+
+def test_interrupted_by_sigterm_raises_once_and_leaves_the_handler_as_it_was() -> None:
+    """A second signal must not end the cleaning up."""
+    usual = signal.getsignal(signal.SIGTERM)
+    ends = []
+
+    @interrupted_by_sigterm()
+    def work() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+            ends.append("cleaned up")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert ends
+    assert signal.getsignal(signal.SIGTERM) == usual

@@ -24,12 +24,6 @@ def test_check_output_refuses_an_input_under_any_name(rows: str, output: str) ->
         check_output(output, [None, "OWNER/NAME", rows])
 
 
-def test_check_output_refuses_two_results_in_one_file_that_is_not_there_yet(rows: str) -> None:
-    check_output("new.svg", ["new.json"])
-    with pytest.raises(FileExistsError, match=r"cannot write new\.svg: this command uses it"):
-        check_output("new.svg", [Path("folder/../new.svg")])
-
-
 @pytest.mark.parametrize(
     ("marker", "output", "is_refused"),
     [
