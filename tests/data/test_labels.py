@@ -124,10 +124,11 @@ def test_label_column_refuses_columns_that_may_be_something_else(
         LabelColumn.learn(cells, **options)
 
 
-def test_label_column_keeps_the_numbers_of_the_file() -> None:
+def test_label_column_decodes_the_numbers_and_labels_of_the_file() -> None:
     """Also those of more digits than float32 has."""
     for number in (0.23, 123456.789):
         assert SCORE.decode(SCORE.encode(number)) == number
+    assert TAGS.decode([1, 0]) == ["anger"]
 
 
 def test_label_doubts_names_labels_that_may_be_mistakes() -> None:

@@ -159,6 +159,8 @@ def test_saved_classifier_loads_everywhere(fitted: TextClassifier, tmp_path: Pat
     classify = pipeline("text-classification", str(folder))
     labels = [int(answer["label"]) for answer in classify(NEW)]
     assert labels == fitted.predict(NEW).tolist()
+    with pytest.raises(ValueError, match=r"is no TextRegressor, but a .*; TextClassifier"):
+        TextRegressor.from_pretrained(folder)
 
 
 def test_push_sends_the_files_of_a_model_only(fitted: TextClassifier, hub: Hub) -> None:
