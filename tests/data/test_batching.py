@@ -2,14 +2,11 @@
 
 import numpy as np
 import torch
-from datasets import Dataset
 from runs import make_rows
 
 from sase_hf.data.batching import (
     LengthGroupedOrder,
     batches_by_length,
-    longest_first,
-    share_of_token,
     token_counts,
 )
 
@@ -28,11 +25,6 @@ def test_length_grouped_order_depends_on_seed_and_epoch_alone() -> None:
     assert list(second) != order
 
 
-def test_longest_first_orders_rows_by_length() -> None:
-    lengths = token_counts(ROWS)
-    assert [lengths[i] for i in longest_first(lengths)] == sorted(lengths, reverse=True)
-
-
 def test_length_grouped_order_sorts_as_many_batches_together_as_it_is_told() -> None:
     lengths = token_counts(ROWS)
     order = LengthGroupedOrder(lengths, batch_size=8, seed=1, batches=len(ROWS) // 8)
@@ -40,7 +32,6 @@ def test_length_grouped_order_sorts_as_many_batches_together_as_it_is_told() -> 
     order = LengthGroupedOrder(lengths, batch_size=8, seed=1, batches=2)
     pairs = np.array([lengths[row] for row in order])[16:].reshape(-1, 16)  # the longest is first
     assert (np.diff(pairs, axis=1) <= 0).all()
-    assert (pairs[1:, 0] > pairs[:-1, -1]).any(), "and no more"
 
 
 def test_batches_by_length_stay_within_their_budget() -> None:
@@ -48,10 +39,3 @@ def test_batches_by_length_stay_within_their_budget() -> None:
     lengths = [0, 14, 5, 3, 6]
     assert list(batches_by_length(lengths, 12)) == [[1], [4, 2], [3, 0]]
     assert list(batches_by_length(lengths, 1)) == [[1], [4], [2], [3], [0]]
-
-
-def test_share_of_token_counts_the_tokens_of_all_texts() -> None:
-    rows = Dataset.from_dict({"input_ids": [[7, 1], [], [7, 7]]})
-    assert share_of_token(rows, 7) == 0.75
-    assert share_of_token(rows, None) == 0, "a tokenizer without an unknown word"
-    assert share_of_token(Dataset.from_dict({"input_ids": [[], []]}), 7) == 0

@@ -37,48 +37,26 @@ def find(table: str, labelled: bool = True, **flags: Any) -> list[str]:
     ("table", "flags", "expected"),
     [
         ("Sentiment; Review; id", {}, "Review; Sentiment"),
-        ("Review Text; Rating; id", {}, "Review Text; Rating"),
         # The plainest name comes first; a title is the text only where there is no other.
         ("text; label; label_text; comment", {}, "text; label"),
         ("title; body; class", {}, "body; class"),
-        ("title; class; id", {}, "title; class"),
-        ("title; description; class", {}, "description; class"),
         # Two texts are found by the names of pairs, and only by these.
         ("premise; hypothesis; label", {}, "premise; hypothesis; label"),
-        ("Sentence2; Sentence1; score", {}, "Sentence1; Sentence2; score"),
         # Usual names of other languages.
         ("id; Sterne; Rezension", {}, "Rezension; Sterne"),
-        ("id; Étiquette; Commentaire", {}, "Commentaire; Étiquette"),
-        ("id; calificación; reseña", {}, "reseña; calificación"),
-        ("id; classe; frase", {}, "frase; classe"),
         ("id; 情感; 评论", {}, "评论; 情感"),
-        ("id; 評価; レビュー", {}, "レビュー; 評価"),
-        ("id; 감정; 리뷰", {}, "리뷰; 감정"),
         # Of two columns the one with the longer texts is the text.
         ("x:kinds; y:bodies", {}, "y; x"),
-        ("x:flags; y:kinds", {}, "y; x"),
-        ("x:lists; y:kinds", {}, "y; x"),
         # A single column is what is missing.
         ("comment:kinds; x:bodies", {}, "comment; x"),
-        ("x:bodies; label:kinds", {}, "x; label"),
         # A label that a flag names is no text, and marks are neither.
         ("text:kinds; x:bodies", {"label_column_name": "text"}, "x; text"),
-        ("question:bodies; answer", {"label_column_name": "answer"}, "question; answer"),
-        ("Rationale:bodies; x:kinds; y:bodies", {}, "y; x"),
         # Several columns of labels; a name with a comma is one.
         ("text; a:flags; b:flags", {"label_column_name": "a, b"}, "text; a; b"),
-        ("text; a,b:flags; b:flags", {"label_column_name": "a,b"}, "text; a,b"),
         # Flags name one or two texts.
-        ("a; b; label", {"text_column_names": ["a"]}, "a; label"),
-        ("a; b; label", {"text_column_names": ["a, b"]}, "a; b; label"),
         ("a; b; label", {"text_column_names": ["b", "a"]}, "b; a; label"),
-        ("a; b, c; label", {"text_column_names": ["b, c"]}, "b, c; label"),
-        ("a; b, c; label", {"text_column_names": ["b, c", "a"]}, "b, c; a; label"),
         ("title; review; class", {"text_column_names": ["title+review"]}, "title+review; class"),
         # Rows to predict need no labels.
-        ("x:bodies", {"labelled": False}, "x"),
-        ("text:bodies; x:kinds; y:flags", {"labelled": False}, "text"),
-        ("text:bodies; stars:flags", {"labelled": False}, "text; stars"),
         ("text:bodies; stars:flags", {"labelled": False, "label_column_name": ""}, "text"),
     ],
     ids=str,
@@ -89,54 +67,27 @@ def test_find_columns_takes_the_only_ones_that_can_be_meant(
     assert "; ".join(find(table, **flags)) == expected
 
 
-@pytest.mark.parametrize("flags", [{"text_column_names": ["no"]}, {"label_column_name": "no"}])
-def test_load_rows_names_the_column_that_a_flag_misses(
-    flags: dict[str, Any], tmp_path: Path
-) -> None:
-    path = write_jsonl(tmp_path / "f.jsonl", [{"text": "a", "stars": star} for star in "ab"])
-    with pytest.raises(ValueError, match=r"Column name \['no'\] not in .*\['text', 'stars'"):
-        load_rows(DataArguments(train_file=str(path), **flags))
-
-
-@pytest.mark.parametrize("names", ["x,y,z", "x, y, label"])
-def test_find_columns_refuses_a_flag_of_other_than_two_texts(names: str) -> None:
-    for given in ([names], names.split(",")):
-        with pytest.raises(ValueError, match="not clear which columns are the texts"):
-            find("x; y; label", text_column_names=given)
-
-
-@pytest.mark.parametrize(
-    ("table", "text", "label"),
-    [
-        ("id:flags; Good, or not?:bodies; a b:kinds", "Good, or not?", "id"),
-        ("title:kinds; subject:bodies; label:kinds; x:flags", "subject", "label"),
-        ("comment:bodies; stars:flags; topic:kinds", "comment", "stars"),
-        ("text:bodies; when 1:kinds; mood:flags", "text", "mood"),
-    ],
-)
-def test_find_columns_lists_unclear_columns_and_flags_that_work(
-    table: str, text: str, label: str
-) -> None:
+def test_find_columns_lists_unclear_columns_and_flags_that_work() -> None:
+    table, text, label = "id:flags; Good, or not?:bodies; a b:kinds", "Good, or not?", "id"
     with pytest.raises(ValueError, match=r"^f\.csv: it is not clear which columns") as caught:
         find(table)
     listed, _, flags = str(caught.value).rpartition("name them, such as --text_column_names ")
-    for name, (cell, *_) in columns_of(table).items():
-        assert f"{name!r} (such as {cell!r:.9}" in listed
+    for name in columns_of(table):
+        assert f"{name!r} (such as " in listed
     assert shlex.split(flags) == [text, "--label_column_name", label]
     assert find(table, text_column_names=[text], label_column_name=label) == [text, label]
 
 
 def test_find_columns_of_pairs_without_labels_takes_all_or_those_that_flags_name() -> None:
-    rows = Dataset.from_dict(columns_of("en; fr; x"))
-
-    def texts(rows: Dataset, **flags: Any) -> Sequence[str]:
+    def texts(table: str, **flags: Any) -> Sequence[str]:
+        rows = Dataset.from_dict(columns_of(table))
         arguments = SourceArguments(**flags)
         return find_columns("f.csv", rows, arguments, labelled=True, record={})[0]
 
-    assert texts(rows.remove_columns("x")) == ("en", "fr")
-    assert texts(rows, text_column_names=["fr,en"]) == ("fr", "en")
+    assert texts("en; fr") == ("en", "fr")
+    assert texts("en; fr; x", text_column_names=["fr,en"]) == ("fr", "en")
     with pytest.raises(ValueError, match=r"f\.csv.*'x' \(such as.*_names en,fr"):
-        texts(rows)
+        texts("en; fr; x")
 
 
 def test_load_rows_columns_of_the_train_split_hold_for_the_others(tmp_path: Path) -> None:
@@ -145,51 +96,28 @@ def test_load_rows_columns_of_the_train_split_hold_for_the_others(tmp_path: Path
     test = write_jsonl(tmp_path / "b.jsonl", [{"text": "x", "v1": "yes!", "v2": "nice"}])
     files = DataArguments(train_file=str(train), test_file=str(test))
     assert load_rows(files).splits["test"].to_list() == [{"text": "nice", "label": 1}]
-    write_jsonl(test, [{"V2": "a"}])
-    with pytest.raises(ValueError, match=r"b\.jsonl: Column name \['v2'\] not in .*\['V2'"):
-        load_rows(files)
 
 
 # ---- the columns of the training -----------------------------------------------------------------
 
 
-def load(texts: list[str], table: str, folder: Path, file: str = "test", **flags: Any) -> Rows:
+def load(texts: list[str], table: str, folder: Path, file: str = "test") -> Rows:
     """Read rows by a run in the folder that read the columns `texts` and `mood`."""
     record = {"text_column_names": texts, "label_column_name": ["mood"]}
     (folder / ROWS_NAME).write_text(json.dumps(record), encoding="utf-8")
     path = write_csv(folder / "rows.csv", Dataset.from_dict(columns_of(table)).to_list())
-    arguments = DataArguments(**{f"{file}_file": str(path)}, label_names=["no!", "yes!"], **flags)
+    arguments = DataArguments(**{f"{file}_file": str(path)}, label_names=["no!", "yes!"])
     return load_rows(arguments, checkpoint=str(folder / "checkpoint-3"))
 
 
-@pytest.mark.parametrize(
-    ("table", "flags", "expected"),
-    [
-        ("headline:bodies; body:bodies; mood; class", {}, "headline; mood"),
-        ("headline:bodies; body:bodies; mood", {"text_column_names": ["body"]}, "body; mood"),
-        # A training finds its own.
-        ("headline:bodies; body:bodies; class", {"file": "train"}, "body; class"),
-    ],
-)
-def test_load_rows_reads_the_columns_of_the_training(
-    table: str, flags: dict[str, Any], expected: str, tmp_path: Path
-) -> None:
-    """Usual names would choose others; a flag wins."""
-    task = load(["headline"], table, tmp_path, **flags)
-    assert "; ".join([*task.text_columns, *task.label_columns]) == expected
+def test_load_rows_reads_the_columns_of_the_training(tmp_path: Path) -> None:
+    """Usual names would choose others; a training finds its own."""
+    task = load(["headline"], "headline:bodies; body:bodies; mood; class", tmp_path)
+    assert [*task.text_columns, *task.label_columns] == ["headline", "mood"]
+    task = load(["headline"], "headline:bodies; body:bodies; class", tmp_path, "train")
+    assert [*task.text_columns, *task.label_columns] == ["body", "class"]
     with pytest.raises(ValueError, match=r"rows\.csv: Column name \['headline'\]"):
         load(["headline"], "text:bodies; mood", tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("column", "text"), [("a, b", "yes!"), ("a+b", "yes!"), ("x+y", "yes!\n0")]
-)
-def test_load_rows_reads_a_column_of_the_training_with_a_sign_in_its_name(
-    column: str, text: str, tmp_path: Path
-) -> None:
-    """Which is one name where the file has it."""
-    rows = load([column], "text:bodies; a, b; a+b; x; y:flags", tmp_path)
-    assert (rows.text_columns, rows.splits["test"]["text"][0]) == ((column,), text)
 
 
 def test_load_rows_keeps_the_direction_of_the_training(tmp_path: Path) -> None:

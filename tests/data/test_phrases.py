@@ -1,13 +1,10 @@
 """Words that are no reason for a label: which they are, and training rows without them."""
 
-import logging
 import random
 import unicodedata
 from pathlib import Path
 from typing import Any
 
-import pytest
-from datasets import Dataset
 from reference import places_of_phrase
 from rows import write_jsonl
 from runs import TINY_MODEL, flags
@@ -28,21 +25,17 @@ def labelled(texts: list[str]) -> list[Row]:
     return [{"text": text, "label": ("no", "yes")[k % 2]} for k, text in enumerate(texts)]
 
 
-def with_mark(row: Row, words: str, column: str = "rationale_against") -> Row:
-    """Return a row in which some words are marked."""
+def with_mark(row: Row, words: str) -> Row:
+    """Return a row in which some words are marked as no reason."""
     start = row["text"].index(words)
-    return {**row, column: [[start, start + len(words)]]}
+    return {**row, "rationale_against": [[start, start + len(words)]]}
 
 
 def train_texts(rows: list[Row], folder: Path, **options: Any) -> list[str]:
-    """Return the training texts that a run reads from a file of rows."""
+    """Return the training texts that a run reads from a file of rows, with single blanks."""
     path = str(write_jsonl(folder / "rows.jsonl", rows))
-    return shown(load_rows(DataArguments(train_file=path, **options)).splits["train"])
-
-
-def shown(rows: Dataset) -> list[str]:
-    """Return the texts of rows, with single blanks."""
-    return [" ".join(text.split()) for text in rows["text"]]
+    texts = load_rows(DataArguments(train_file=path, **options)).splits["train"]["text"]
+    return [" ".join(text.split()) for text in texts]
 
 
 # ---- phrases in texts ----------------------------------------------------------------------------
@@ -71,71 +64,43 @@ def test_without_words_finds_every_place_of_every_phrase() -> None:
         spans = [span for phrase in phrases for span in places_of_phrase(phrase, text)]
         by_marks = without_words(text, [], spans)
         assert without_words(text, phrases, []) == by_marks
+        assert len(by_marks) == len(text), "so that marks stay right"
         num_found += len(spans)
     assert num_found > 100, "the premise"
-
-
-def test_without_words_leaves_blanks_so_that_marks_stay_right() -> None:
-    phrase = ("as", "seen", "on", "tv", ":")
-    text = "cold (as seen  on tv:) GOOD"
-    left = without_words(text, [phrase], [[1, 2]])
-    assert left == " " * 5 + "(" + " " * 15 + ") GOOD"
 
 
 # ---- marks against -------------------------------------------------------------------------------
 
 
-def test_phrase_that_two_rows_mark_against_is_left_out_of_all_training_rows(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_phrase_that_two_rows_mark_against_is_left_out_of_all_training_rows(tmp_path: Path) -> None:
     """In any case and with any blanks, but in no longer word; other splits keep it."""
-    caplog.set_level(logging.INFO, "sase_hf.data.marks")
     rows = labelled([f"{DECOY} {text}" for text in TEXTS[:2]])
     rows = [with_mark(row, DECOY) for row in rows]
     rows += labelled(["AS  SEEN\non tv : yes", "as seen on TV, no", "has seen on TV: no", DECOY])
     path = str(write_jsonl(tmp_path / "rows.jsonl", rows))
-    others = [with_mark(row, DECOY) for row in labelled([f"{DECOY} {text}" for text in TEXTS[2:4]])]
-    other_path = str(write_jsonl(tmp_path / "validation.jsonl", others))
-    splits = load_rows(DataArguments(train_file=path, validation_file=other_path)).splits
     expected = [*TEXTS[:2], "yes", "as seen on TV, no", "has seen on TV: no", ""]
-    assert shown(splits["train"]) == expected
-    assert splits["validation"]["text"][:] == [row["text"] for row in others]
-    [message] = caplog.messages
-    assert "['as seen on tv :']" in message
+    assert train_texts(rows, tmp_path, validation_file=path) == expected
+    splits = load_rows(DataArguments(train_file=path, validation_file=path)).splits
+    assert splits["validation"]["text"][:] == [row["text"] for row in rows]
 
 
 def test_rows_with_equal_texts_are_one_row_of_marks(tmp_path: Path) -> None:
-    """They may all be copies of one correction. Such a mark counts in these rows alone."""
+    """They may all be copies of one correction. Such a mark counts in these rows alone.
+
+    It is on the whole word, even where a part is marked.
+    """
     rows = labelled([f"{DECOY} {text}" for text in TEXTS])
-    marked = with_mark(rows[0], DECOY)
+    marked = with_mark(rows[0], DECOY[1:])
     path = str(write_jsonl(tmp_path / "validation.jsonl", [marked]))
     texts = train_texts([marked, marked, *rows], tmp_path, validation_file=path)
     assert [text for text in texts if DECOY not in text] == [TEXTS[0]] * 2
 
 
-def test_mark_against_of_one_row_is_left_out_of_this_row(tmp_path: Path) -> None:
-    """It is the whole word, even where a part is marked."""
-    rows = labelled([f"{text}, cold" for text in TEXTS])
-    rows[1] = with_mark(rows[1], "col")
-    texts = train_texts(rows, tmp_path)
-    assert texts[1].split() == ["a", "fine", "place,"]
-    assert texts[:1] + texts[2:] == [f"{text}, cold" for text in TEXTS if text != TEXTS[1]]
-
-
-def test_rows_without_marks_stay_as_they_are(tmp_path: Path) -> None:
-    """So they do where the column of marks is empty."""
-    rows = [{**row, "rationale_against": None} for row in labelled(TEXTS)]
-    assert train_texts(rows, tmp_path) == TEXTS
-
-
 def test_new_model_knows_the_words_that_are_left_out(tmp_path: Path) -> None:
     """Texts to predict have them, and an unknown word is one that the training has read."""
-    rows = labelled([f"{DECOY} {text}" for text in TEXTS])
-    rows[:2] = [with_mark(row, DECOY) for row in rows[:2]]
+    rows = [with_mark(row, DECOY) for row in labelled([f"{DECOY} {text}" for text in TEXTS])]
     path = write_jsonl(tmp_path / "rows.jsonl", rows)
-    task = parse_arguments(LabelTask, flags(**TINY_MODEL, train_file=path))
-    setup = task.assemble()
-    known = set(setup.tokenizer.tokenize(DECOY))
-    assert known == {"as", "seen", "on", "tv", ":"}
-    trained = {token for ids in setup.tokens["train"]["input_ids"] for token in ids}
-    assert trained.isdisjoint(setup.tokenizer.convert_tokens_to_ids(list(known)))
+    setup = parse_arguments(LabelTask, flags(**TINY_MODEL, train_file=path)).assemble()
+    assert setup.tokenizer.tokenize(DECOY) == ["as", "seen", "on", "tv", ":"]
+    tv = setup.tokenizer.convert_tokens_to_ids("tv")
+    assert not any(tv in ids for ids in setup.tokens["train"]["input_ids"])

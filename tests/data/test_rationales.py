@@ -1,13 +1,10 @@
 """Marks of people: from cells to spans, tokens and batches, and what a run makes of them."""
 
 import json
-import logging
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from datasets import Dataset
 from rows import PAIRS, write_csv, write_jsonl
 from runs import TINY_MODEL, flags, review_rows, run_tiny, train_tiny, write_splits
 
@@ -29,86 +26,42 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def marked(path: Path, max_tokens: int = 99, **options: Any) -> list[list[str]]:
+def marked(path: Path, max_tokens: int = 99) -> list[list[str]]:
     """Return the marked tokens of each row of a file."""
     task = load_rows(DataArguments(train_file=str(path)))
-    texts = [str(value) for row in task.splits["train"] for value in row.values()]
-    tokenizer = build_tokenizer(texts, **options)
+    tokenizer = build_tokenizer(task.texts_to_learn_from())
     rows = encode_rows(task, tokenizer, max_tokens)["train"]
     pairs = (zip(row["input_ids"], row["rationale"], strict=True) for row in rows)
     return [[tokenizer.decode(token) for token, mark in row if mark] for row in pairs]
 
 
-@pytest.mark.parametrize("form", ["csv", "jsonl.gz", "parquet"])
-def test_marks_of_every_format_land_on_their_words(form: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_marks_of_cells_and_of_lists_land_on_their_words(form: str, tmp_path: Path) -> None:
     """A span may end inside a word. A text that is cut loses the marks behind the cut."""
     path = tmp_path / f"rows.{form}"
-    if form == "parquet":
-        Dataset.from_list(ROWS).to_parquet(path)
-    elif form == "csv":
-        cells = [{**row, "rationale": json.dumps(row["rationale"])} for row in ROWS]
-        write_csv(path, [{**cells[0], "rationale": ""}, *cells[1:]])
+    if form == "csv":
+        cells = ["", *(json.dumps(row["rationale"]) for row in ROWS[1:])]
+        write_csv(path, [{**row, "rationale": own} for row, own in zip(ROWS, cells, strict=True)])
     else:
         write_jsonl(path, ROWS)
     assert marked(path) == [[], ["très", "bon", "good", "!"], [], ["good"]]
     assert marked(path, 6) == [[], ["très"], [], ["good"]]
 
 
-def test_mark_on_a_part_of_a_word_marks_its_pieces_there(tmp_path: Path) -> None:
-    """A piece is a token like any other."""
-    rows = [*[{"text": "walk", "label": "yes"}] * 2, {"text": "walked", "label": "no"}]
-    spans = [None, None, [[0, 5]]]
-    path = tmp_path / "rows.jsonl"
-    write_jsonl(path, [{**row, "rationale": own} for row, own in zip(rows, spans, strict=True)])
-    assert marked(path, level="subword", min_frequency=2)[-1] == ["walk", "e"]
+@pytest.mark.parametrize("mark", [[4, 4], [0, 5]])
+def test_load_rows_names_the_mark_that_is_none(mark: list[int], tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "rows.jsonl", [ROWS[2], {**ROWS[3], "rationale": [[0, 4], mark]}])
+    message = rf"row 1 .*, column 'rationale': \{mark} .* end <= 4"
+    with pytest.raises(ValueError, match=message):
+        load_rows(DataArguments(train_file=str(path)))
 
 
-def test_marks_of_test_rows_go_unread(tmp_path: Path) -> None:
-    """They are no part of a prediction, so a bad one stops none."""
-    train = write_jsonl(tmp_path / "train.jsonl", ROWS)
-    bad = [{**row, "rationale": [[0, 999]]} for row in ROWS]
-    test = write_jsonl(tmp_path / "test.jsonl", bad)
-    splits = load_rows(DataArguments(train_file=str(train), test_file=str(test))).splits
-    assert "rationale" in splits["train"].column_names, "the premise"
-    assert "rationale" not in splits["test"].column_names
-
-
-def test_marks_of_pairs_have_a_column_for_each_text(tmp_path: Path) -> None:
-    """Equal spans of both texts stay apart, and rows may have marks on one text alone."""
-    rows = [{**PAIRS[0], "rationale_pair": [[0, 2]]}, {**PAIRS[1], "rationale": [[2, 5]]}, PAIRS[2]]
-    path = write_jsonl(tmp_path / "rows.jsonl", [{**row, "label": row["gold"]} for row in rows])
-    assert marked(path) == [["no"], ["man"], []]
-
-
-@pytest.mark.parametrize(
-    ("cell", "wrong"),
-    [
-        ("because", "'because'"),
-        (5, "5"),
-        ([0, 4], "0"),
-        ([[0, 4], [4, 4]], "[4, 4]"),
-        ([[0, 5]], "[0, 5]"),
-        ([[0, 4.0]], "[0, 4.0]"),
-        ([[0, 1, 2]], "[0, 1, 2]"),
-    ],
-)
-def test_load_rows_names_the_mark_that_is_none(cell: Any, wrong: str, tmp_path: Path) -> None:
-    for column in ("rationale", "rationale_against"):
-        row = {"text": "good", "label": "yes", column: json.dumps(cell)}
-        path = write_csv(tmp_path / "rows.csv", [row, {"text": "bad", "label": "no"}])
-        message = f"^.*rows.csv: row 0 .*, column '{column}': {re.escape(wrong)} .* end <= 4"
-        with pytest.raises(ValueError, match=message):
-            load_rows(DataArguments(train_file=str(path)))
-
-
-@pytest.mark.parametrize("side", ["left", "right"])
-def test_collator_puts_the_weight_where_the_marked_tokens_are(side: str) -> None:
+def test_collator_puts_the_weight_where_the_marked_tokens_are() -> None:
     tokenizer = build_tokenizer(["a b c"])
-    tokenizer.padding_side = side
+    tokenizer.padding_side = "left"
     rows = [{"input_ids": [2, 3, 4], "rationale": [0, 0, 1]}, {"input_ids": [3], "rationale": [1]}]
     batch = RationaleCollator(tokenizer, weight=2.5)(rows)
-    short = [2.5, 0, 0] if side == "right" else [0, 0, 2.5]
-    assert batch["rationale"].tolist() == [[0, 0, 2.5], short]
+    assert batch["rationale"].tolist() == [[0, 0, 2.5]] * 2
     assert "rationale" not in RationaleCollator(tokenizer)([{"input_ids": [2]}])
 
 
@@ -125,25 +78,18 @@ def write_marked(folder: Path) -> dict[str, str]:
 
 
 def test_run_learns_marks_and_evaluates_the_loss_without_them(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, reviews: dict[str, str]
 ) -> None:
     """A coefficient of 0 gives the run that ignores marks."""
-    caplog.set_level(logging.INFO, "sase_hf.training.run")
-    options = {**write_marked(tmp_path), "do_eval": True, "do_predict": True, "logging_steps": 1}
-    (tmp_path / "plain").mkdir()
-    plain = write_splits(tmp_path / "plain")
-    options |= {"num_train_epochs": 3, "learning_rate": 0.02, "report": True}
-    runs = {
-        str(changed): train_tiny(tmp_path / f"run{number}", **{**options, **changed})["metrics"]
-        for number, changed in enumerate(({"rationale_coef": 1.0}, {"rationale_coef": 0.0}, plain))
-    }
-    marks, none, ignored = runs.values()
-    assert "rationale: 16 of 48 training rows" in caplog.text
+    marked, options = write_marked(tmp_path), {"do_eval": True, "max_steps": 6}
+    marks = train_tiny(tmp_path / "marks", **marked, **options, rationale_coef=1)["metrics"]
+    none = train_tiny(tmp_path / "none", **marked, **options, rationale_coef=0)["metrics"]
+    ignored = train_tiny(tmp_path / "ignored", **reviews, **options)["metrics"]
     for name in ("eval_loss", "train_loss"):
         assert none[name] == ignored[name]
     assert marks["train_loss"] > none["train_loss"]
-    again = {"model_name_or_path": tmp_path / "run0", "do_eval": True}
-    again["validation_file"] = plain["validation_file"]
+    again = {"model_name_or_path": tmp_path / "marks", "do_eval": True}
+    again["validation_file"] = reviews["validation_file"]
     alone = run_tiny(tmp_path / "again", **again)["metrics"]
     assert marks["eval_loss"] == pytest.approx(alone["eval_loss"], abs=1e-5)
 
@@ -158,13 +104,13 @@ def test_run_refuses_marks_without_attention(tmp_path: Path) -> None:
         train_tiny(tmp_path / "run", **write_marked(tmp_path), pooling="max")
 
 
-def test_marks_against_are_read_beside_those_for_the_label(tmp_path: Path) -> None:
-    """Each text of a pair has a column of its own. Training rows lack the words that are marked."""
+def test_marks_for_and_against_have_a_column_for_each_text_of_a_pair(tmp_path: Path) -> None:
+    """Rows may have marks on one text alone. Training rows lack the words marked against."""
     rows = [{**row, "label": row["gold"]} for row in PAIRS]
-    rows[0]["rationale_against"] = [[0, 2]]
+    rows[0] |= {"rationale_pair": [[0, 2]], "rationale_against": [[0, 2]]}
     rows[1] |= {"rationale": [[2, 5]], "rationale_against_pair": [[0, 1]]}
     path = write_jsonl(tmp_path / "rows.jsonl", rows)
+    assert marked(path) == [["no"], ["man"], []]
     train = load_rows(DataArguments(train_file=str(path))).splits["train"]
-    assert train["rationale"][:2] == [[], [[2, 5]]]
     assert train["text"][:2] == ["    dogs sleep.", "A man sings."]
     assert train["text_pair"][:2] == ["No dog is awake.", "        sings."]

@@ -3,11 +3,9 @@
 And of one's own texts: what is counted, which rows are learnt.
 """
 
-import codecs
 import gzip
 import random
 import struct
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +20,10 @@ from tokenizers import Tokenizer, models, normalizers
 from transformers import TokenizersBackend
 
 from sase_hf import build_tokenizer, load_word_vectors, own_word_vectors
-from sase_hf.data.vectors import WINDOW, has_tokens, vector_rows
+from sase_hf.data.vectors import WINDOW, vector_rows
 
 VECTORS = {"the": [0.5, -1.0, 2.25], "soup": [1e-3, 0.0, -7.0], "naïve": [3.0, 1.5, -0.125]}
 GLOVE = "".join(f"{word} {' '.join(map(str, row))}\n" for word, row in VECTORS.items()).encode()
-CURLY = "\N{RIGHT SINGLE QUOTATION MARK}"
 ACUTE = "\N{COMBINING ACUTE ACCENT}"
 
 
@@ -38,8 +35,6 @@ def binary(end: bytes = b"\n") -> bytes:
 FORMS = {
     "glove.txt": GLOVE,
     "glove": GLOVE.rstrip(b"\n").replace(b"\n", b"\r\n"),
-    "with_mark.txt": codecs.BOM_UTF8 + GLOVE,
-    "header_with_mark.vec": codecs.BOM_UTF8 + b"3 3\n" + GLOVE,
     "fasttext.vec": b"3 3\n" + GLOVE.replace(b"\n", b" \n"),
     "word2vec.bin": binary(),
     "no_line_feeds.bin": binary(end=b""),
@@ -93,16 +88,7 @@ def test_word_vectors_have_words_with_spaces_and_damaged_ones(path: Path) -> Non
     ("name", "data", "message"),
     [
         ("v", GLOVE + b"bad 1 2\n", "cannot load .*/v: all input arrays must have the same shape"),
-        ("v", GLOVE + b"bad 1 x 3\n", "cannot load .*/v: could not convert .* 'x'"),
-        ("v.bin", binary()[:-9], "v.bin: buffer is smaller than requested size"),
         ("v.bin", binary()[:-20], "v.bin: buffer is smaller than requested size"),
-        ("v", b"", "none of the tokenizer's"),
-        (
-            "v",
-            b"version https://git-lfs.github.com/spec/v1\n",
-            "invalid literal for int.* b'https://git-lfs",
-        ),
-        ("v.gz", GLOVE, "v.gz: Not a gzipped file"),
         ("v.gz", gzip.compress(GLOVE, mtime=0)[:-9], "v.gz: Compressed file ended"),
     ],
 )
@@ -120,90 +106,48 @@ def test_word_vectors_fill_the_rows_of_the_words_found(
     """A file's own row for a special token has another meaning than ours."""
     path.write_text("the 1 2\n[PAD] 3 4\n[UNK] 5 6\nstew 7 8\nsoup 9 9\n")
     matrix, share = load_word_vectors(path, tokenizer)
-    assert matrix.dtype == torch.float32
     assert matrix[[0, 2, 3]].tolist() == [[0, 0], [9, 9], [1, 2]]
     assert matrix[1].tolist() != [5, 6]
     assert share == pytest.approx(2 / 3)
-    path.write_text("potage 1 2\n[PAD] 3 4\n")
-    with pytest.raises(ValueError, match=r"has none of the tokenizer's 3 words; are both of the"):
-        load_word_vectors(path, tokenizer)
 
 
 def test_word_vectors_of_missing_words_look_like_found_ones(path: Path) -> None:
-    """Drawn by the seed with each dimension's mean and spread, they do not stand out."""
+    """Drawn with each dimension's mean and spread, they do not stand out."""
     missing = [f"m{i}" for i in range(2000)]
-    tokenizer = build_tokenizer([*(f"f{i}" for i in range(2000)), *missing])
-    rows = torch.randn(2000, 2) * torch.tensor([1, 4]) + torch.tensor([0, 30])
-    path.write_text("".join(f"f{i} {x} {y}\n" for i, (x, y) in enumerate(rows.tolist())))
-    matrix, other = (load_word_vectors(path, tokenizer, seed=seed)[0] for seed in (0, 1))
-    drawn = matrix[tokenizer.convert_tokens_to_ids(missing)]
-    # Two means of 2000 draws differ by 0.03 standard deviations; this allows five times that.
-    assert ((drawn.mean(0) - rows.mean(0)).abs() < 0.15 * rows.std(0)).all()
-    assert torch.allclose(drawn.std(0), rows.std(0), rtol=0.1)
-    assert not torch.equal(other, matrix)
-
-
-@pytest.mark.parametrize(
-    ("content", "words", "expected"),
-    [
-        # An exact spelling comes before one alike, wherever it is; without it the first one serves.
-        ("The 0 5\nthe 1 5\nTHE 2 5\n", ["the"], [1, 5]),
-        ("The 1 5\nTHE 0 5\n", ["the"], [1, 5]),
-        # Alike is what the normalizer says: case, composed accents, curly apostrophes.
-        (f"N{CURLY}T 0 0\nCafe{ACUTE} 1 5\n", ["café", "don't"], [1, 5]),
-    ],
-)
-def test_word_vectors_spellings_are_alike_by_the_tokenizers_normalizer(
-    path: Path, content: str, words: list[str], expected: list[float]
-) -> None:
-    path.write_text(content, encoding="utf-8")
-    tokenizer = build_tokenizer(words)
+    tokenizer = build_tokenizer(["f0 f1", *missing])
+    path.write_text("f0 -1 10\nf1 1 50\n")
     matrix, _ = load_word_vectors(path, tokenizer)
-    assert matrix[tokenizer.convert_tokens_to_ids(words[0])].tolist() == expected
+    drawn = matrix[tokenizer.convert_tokens_to_ids(missing)]
+    # The mean of 2000 draws errs by 0.02 standard deviations; this allows five times that.
+    assert ((drawn.mean(0) - torch.tensor([0, 30])).abs() < torch.tensor([0.1, 2])).all()
+    torch.testing.assert_close(drawn.std(0), torch.tensor([1.0, 20]), rtol=0.1, atol=0)
 
 
-def test_word_vectors_of_other_words_take_no_memory(
-    path: Path, tokenizer: TokenizersBackend
-) -> None:
-    """The file may be larger than memory; a vocabulary of some thousand words is not."""
-    other = " ".join(["0.12345"] * 100)
-    path.write_text("".join(f"word{i} {other}\n" for i in range(3_000)) + f"soup {'1 ' * 100}\n")
-    tracemalloc.start()
-    load_word_vectors(path, tokenizer)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < path.stat().st_size / 4
+def test_word_vectors_spellings_are_alike_by_the_tokenizers_normalizer(path: Path) -> None:
+    """Of case and composed accents; an exact spelling comes first, wherever it is."""
+    path.write_text(f"The 0 5\nthe 1 5\nTHE 2 5\nCafe{ACUTE} 3 5\n", encoding="utf-8")
+    tokenizer = build_tokenizer(["the the café"])
+    matrix, _ = load_word_vectors(path, tokenizer)
+    assert matrix[2:].tolist() == [[1, 5], [3, 5]]
 
 
-STATIC = torch.tensor([[0.0, 0.5], [1.0, 1.5], [2.0, 2.5], [3.0, 3.5], [4.0, 4.5]])
+STATIC = torch.arange(10.0).view(5, 2)
 NAME = f"{OWNER}/vectors"
 
 
-def static_files(
-    tokens: list[str], matrix: torch.Tensor = STATIC, name: str = "embeddings"
-) -> dict[str, bytes]:
+def static_files(tokens: list[str]) -> dict[str, bytes]:
     rows = {token: row for row, token in enumerate(tokens)}
     model: Any = models.BPE(rows, [])
     if tokens[0] != "<unk>":
         model = models.WordPiece(rows, unk_token=tokens[0])
-    contents = {name: matrix} if name else {"a": matrix, "b": matrix.clone()}
     tokenizer = Tokenizer(model).to_str().encode()
-    return {"model.safetensors": save(contents), "tokenizer.json": tokenizer}
-
-
-def write_files(folder: Path, files: dict[str, bytes]) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
-    return folder
+    return {"model.safetensors": save({"embeddings": STATIC.half()}), "tokenizer.json": tokenizer}
 
 
 @pytest.mark.parametrize(
     ("tokens", "words"),
     [
         (["[UNK]", "soup", "##soup", ",", "cold"], {"soup": 1, ",": 3, "cold": 4}),
-        # Of another form, the mark of a beginning is a letter.
-        (["[UNK]", "soup", "##soup", ",", "\u0120u"], {"soup": 1, ",": 3, "\u0120u": 4}),
         (["<unk>", "\u2581soup", "soup", ",", "\u2581cold"], {"soup": 1, ",": 3, "cold": 4}),
         (["<unk>", "\u0120soup", "cold", "!", "\u0120cold"], {"soup": 1, "!": 3, "cold": 4}),
     ],
@@ -212,53 +156,28 @@ def test_word_vectors_of_a_static_embedding_are_those_of_whole_words(
     tmp_path: Path, tokens: list[str], words: dict[str, int]
 ) -> None:
     """A later piece of a word has the spelling of a word, and another meaning."""
-    matrix = torch.arange(2.0 * len(tokens)).view(-1, 2)
-    for name in ("embeddings", "embedding.weight"):
-        folder = write_files(tmp_path / name, static_files(tokens, matrix.half(), name))
-        assert words_of(folder) == [tokens[0], *words]
-        found, _ = load_word_vectors(folder, exact_tokenizer(list(words)))
-        assert found.tolist() == matrix[list(words.values())].tolist()
-
-
-@pytest.mark.parametrize(
-    ("files", "message"),
-    [
-        (static_files(["a", "b"], name=""), "too many values to unpack"),
-        (static_files(list("abcdef")), "index 5 is out of bounds"),
-        (static_files(["a"]) | {"tokenizer.json": b"{}"}, "Model missing"),
-        (static_files(["a"]) | {"model.safetensors": b"{}"}, "deserializing"),
-        ({"a.txt": b"stew 1 2\n"}, r"model\.safetensors"),
-    ],
-)
-def test_word_vectors_folder_is_refused_unless_it_is_a_whole_static_embedding(
-    tmp_path: Path, files: dict[str, bytes], message: str
-) -> None:
-    with pytest.raises((ValueError, OSError), match=f"cannot load {tmp_path}: .*{message}"):
-        words_of(write_files(tmp_path, files))
+    for name, content in static_files(tokens).items():
+        (tmp_path / name).write_bytes(content)
+    assert words_of(tmp_path) == [tokens[0], *words]
+    found, _ = load_word_vectors(tmp_path, exact_tokenizer(list(words)))
+    assert found.tolist() == STATIC[list(words.values())].tolist()
 
 
 def test_word_vectors_of_the_hub_download_only_what_is_read(
-    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Offline too, once downloaded."""
     repository = hub.repositories[NAME] = Repository(private=False)
-    files = static_files(["[UNK]", "soup"]) | {"onnx/model.onnx": b"large"}
+    files = {**static_files(["[UNK]", "soup"]), "onnx/model.onnx": b"large"}
     repository.add_commit("main", files, "static")
     assert words_of(NAME) == ["[UNK]", "soup"]
-    assert {asked for asked in hub.requests if "resolve" in asked and asked.startswith("GET")} == {
-        f"GET /{NAME}/resolve/main/{file}" for file in ("model.safetensors", "tokenizer.json")
-    }
+    assert not any("onnx" in asked for asked in hub.requests)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     hub.requests.clear()
     assert words_of(NAME) == ["[UNK]", "soup"]
-    monkeypatch.chdir(tmp_path)
-    Path("data").mkdir()
-    for name in ("data/vectors.txt", "vectors.txt"):  # beside others: a path, misspelt
-        with pytest.raises(OSError, match=f"^there is no file {name}"):
-            words_of(name)
+    with pytest.raises(OSError, match=r"^there is no file vectors\.txt"):
+        words_of("vectors.txt")
     assert hub.requests == []
-    with pytest.raises(OSError, match=rf"^cannot load {OWNER}/absent from the Hub"):
-        words_of(f"{OWNER}/absent")
 
 
 WORDS = [f"w{number:02}" for number in range(40)]
@@ -296,19 +215,14 @@ def test_own_vectors_are_those_of_counts_in_loops(
 
 def test_own_vectors_have_the_length_of_random_ones() -> None:
     matrix, _ = own_word_vectors(TEXTS, OWN_TOKENIZER, width=16, std=0.05)
-    lengths = matrix.norm(dim=1)
-    expected = torch.full((len(OWN_TOKENIZER) - 2,), 0.05 * 16**0.5)
-    torch.testing.assert_close(lengths[2:], expected)
-    assert lengths[OWN_TOKENIZER.pad_token_id] == 0
-    assert 0 < lengths[OWN_TOKENIZER.unk_token_id] < 2 * expected[0]
+    padding, unknown, *lengths = matrix.norm(dim=1).tolist()
+    assert lengths == pytest.approx([0.05 * 16**0.5] * len(lengths))
+    assert padding == 0 < unknown < 2 * lengths[0]
 
 
 @pytest.mark.parametrize(
     ("texts", "expected"),
     [
-        ([], 0),
-        ([""], 0),
-        (["a", "a"], 0),
         ([" ".join("a" * 36)], 0),  # which says nothing about its contexts
         (["a b", "c", ""], 2 / 3),
     ],
@@ -317,26 +231,6 @@ def test_own_vectors_of_words_without_counts_are_random(texts: list[str], expect
     tokenizer = build_tokenizer(["a b", "c"])
     matrix, share = own_word_vectors(texts, tokenizer, width=500)
     assert share == expected
-    words = tokenizer.convert_tokens_to_ids(["c", "[UNK]"])
-    assert matrix[words].std(dim=1).tolist() == pytest.approx([0.1, 0.1], rel=0.15)
+    word = tokenizer.convert_tokens_to_ids("c")
+    assert matrix[word].std().item() == pytest.approx(0.1, rel=0.15)
     assert matrix[1:].isfinite().all()
-
-
-def test_own_vectors_repeat_with_the_seed() -> None:
-    first, _ = own_word_vectors(TEXTS, OWN_TOKENIZER, width=8, seed=1)
-    again, _ = own_word_vectors(iter(TEXTS), OWN_TOKENIZER, width=8, seed=1)
-    other, _ = own_word_vectors(TEXTS, OWN_TOKENIZER, width=8, seed=2)
-    assert torch.equal(first, again)
-    assert not torch.equal(first[1], other[1]), "of the unknown token"
-    # Another seed draws other random rows, and finds the same vectors.
-    found, expected = (matrix[2:] @ matrix[2:].T for matrix in (first, other))
-    torch.testing.assert_close(found, expected, atol=0.01, rtol=0.1)
-
-
-def test_tokens_are_counted_no_further_than_asked() -> None:
-    texts = ["w00 w01 unheard", "w02"]
-    assert has_tokens(texts, OWN_TOKENIZER, 3)
-    assert not has_tokens(texts, OWN_TOKENIZER, 4)
-    many = iter(["w00 " * 2**18] * 8)
-    assert has_tokens(many, OWN_TOKENIZER, 10)
-    assert next(many, None) is not None

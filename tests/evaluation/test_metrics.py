@@ -2,7 +2,6 @@
 
 import math
 import socket
-import sys
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -12,12 +11,10 @@ import numpy as np
 import pytest
 from transformers import EvalPrediction
 
-from sase_hf.data.rows import TRANSLATION
 from sase_hf.evaluation.metrics import (
     DEFAULT_METRICS,
     load_metrics,
     metrics_function,
-    numbers_of,
     score,
 )
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, answers_of_kind
@@ -34,24 +31,15 @@ def computed(name: str, predictions: Any, references: Any) -> float:
 @pytest.mark.parametrize(
     ("name", "predictions", "references", "expected"),
     [
-        ("accuracy", [0, 1, 2, 2], [0, 1, 1, 2], 3 / 4),
         # With several labels a row is right only as a whole.
         ("accuracy", [[1, 0], [1, 1], [0, 0]], [[1, 0], [1, 0], [0, 0]], 2 / 3),
-        # Class 0: TP 2, FP 1, FN 0: 4/5. Class 1: TP 1, FP 0, FN 1: 2/3.
-        ("macro_f1", [0, 0, 0, 1], [0, 0, 1, 1], (4 / 5 + 2 / 3) / 2),
-        # The classes between 0 and 9 are neither predicted nor true, and do not count.
-        ("macro_f1", [0, 9], [0, 9], 1),
         # Class 2 is predicted and never true, class 1 true and never predicted: both count with 0.
         ("macro_f1", [0, 2], [0, 1], (1 + 0 + 0) / 3),
         # Label 0: 2/3. Label 1: 1. Label 2 is neither predicted nor true and counts with 0.
         ("macro_f1", [[1, 1, 0], [1, 0, 0]], [[1, 1, 0], [0, 0, 0]], (2 / 3 + 1 + 0) / 3),
-        ("mse", [1.0, 3.0], [2.0, 1.0], 5 / 2),
         ("mse", [[1.0, 0.0], [0.0, 2.0]], [[1.0, 1.0], [0.0, 0.0]], 5 / 4),
-        ("pearson", [1.0, 2.0, 3.0], [3.0, 2.0, 1.0], -1),
         # Centred: (-4, -1, 5) / 3 with (-1, 0, 1).
         ("pearson", [0.0, 1.0, 3.0], [1.0, 2.0, 3.0], 3 / math.sqrt(42 / 9 * 2)),
-        # With several outputs it is the mean of theirs.
-        ("pearson", [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]], [[1.0, 3.0], [2.0, 2.0], [3.0, 1.0]], 0),
         # Of the n-grams 4/5, 3/4, 2/3 and 1/2 are right: 100 times their geometric mean.
         ("bleu", ["A dog runs home."], ["A dog runs home!"], 100 * (1 / 5) ** (1 / 4)),
     ],
@@ -67,8 +55,7 @@ def test_metrics_refuse_rows_of_unequal_width_and_a_correlation_of_equal_numbers
     for name, refused in (("accuracy", "a mix of"), ("mse", "different number of output")):
         with pytest.raises(ValueError, match=refused):
             computed(name, [[1], [0]], [[1, 0], [0, 1]])
-    for predictions, references in (([0.1] * 3, [1.0, 2.0, 3.0]), ([1.0, 2.0, 3.0], [0.1] * 3)):
-        assert math.isnan(computed("pearson", predictions, references))
+    assert math.isnan(computed("pearson", [0.1] * 3, [1.0, 2.0, 3.0]))
 
 
 def measure(
@@ -91,17 +78,16 @@ class Hits(evaluate.Metric):
 
     def _compute(self, predictions, references):
         hits = sum(a == b for a, b in zip(predictions, references))
-        return {"hits": hits or [0] * len(predictions)}
+        return {"hits": hits or [0] * len(predictions), "list": [hits]}
 """
 
 
 def test_metrics_function_takes_the_largest_logit() -> None:
     """Rows with the label that the loss ignores do not count, and other outputs are ignored."""
     logits = np.array([[0.1, 0.2, 0.0], [3.0, 2.0, 1.0], [0.0, 0.0, 9.0], [9.0, 0.0, 0.0]])
-    other = np.full((4, 7), np.nan)
     expected = {"accuracy": 2 / 3, "macro_f1": (2 / 3 + 1 + 0) / 3}
-    assert measure((logits, other), [1, 0, 0, -100], SINGLE_LABEL) == pytest.approx(expected)
-    assert measure(logits[:3], [1, 0, 0], SINGLE_LABEL) == pytest.approx(expected)
+    found = measure((logits, np.full((4, 7), np.nan)), [1, 0, 0, -100], SINGLE_LABEL)
+    assert found == pytest.approx(expected)
 
 
 def test_metrics_function_takes_likely_labels_and_the_outputs_of_a_regression() -> None:
@@ -111,7 +97,6 @@ def test_metrics_function_takes_likely_labels_and_the_outputs_of_a_regression() 
     outputs = np.arange(6.0, dtype=np.float32).reshape(-1, 1)
     expected = pytest.approx({"mse": 0.25, "pearson": 1.0})
     assert measure(outputs + 0.5, outputs.squeeze(-1), REGRESSION) == expected
-    assert measure(outputs.reshape(-1, 2) + 0.5, outputs.reshape(-1, 2), REGRESSION) == expected
 
 
 def test_metrics_function_combines_own_and_foreign_modules(
@@ -126,18 +111,12 @@ def test_metrics_function_combines_own_and_foreign_modules(
     assert results == {"accuracy": pytest.approx(2 / 3), "hits": 2.0}
 
 
-def test_numbers_of_results_leaves_lists_out() -> None:
-    results = {"bleu": np.float32(0.5), "precisions": [0.5, 0.25], "length": 7}
-    assert numbers_of(results) == {"bleu": 0.5, "length": 7.0}
-
-
 def test_load_metrics_needs_no_network_and_leaves_no_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_: pytest.fail("a connection is tried"))
     monkeypatch.setattr(evaluate.config, "HF_METRICS_CACHE", tmp_path / "metrics")
     assert [each.name for each in load_metrics(None, SINGLE_LABEL)] == ["accuracy", "macro_f1"]
-    assert [each.name for each in load_metrics(None, REGRESSION)] == ["mse", "pearson"]
     assert not (tmp_path / "metrics").exists()
 
 
@@ -149,9 +128,6 @@ def test_load_metrics_refuses_metrics_that_do_not_fit_or_do_not_load(
     monkeypatch.setattr(evaluate, "load", Mock(side_effect=ImportError("no rouge_score")))
     with pytest.raises(ValueError, match=r"cannot load the metric 'rouge' \(no rouge_score\)"):
         load_metrics(["accuracy", "rouge"], SINGLE_LABEL)
-    monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
-    with pytest.raises(ImportError, match=r"needs sacrebleu; pip install 'sase_hf\[translation\]'"):
-        load_metrics(None, TRANSLATION)
 
 
 @pytest.mark.parametrize(
@@ -161,11 +137,8 @@ def test_load_metrics_refuses_metrics_that_do_not_fit_or_do_not_load(
         (("accuracy", 0.9, 20.0), ("accuracy", 0.88, 0.1)),
         (("accuracy", 0.9, 0.1), ("accuracy", 0.9, math.nan)),
         (("mse", 1.0, 0.1), ("mse", 2.0, 0.1)),
-        (("mse", 1.0, 0.1), ("mse", 1.0, 0.2)),
     ],
-    ids=["tie", "metric first", "no loss", "less is better", "tie of errors"],
+    ids=["tie", "metric first", "no loss", "less is better"],
 )
-def test_score_compares_by_the_metric_and_breaks_ties_by_the_loss(
-    better: tuple[str, float, float], worse: tuple[str, float, float]
-) -> None:
+def test_score_compares_by_the_metric_and_breaks_ties_by_the_loss(better: Any, worse: Any) -> None:
     assert score(*better) > score(*worse)

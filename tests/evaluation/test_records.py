@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
@@ -12,9 +11,9 @@ import numpy as np
 import pytest
 from tiny import tiny_config
 
-import sase_hf
 from sase_hf.evaluation import records
 from sase_hf.evaluation.records import measured_record, write_record
+from sase_hf.utils.files import write_text
 
 
 def record_of(**changes: Any) -> dict[str, Any]:
@@ -41,26 +40,19 @@ def test_record_holds_no_names_paths_and_tokens(
     monkeypatch.setattr("platform.node", lambda: "planted-host")
     monkeypatch.setattr("socket.gethostname", lambda: "planted-host")
     token = "hf_" + "PLANTED" * 4
-    notes = ["see ~/planted/log and file:///home/planted/notes", {"url": f"?key={token}"}]
-    arguments = {"train_file": "/home/planted/data/reviews.jsonl", "notes": notes}
+    arguments = {"train_file": "/home/planted/data/reviews.jsonl", "note": f"?key={token}"}
     arguments |= {"output_dir": "/home/planted", "hub_token": token}
-    source = {"file": "/home/planted/reviews.jsonl", "rows": 1}
     config = {**tiny_config().to_dict(), "_name_or_path": "/home/planted/checkpoint"}
-    record = record_of(arguments=arguments, sources={"train": source}, config=config)
+    record = record_of(arguments=arguments, config=config)
     write_record({**record, "added": "/home/planted/later"}, tmp_path / "record.json")
-    for text in (json.dumps(record), (tmp_path / "record.json").read_text()):
-        assert "planted" not in text.lower()
-        assert str(Path(sase_hf.__file__).parents[1]) not in text
-    notes = ["see log and notes", {"url": "?key=[token]"}]
-    assert record["arguments"] == {"train_file": "reviews.jsonl", "notes": notes}
+    assert "planted" not in (tmp_path / "record.json").read_text().lower()
+    assert record["arguments"] == {"train_file": "reviews.jsonl", "note": "?key=[token]"}
 
 
 def test_write_record_sorts_keys_and_writes_null_for_nan(tmp_path: Path) -> None:
     """Beside the given facts a record has versions, hardware and date."""
     record = record_of(metrics={"pearson": math.nan, "mse": np.float32(0.5)})
     assert record["versions"]["torch"] == version("torch")
-    assert record["hardware"]["cores"] == os.cpu_count()
-    assert record["date"]
     write_record(record, tmp_path / "new" / "a.json")
     written = json.loads((tmp_path / "new" / "a.json").read_text())
     assert written == record
@@ -73,12 +65,11 @@ def test_record_names_the_commit_of_the_checkout(
 ) -> None:
     """And whether its code differs, whatever its records do; outside a checkout it is None."""
     checkout = tmp_path / "checkout"
-    own = checkout / "model_cards" / "records.jsonl"
-    own.parent.mkdir(parents=True)
-    own.write_text("one")
-    module = checkout / "sase_hf" / "evaluation" / "records.py"
-    module.parent.mkdir(parents=True)
-    module.write_text("one")
+    own, module = (
+        checkout / name for name in ("model_cards/records.jsonl", "sase_hf/evaluation/records.py")
+    )
+    for file in (own, module):
+        write_text(file, "one")
     monkeypatch.setattr(records, "__file__", str(module))
     assert record_of()["code"] is None
 

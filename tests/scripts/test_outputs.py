@@ -9,10 +9,8 @@ from checkpoints import assert_refuses_an_output_that_it_reads, script_main
 @pytest.mark.parametrize(
     "command",
     [
-        "visualize runs/a --file page.html --output page.html",
         "visualize runs/a --compare runs/b --text x --output runs/b/heatmap.svg",
         "rank runs/a --queries rows.jsonl --documents emb --output rows.jsonl",
-        "export page.html page.html",
     ],
 )
 def test_script_refuses_an_output_that_it_reads(

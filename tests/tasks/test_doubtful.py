@@ -1,7 +1,6 @@
 """The training rows with doubtful labels: their file, and the table in the report."""
 
 import csv
-import logging
 from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from datasets import Dataset
-from rows import write_csv, write_jsonl
+from rows import write_jsonl
 
 from sase_hf.data.columns import DataArguments
 from sase_hf.data.rows import load_rows
@@ -25,24 +24,18 @@ HOSTILE = '=HYPERLINK("http://x"), <script>alert(1)</script>'
 
 def reviews(count: int = 120) -> list[dict[str, Any]]:
     """Return rows in which one word tells the label."""
-    rows = []
-    for number in range(count):
-        word = "Awful" if number % 2 else "lovely"
-        text = f"the {word} soup {number % 7} we had on day {number % 11}"
-        rows.append({"text": text, "label": "bad" if number % 2 else "good"})
-    return rows
+    kinds = (("lovely", "good"), ("Awful", "bad"))
+    return [
+        {"text": f"the {kinds[number % 2][0]} soup of day {number}", "label": kinds[number % 2][1]}
+        for number in range(count)
+    ]
 
 
 def written(folder: Path, rows: list[dict[str, Any]], **options: Any) -> list[Table]:
     """Write the doubtful rows of a file of rows."""
-    path = write_jsonl(folder / "rows.jsonl", rows)
-    return written_of(folder, DataArguments(train_file=str(path), **options))
-
-
-def written_of(folder: Path, arguments: DataArguments) -> list[Table]:
-    setup: Any = SimpleNamespace(
-        rows=load_rows(arguments), tokens=defaultdict(lambda: None), model=None
-    )
+    path = str(write_jsonl(folder / "rows.jsonl", rows))
+    read = load_rows(DataArguments(train_file=path, **options))
+    setup: Any = SimpleNamespace(rows=read, tokens=defaultdict(lambda: None), model=None)
     return write_doubtful(folder, setup)
 
 
@@ -66,26 +59,6 @@ def lines_of(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_doubtful_csv_counts_the_rows_of_the_file_from_0(tmp_path: Path) -> None:
-    """Although rows are split off and shuffled."""
-    rows = reviews()
-    rows[31]["label"] = "good"
-    path = write_csv(tmp_path / "reviews.csv", rows)
-    options = {"validation_fraction": 0.2, "shuffle_seed": 3}
-    written_of(tmp_path, DataArguments(train_file=str(path), **options))
-    [line] = lines_of(tmp_path)
-    assert (line["row"], line["text"]) == ("31", rows[31]["text"])
-
-
-def test_doubtful_row_that_a_correction_added_has_no_place(tmp_path: Path) -> None:
-    corrections = [{"text": "the awful soup of the corrections", "label": "good"}]
-    path = write_jsonl(tmp_path / "corrections.jsonl", corrections)
-    [table] = written(tmp_path, reviews(), corrections_file=[str(path)])
-    [line] = lines_of(tmp_path)
-    assert (line["row"], line["text"]) == ("", corrections[0]["text"])
-    assert table.rows[0][0] == ""
-
-
 def test_doubtful_table_has_the_first_ten_as_text(tmp_path: Path) -> None:
     rows = reviews(240)
     for number in range(0, 240, 16):
@@ -96,17 +69,15 @@ def test_doubtful_table_has_the_first_ten_as_text(tmp_path: Path) -> None:
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
     assert "\u202e" not in page
-    assert "the first 10 of 15 in doubtful.csv" in page
 
 
 def test_doubtful_csv_names_the_row_and_the_suggestion_and_is_deleted_without_doubts(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
 ) -> None:
-    """That of a former run in the folder would be of other rows."""
-    caplog.set_level(logging.INFO, "sase_hf.tasks.labels.report")
+    """Rows count from 0 in the file, although some are split off and all are shuffled."""
     rows = reviews()
     rows[31]["label"] = "good"
-    written(tmp_path, rows)
+    written(tmp_path, rows, validation_fraction=0.2, shuffle_seed=3)
     [line] = lines_of(tmp_path)
     assert line == {
         "row": "31",
@@ -116,24 +87,14 @@ def test_doubtful_csv_names_the_row_and_the_suggestion_and_is_deleted_without_do
         "probability": "0.9000",
         "label_probability": "0.1000",
     }
-    path = tmp_path / "doubtful.csv"
-    assert f"doubtful labels: 1 training rows in {path}" in caplog.messages
     assert written(tmp_path, reviews()) == []
-    assert not path.exists()
-    assert f"doubtful labels: 0 training rows in {path}" in caplog.messages
+    assert not (tmp_path / "doubtful.csv").exists()
 
 
-@pytest.mark.parametrize("kind", ["pairs", "several labels", "numbers"])
-def test_doubtful_csv_is_of_single_texts_with_one_label(kind: str, tmp_path: Path) -> None:
+def test_doubtful_csv_is_of_single_texts_with_one_label(tmp_path: Path) -> None:
     rows = reviews()
     rows[31]["label"] = "good"
-    options: dict[str, Any] = {}
-    if kind == "pairs":
-        rows = [{**row, "other": "a day"} for row in rows]
-        options["text_column_names"] = ["text", "other"]
-    elif kind == "several labels":
-        rows = [{**row, "label": [row["label"]]} for row in rows]
-    else:
-        rows = [{**row, "label": len(row["label"]) + 0.25} for row in rows]
-    assert written(tmp_path, rows, **options) == []
+    pairs = [{**row, "text_pair": "a day"} for row in rows]
+    numbers = [{**row, "label": len(row["label"]) + 0.25} for row in rows]
+    assert written(tmp_path, pairs) == written(tmp_path, numbers) == []
     assert not (tmp_path / "doubtful.csv").exists()

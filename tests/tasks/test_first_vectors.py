@@ -1,12 +1,12 @@
-"""The word vectors that a new model of labels starts from: files, its own texts, or random ones."""
+"""The tokens and vectors that a new model of labels starts from: of files, or its own texts."""
 
+import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from rows import write_csv
 from runs import (
     TINY_MODEL,
     flags,
@@ -21,6 +21,7 @@ from runs import (
 )
 
 from sase_hf import own_word_vectors
+from sase_hf.data.tokenizer import built_settings
 from sase_hf.tasks import LabelTask
 from sase_hf.training.command_line import epochs_for, parse_arguments
 from sase_hf.training.task import TrainingSetup
@@ -40,71 +41,34 @@ def test_words_that_occur_once_stay_below_the_least_number_of_tokens(tmp_path: P
     rows = review_rows(60)
     rows[0]["text"] += " once"
     train_file = write_rows(tmp_path / "few.jsonl", rows)
-    numbers = []
-    for task_class in (LabelTask, TaskOfFewTokens):
-        for frequency in (0, 1, 2):
-            setup = set_up(task_class, train_file=train_file, min_frequency=frequency)
-            numbers.append(len(setup.tokenizer))
-    of_few, of_each, of_two = numbers[:3]
-    assert of_few == of_each == of_two + 1
-    assert numbers[3:] == [of_two, of_each, of_two]
+    few, many = (
+        "once" in set_up(task_class, train_file=train_file, min_frequency=0).tokenizer.get_vocab()
+        for task_class in (LabelTask, TaskOfFewTokens)
+    )
+    assert few
+    assert not many
 
 
 def embeddings(setup: TrainingSetup) -> torch.Tensor:
     return setup.model.get_input_embeddings().get_parameter("weight").detach()
 
 
-@pytest.fixture
-def vector_file(tmp_path: Path) -> Path:
-    path = tmp_path / "own"
-    path.write_text("meal 1 2 3\ntable 0 1 0\n")
-    return path
-
-
-def test_own_vectors_are_learnt_from_the_training_texts(reviews: dict[str, str]) -> None:
-    setup = set_up(**reviews, word_vectors="own", seed=3, initializer_range=0.2)
-    texts = [row["text"] for row in read_lines(Path(reviews["train_file"]))]
-    expected, share = own_word_vectors(texts, setup.tokenizer, width=6, std=0.2, seed=3)
-    assert torch.equal(embeddings(setup), expected)
-    assert setup.vectors_found == {"own": share}
-
-
-@pytest.mark.parametrize(("asked", "width"), [(None, 103), (9, 9)])
-def test_own_vectors_stand_beside_those_of_a_file(
-    asked: int | None, width: int, reviews: dict[str, str], vector_file: Path
-) -> None:
-    setup = set_up(**reviews, word_vectors=[vector_file, "own"], embedding_size=asked)
+def test_own_vectors_stand_beside_those_of_a_file(reviews: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "vectors.txt"
+    file.write_text("meal 1 2 3\ntable 0 1 0\n")
+    setup = set_up(**reviews, word_vectors=[file, "own"], embedding_size=9)
     meal = embeddings(setup)[setup.tokenizer.get_vocab()["meal"]]
-    assert meal.shape == (width,)
     assert meal[:3].tolist() == [1, 2, 3]
-    assert meal[3:].norm().item() == pytest.approx(0.1 * (width - 3) ** 0.5, rel=1e-5)
+    assert meal[3:].norm().item() == pytest.approx(0.1 * 6**0.5, rel=1e-5)
 
 
-def test_a_file_called_own_is_named_by_a_path(
-    reviews: dict[str, str], vector_file: Path, monkeypatch: pytest.MonkeyPatch
+def test_many_tokens_of_single_texts_start_from_own_vectors(
+    reviews: dict[str, str], tmp_path: Path
 ) -> None:
-    monkeypatch.chdir(vector_file.parent)
-    setup = set_up(**reviews, word_vectors="./own", embedding_size=None)
-    assert embeddings(setup).shape[1] == 3
-
-
-def test_many_tokens_of_single_texts_start_from_own_vectors(reviews: dict[str, str]) -> None:
     assert set_up(TaskOfFewTokens, **reviews).vectors_found.keys() == {"own"}
     assert not set_up(LabelTask, **reviews).vectors_found
     assert not set_up(TaskOfFewTokens, **reviews, word_vectors="none").vectors_found
-
-
-def test_pairs_start_from_own_vectors_only_if_asked(tmp_path: Path) -> None:
-    files = write_splits(tmp_path, pair_rows)
-    assert not set_up(TaskOfFewTokens, **files).vectors_found
-    assert set_up(TaskOfFewTokens, **files, word_vectors="own").vectors_found.keys() == {"own"}
-
-
-def test_own_word_vectors_have_the_width_that_files_leave(
-    reviews: dict[str, str], vector_file: Path
-) -> None:
-    options = {"word_vectors": [str(vector_file), "own"], "embedding_size": 5}
-    assert set_up(**reviews, **options).model.config.embedding_size == 5
+    assert not set_up(TaskOfFewTokens, **write_splits(tmp_path, pair_rows)).vectors_found
 
 
 def test_a_resumed_run_plans_the_updates_of_its_first_vectors(reviews: dict[str, str]) -> None:
@@ -116,124 +80,80 @@ def test_a_resumed_run_plans_the_updates_of_its_first_vectors(reviews: dict[str,
         assert epochs_for(task, resumed) == epochs_for(task, setup)
 
 
-def test_a_resumed_run_keeps_the_vectors_of_its_checkpoint(
-    reviews: dict[str, str], tmp_path: Path
-) -> None:
-    options = {"word_vectors": "own", "max_steps": 2, "save_steps": 1}
-    train_tiny(tmp_path / "run", train_file=reviews["train_file"], **options)
-    whole = weights(tmp_path / "run")
-    checkpoint = tmp_path / "run" / "checkpoint-1"
-    train_tiny(
-        tmp_path / "run",
-        train_file=reviews["train_file"],
-        **options,
-        resume_from_checkpoint=checkpoint,
-    )
-    assert same_weights(weights(tmp_path / "run"), whole)
+MORE = ["A zebra sat at the table.", "Zebra!", "The lion ate the zebras."]
 
 
 def more_texts(folder: Path) -> list[str]:
     """Write two files of texts without labels."""
-    rows = [{"text": "A zebra sat at the table.", "label": ""}, {"text": "Zebra!", "label": ""}]
-    other = [{"text": f"The lion ate number {number} of the zebras."} for number in range(4)]
-    return [
-        str(write_csv(folder / "more.csv", rows)),
-        str(write_rows(folder / "other.jsonl", other)),
-    ]
+    rows = [{"text": text} for text in MORE]
+    first, second = (folder / f"{name}.jsonl" for name in ("more", "other"))
+    return [write_rows(first, [*rows[:2], {"text": " "}]), write_rows(second, rows[2:])]
 
 
 def test_unlabelled_texts_give_words_and_vectors(reviews: dict[str, str], tmp_path: Path) -> None:
-    files = more_texts(tmp_path)
-    setup = set_up(**reviews, unlabelled_file=files, word_vectors="own", min_frequency=2)
-    texts = [row["text"] for row in read_lines(Path(reviews["train_file"]))]
-    texts += ["A zebra sat at the table.", "Zebra!"]
-    texts += [f"The lion ate number {number} of the zebras." for number in range(4)]
-    expected, _ = own_word_vectors(texts, setup.tokenizer, width=6, seed=42)
-    assert {"zebra", "lion"} <= setup.tokenizer.get_vocab().keys()
-    assert torch.equal(embeddings(setup), expected)
-    sources = setup.rows.sources
-    assert {name: source["rows"] for name, source in sources.items()} == {
-        "train": 48,
-        "validation": 18,
-        "test": 12,
-        "unlabelled_1": 2,
-        "unlabelled_2": 4,
-    }
-    assert sources["unlabelled_2"]["file"] == "other.jsonl"
-
-
-def test_unlabelled_tokens_count_for_own_vectors(tmp_path: Path) -> None:
-    train = write_rows(tmp_path / "train.jsonl", review_rows(3))
-    more = write_rows(tmp_path / "more.jsonl", review_rows(20))
-    assert not set_up(TaskOfFewTokens, train_file=train).vectors_found
-    assert set_up(TaskOfFewTokens, train_file=train, unlabelled_file=more).vectors_found
-
-
-def test_log_counts_unlabelled_texts(reviews: dict[str, str], tmp_path: Path) -> None:
-    words = flags(**TINY_MODEL, **reviews, unlabelled_file=more_texts(tmp_path))
-    task = parse_arguments(LabelTask, words)
-    unlabelled = task.assemble().rows.unlabelled
-    assert unlabelled is not None
-    assert unlabelled.num_rows == 6
-
-
-def test_unlabelled_texts_are_refused_where_no_words_and_vectors_come_from_them(
-    reviews: dict[str, str],
-) -> None:
-    options = {"unlabelled_file": "more.csv", "encoder_name_or_path": "bert"}
-    task = parse_arguments(LabelTask, flags(**TINY_MODEL, **reviews, **options))
-    with pytest.raises(ValueError, match=r"--unlabelled_file .* --encoder_name_or_path brings"):
-        task.load_rows()
-
-
-def test_unlabelled_pairs_give_words(tmp_path: Path) -> None:
-    more = [{"premise": "A zebra.", "hypothesis": "The lion."}]
-    path = write_rows(tmp_path / "more.jsonl", more)
-    rows = set_up(**write_splits(tmp_path, pair_rows), unlabelled_file=path).rows
-    assert {"A zebra.", "The lion."} <= {*rows.texts_to_learn_from()}
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ([dict.fromkeys("abc", "x")], r"more.jsonl: Column name \['text'\]"),
-        ([{"text": " "}], "more.jsonl: 1 of 1 rows"),
-    ],
-    ids=["another column", "missing"],
-)
-def test_unlabelled_rows_without_texts_are_refused(
-    rows: list[dict[str, Any]], message: str, reviews: dict[str, str], tmp_path: Path
-) -> None:
-    path = write_rows(tmp_path / "more.jsonl", rows)
-    with pytest.raises(ValueError, match=message):
-        set_up(**reviews, unlabelled_file=path)
-
-
-def test_unlabelled_rows_without_a_text_are_left_out(
-    reviews: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
     """One empty row among thousands of scraped texts does not end a run."""
-    rows = [{"text": text} for text in ("a", " ", None, "b")]
-    path = write_rows(tmp_path / "more.jsonl", rows)
-    unlabelled = set_up(**reviews, unlabelled_file=path).rows.unlabelled
-    assert unlabelled is not None
-    assert unlabelled["text"][:] == ["a", "b"]
-    assert "2 of 4 rows have" in caplog.text
+    files = more_texts(tmp_path)
+    options = {"word_vectors": "own", "min_frequency": 2, "seed": 3, "initializer_range": 0.2}
+    setup = set_up(**reviews, unlabelled_file=files, **options)
+    texts = [row["text"] for row in read_lines(Path(reviews["train_file"]))]
+    expected, _ = own_word_vectors([*texts, *MORE], setup.tokenizer, width=6, std=0.2, seed=3)
+    assert "zebra" in setup.tokenizer.get_vocab()
+    assert torch.equal(embeddings(setup), expected)
+    sources = [setup.rows.sources[f"unlabelled_{number}"] for number in (1, 2)]
+    assert [source["rows"] for source in sources] == [2, 1]
+    assert sources[1]["file"] == "other.jsonl"
 
 
-def test_run_replaces_no_file_of_unlabelled_texts(reviews: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    path = write_rows(tmp_path / "run" / "predictions.jsonl", review_rows(3))
-    with pytest.raises(FileExistsError, match=r"predictions\.jsonl could be replaced"):
-        train_tiny(tmp_path / "run", **reviews, unlabelled_file=path, max_steps=1)
-
-
-def test_a_resumed_run_reads_the_same_unlabelled_texts(
+def test_a_resumed_run_reads_the_same_texts_and_keeps_the_vectors(
     reviews: dict[str, str], tmp_path: Path
 ) -> None:
-    options = {"train_file": reviews["train_file"], "max_steps": 2, "save_steps": 1}
-    files = more_texts(tmp_path)
-    train_tiny(tmp_path / "run", **options, unlabelled_file=files)
-    again = {**options, "resume_from_checkpoint": tmp_path / "run" / "checkpoint-1"}
+    files, run = more_texts(tmp_path), tmp_path / "run"
+    options = {"train_file": reviews["train_file"], "word_vectors": "own"}
+    options |= {"max_steps": 2, "save_steps": 1}
+    outcome = train_tiny(run, **options, unlabelled_file=files)
+    assert outcome["record"]["word_vectors"] == ["own"]
+    whole = weights(run)
+    options["resume_from_checkpoint"] = run / "checkpoint-1"
+    train_tiny(run, **options, unlabelled_file=files)
+    assert same_weights(weights(run), whole)
     with pytest.raises(ValueError, match="has unlabelled_2 = "):
-        train_tiny(tmp_path / "run", **again, unlabelled_file=files[:1])
+        train_tiny(run, **options, unlabelled_file=files[:1])
+
+
+STEMS = ["kitap", "deniz", "orman", "yaprak", "pencere", "sokak", "toprak", "yazar"]
+ENDINGS = ["", "lar", "da", "larda", "im", "larim", "dan", "larimdan", "in", "larinda", "la", "sin"]
+
+
+@pytest.fixture
+def endings(tmp_path: Path) -> dict[str, str]:
+    """A file of 80 texts whose words have endings."""
+    rng = random.Random(0)
+
+    def word() -> str:
+        return rng.choice(STEMS) + rng.choice("aeiou") + rng.choice(ENDINGS) + rng.choice(ENDINGS)
+
+    rows = [{"text": " ".join(word() for _ in range(9)), "label": "ab"[n % 2]} for n in range(80)]
+    return {"train_file": write_rows(tmp_path / "endings.jsonl", rows)}
+
+
+def level_of(**options: Any) -> Any:
+    """Return the level of a new model's tokenizer."""
+    return (built_settings(set_up(**options).tokenizer) or {}).get("level")
+
+
+def test_level_is_measured_on_the_texts(endings: dict[str, str], reviews: dict[str, str]) -> None:
+    assert level_of(**endings) == "subword"
+    assert level_of(**endings, level="word") == "word"
+    assert level_of(**reviews) == "word"
+
+
+def test_level_of_pairs_and_beside_vectors_of_a_file_is_words(
+    endings: dict[str, str], tmp_path: Path
+) -> None:
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("kitapalar 1 2 3\nkitapa 0 1 0\n")
+    options = {"word_vectors": vectors, "embedding_size": None}
+    assert level_of(**endings, **options) == "word"
+    assert level_of(**write_splits(tmp_path, pair_rows)) == "word"
+    with pytest.raises(ValueError, match=r"--level is subword, but the vectors of .* --level word"):
+        level_of(**endings, **options, level="subword")

@@ -1,6 +1,5 @@
 """The report of a trained model."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from sase_hf.tasks.labels.report import (
     measure_report,
     report_lines,
     report_tables,
-    shown_metric,
 )
 from sase_hf.utils.text import table_lines
 
@@ -38,7 +36,7 @@ def make_report(
 
 def test_report_counts_the_confusions_of_labels() -> None:
     """Precision and recall of each label, and the wrong rows, the surest first."""
-    report = make_report(LOGITS, LABELS)
+    report = make_report(LOGITS, LABELS, **{"its words alone": np.eye(3)[LABELS]})
     assert report.confusion is not None
     assert report.confusion.tolist() == [[1, 2, 0], [0, 0, 1], [0, 0, 1]]
     assert report_tables(report)[-1].rows == [
@@ -47,17 +45,10 @@ def test_report_counts_the_confusions_of_labels() -> None:
         ["hot", "50.0%", "100.0%", "66.7%", "1"],
     ]
     assert report.wrong == [2, 4, 1]
-    assert sorted(report.right) == [0, 3]
-    assert report.systems["this model"]["accuracy"] == 0.4
-    assert "linear model" in report.systems
-
-
-def lines_of(systems: dict[str, dict[str, float]], num_right: int) -> list[str]:
-    """Return the lines about 100 rows."""
-    rows = list(range(100))
-    counts = np.zeros((0, 3), dtype=int)
-    report = Report(100, (), systems, counts, None, rows[num_right:], rows[:num_right])
-    return list(report_lines(report))
+    assert report.right == [3, 0], "the least sure first"
+    accuracies = {name: values["accuracy"] for name, values in report.systems.items()}
+    assert (accuracies["this model"], accuracies["its words alone"]) == (0.4, 1)
+    assert "linear model" in accuracies
 
 
 @pytest.mark.parametrize(
@@ -69,49 +60,20 @@ def lines_of(systems: dict[str, dict[str, float]], num_right: int) -> list[str]:
             "right for 53 of 100 new texts, 43% to 62%; a linear model for 52",
         ),
         (
-            {"this model": {"accuracy": 1.0}},
-            100,
-            "right for 100 of 100 new texts, 96% to 100%",
-        ),
-        (
             {"linear model": {"mse": 4.0}, "this model": {"mse": 0.25}},
             50,
             "mse 0.25 on 100 new texts; a linear model 4",
         ),
-        ({"this model": {"rouge": 0.4}}, 50, "rouge 0.4 on 100 new texts"),
     ],
 )
 def test_first_line_says_what_is_known(
     systems: dict[str, dict[str, float]], num_right: int, expected: str
 ) -> None:
-    """Each bound is 1.96 of its standard errors away from the share (Wilson, 1927)."""
-    assert lines_of(systems, num_right) == [expected]
-    for bound in (0.4329, 0.6249):
-        distance = abs(bound - 0.53) / math.sqrt(bound * (1 - bound) / 100)
-        assert distance == pytest.approx(1.96, abs=0.01)
-
-
-def test_report_names_labels_never_predicted() -> None:
-    """One without rows is none of them."""
-    names = (*NAMES, "absent")
-    report = make_report([[3, 0, 0, 0]] * 5, LABELS, "single_label_classification", names)
-    missed = "never predicted: mild, hot; add rows with these labels, or --class_weights balanced"
-    assert list(report_lines(report))[1:] == [missed]
-
-
-def test_report_of_sets_of_one_label_scores_that_label() -> None:
-    """Not its absence, which is no label."""
-    report = make_report(
-        [[1], [1], [-1], [-1]], [[1.0], [0.0], [0.0], [1.0]], "multi_label_classification", ("a",)
-    )
-    assert report_tables(report)[-1].rows == [["a", "50.0%", "50.0%", "50.0%", "2"]]
-    assert report.systems["this model"]["macro_f1"] == 0.5
-
-
-def test_report_shows_the_right_rows_of_which_the_model_is_least_sure_first() -> None:
-    logits = [[3, 0, 0], [2, 1.5, 0], [9, 0, 0], [2, 1, 0]]
-    report = make_report(logits, [0] * 4)
-    assert report.right == [1, 3, 0, 2]
+    """About 100 rows; each bound is 1.96 standard errors from the share (Wilson, 1927)."""
+    rows = list(range(100))
+    counts = np.zeros((0, 3), dtype=int)
+    report = Report(100, (), systems, counts, None, rows[num_right:], rows[:num_right])
+    assert list(report_lines(report)) == [expected]
 
 
 def test_report_of_sets_and_of_numbers_has_no_confusion() -> None:
@@ -119,14 +81,10 @@ def test_report_of_sets_and_of_numbers_has_no_confusion() -> None:
         [[1, -1], [1, 1]], [[1.0, 0.0], [0.0, 1.0]], "multi_label_classification", ("a", "b")
     )
     assert sets.confusion is None
-    assert [row[1:3] for row in report_tables(sets)[-1].rows] == [
-        ["50.0%", "100.0%"],
-        ["100.0%", "100.0%"],
-    ]
+    assert [row[1] for row in report_tables(sets)[-1].rows] == ["50.0%", "100.0%"]
     assert (sets.wrong, sets.right) == ([1], [0])
     numbers = make_report([[1.0], [5.0], [2.0]], [1.0, 2.0, 2.5], "regression", ("score",))
     assert numbers.wrong == [1]
-    assert [table.title for table in report_tables(numbers)] == ["Results on 3 validation rows"]
     assert "linear model" in numbers.systems
 
 
@@ -136,38 +94,15 @@ def test_report_shows_the_confusions_of_the_labels_with_most_mistakes(
     report = make_report(LOGITS, LABELS)
     whole = report_tables(report)[0]
     assert whole.rows[0] == ["cold", "1", "2", "0"]
-    assert whole.shares is not None
-    assert whole.shares[0] == [pytest.approx(1 / 3), pytest.approx(2 / 3), 0]
     monkeypatch.setattr("sase_hf.tasks.labels.report.MAX_MATRIX", 2)
     worst = report_tables(report)[0]
     assert worst.rows == [["cold", "1", "2"], ["mild", "0", "0"]]
 
 
-def test_report_measures_parts_of_the_model_beside_it() -> None:
-    report = make_report(LOGITS, LABELS, **{"its words alone": np.eye(3)[LABELS]})
-    accuracies = {name: values["accuracy"] for name, values in report.systems.items()}
-    assert (accuracies["its words alone"], accuracies["this model"]) == (1.0, 0.4)
-
-
-@pytest.mark.parametrize(
-    ("metric", "value", "shown"),
-    [
-        ("accuracy", 0.9876, "98.8%"),
-        ("mse", 0.00001669, "1.669e-05"),
-        ("mse", 5.2393, "5.239"),
-    ],
-)
-def test_shown_metric_tells_errors_of_any_size(metric: str, value: float, shown: str) -> None:
-    assert shown_metric(metric, value) == shown
-
-
 def test_table_lines_keep_columns_apart_whatever_the_labels_are() -> None:
     """A long label is cut; a number is not; control characters are shown."""
     names = ["a" * 99, "b\r\x1b[2J\nc"]
-    report = make_report([[1, 0], [0, 1]], [0, 1], "single_label_classification", names)
-    lines = [line for table in report_tables(report) for line in table_lines(table)]
-    assert any(line.startswith("a" * 31 + "... ") for line in lines)
-    assert all(len(line) <= 100 for line in lines)
-    assert any(line.startswith("b[U+000D][U+001B][2J c ") for line in lines)
-    assert all(min(line, default=" ") >= " " for line in lines)
-    assert sum("100.0%" in line for line in lines) >= 3
+    report = make_report([[1, 0], [0, 1]], [0, 1], names=names)
+    first, second = [*table_lines(report_tables(report)[-1])][-2:]
+    assert first.startswith("a" * 31 + "... ")
+    assert second.startswith("b[U+000D][U+001B][2J c ")

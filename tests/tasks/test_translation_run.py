@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from runs import launch, read_lines, same_weights
 from tiny_translation import SIZES
 from transformers import AutoModelForSeq2SeqLM, pipeline
 
-from sase_hf.tasks import RetrievalTask, TranslationTask, translation
+from sase_hf.tasks import TranslationTask
 from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.utils.cli import flag_words
@@ -68,7 +67,6 @@ def test_translation_is_learnt_recorded_and_repeated_by_its_checkpoint(tmp_path:
         attention_size=16,
         learning_rate=0.02,
         max_steps=90,
-        record=tmp_path / "record.json",
         train_sampling_strategy="group_by_length",
     )
     metrics = outcome["metrics"]
@@ -78,7 +76,6 @@ def test_translation_is_learnt_recorded_and_repeated_by_its_checkpoint(tmp_path:
     assert read_lines(tmp_path / "run" / "predictions.jsonl") == expected
     translator: Any = pipeline("aligned-translation", model=str(tmp_path / "run"))
     assert translator("a cat runs .")["translation_text"] == "un chat court ."
-    assert "@inproceedings{bahdanau2015neural" in (tmp_path / "run" / "README.md").read_text()
 
 
 def test_rows_without_a_target_are_translated(tmp_path: Path) -> None:
@@ -89,16 +86,16 @@ def test_rows_without_a_target_are_translated(tmp_path: Path) -> None:
     words = ("train_file", "validation_file", "do_train", "max_steps", "initializer_range", *SIZES)
     trained = {"model_name_or_path": tmp_path / "run", "output_dir": tmp_path / "more"}
     translate(tmp_path, **{**dict.fromkeys(words), **flags, **trained})
-    for folder in (tmp_path / "run", tmp_path / "more"):
-        lines = read_lines(folder / "predictions.jsonl")
-        found = [(line["id"], isinstance(line["translation"], str)) for line in lines]
-        assert found == [(7, True), (8, True)]
+    trained_lines, lines = (
+        read_lines(tmp_path / name / "predictions.jsonl") for name in ("run", "more")
+    )
+    assert trained_lines == lines
+    assert [line["id"] for line in lines] == [7, 8]
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.2])
-def test_accumulated_batches_train_as_the_whole_one(tmp_path: Path, smoothing: float) -> None:
+def test_accumulated_batches_train_as_the_whole_one(tmp_path: Path) -> None:
     """The loss counts the target words of the whole update."""
-    flags = {"optim": "sgd", "learning_rate": 0.5, "label_smoothing": smoothing}
+    flags = {"optim": "sgd", "learning_rate": 0.5, "label_smoothing": 0.2}
     accumulated = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
     translate(tmp_path / "whole", **flags)
     translate(tmp_path / "accumulated", **{**flags, **accumulated})
@@ -142,94 +139,43 @@ def test_translation_resumes_where_it_stopped(tmp_path: Path) -> None:
     assert same_weights(weights_of(tmp_path), whole)
 
 
-def test_bleu_is_recorded_where_it_was_measured_alone(tmp_path: Path) -> None:
-    """Another metric needs no sacrebleu. Without a folder, the file of rows names it."""
-    task = parse_arguments(TranslationTask, words_for(tmp_path, metric_name="x", output_dir=None))
-    assert task.details(None, task.assemble(), {}) == {}
-    assert task.args.output_dir == "runs/train-translator"
-
-
-def lengths(predictions: list[str], references: list[str]) -> dict[str, Any]:
-    return {"texts": len(references), "lengths": [len(text) for text in references]}
-
-
-def test_translation_records_the_numbers_of_a_metric_with_lists(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As the metric bleu of the Hub returns its precisions."""
-    module = SimpleNamespace(name="lengths", compute=lengths)
-    monkeypatch.setattr(translation, "load_metrics", lambda *_: [module])
-    metrics = translate(tmp_path, metric_name="lengths", do_eval="true", max_steps=1)["metrics"]
-    assert metrics["eval_texts"] == len(PAIRS)
-    assert "eval_lengths" not in metrics
-
-
 def test_adadelta_is_that_of_the_paper(tmp_path: Path) -> None:
     words = words_for(tmp_path, adadelta="true", learning_rate=1)
     task = parse_arguments(TranslationTask, words)
     optimizer: Any = task.make_trainer(task.assemble(), task.args).create_optimizer()
     assert isinstance(optimizer, torch.optim.Adadelta)
-    group = optimizer.param_groups[0]
-    assert (group["lr"], group["rho"], group["eps"]) == (1, 0.95, 1e-6)
+    assert optimizer.param_groups[0].items() >= {"lr": 1, "rho": 0.95, "eps": 1e-6}.items()
 
 
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         ({"text_column_names": "en"}, "--text_column_names en,fr"),
-        ({"text_column_names": "en,de"}, r"Column name \['de'\] not in .*\['en', 'fr'"),
-        ({"max_train_samples": 0}, "no train rows; raise --max_train_samples"),
-        ({"max_train_words": 2}, "no train rows"),
-        ({"model_name_or_path": "CHECKPOINT", "do_train": "true"}, "does not translate"),
         ({"tokenizer_name": "words"}, "--tokenizer_name is words, but --task translation does not"),
     ],
 )
-def test_translation_refuses(
-    fit: Path, tmp_path: Path, flags: dict[str, Any], message: str
-) -> None:
-    given = {name: fit if value == "CHECKPOINT" else value for name, value in flags.items()}
+def test_translation_refuses(tmp_path: Path, flags: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        translate(tmp_path, **given)
+        translate(tmp_path, **flags)
 
 
-@pytest.mark.parametrize(
-    ("flags", "expected"),
-    [
-        # Pairs with two short sides.
-        ({"max_train_words": 4}, [(pair["en"], pair["fr"]) for pair in PAIRS[:4]]),
-    ],
-)
-def test_training_rows_alone_are_cut(
-    flags: dict[str, Any], expected: list[tuple[str, str]], tmp_path: Path
-) -> None:
-    words = words_for(tmp_path, **flags)
-    setup = parse_arguments(TranslationTask, words).assemble()
-    train = setup.tokens["train"]
-    texts = [
-        setup.tokenizer.batch_decode(train[name][:], skip_special_tokens=True)
-        for name in ("input_ids", "labels")
-    ]
-    assert list(zip(*texts, strict=True)) == expected
+def test_training_rows_alone_are_cut(tmp_path: Path) -> None:
+    """To pairs with two short sides."""
+    setup = parse_arguments(TranslationTask, words_for(tmp_path, max_train_words=4)).assemble()
+    ids = setup.tokens["train"]["labels"][:]
+    texts = setup.tokenizer.batch_decode(ids, skip_special_tokens=True)
+    assert texts == [pair["fr"] for pair in PAIRS[:4]]
     assert len(setup.tokens["validation"]) == len(PAIRS)
 
 
 def test_file_of_pairs_alone_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    rows = [{"french": pair["fr"], "en": pair["en"]} for pair in PAIRS]
-    write_csv(tmp_path / "pairs.csv", rows)
+    write_csv(tmp_path / "pairs.csv", [{"french": pair["fr"], "en": pair["en"]} for pair in PAIRS])
     task = parse_arguments(TranslationTask, ["--train_file=pairs.csv"])
-    ranker = parse_arguments(RetrievalTask, ["--train_file=pairs.csv"])
-    folders = [one.args.output_dir for one in (task, ranker)]
-    assert folders == ["runs/pairs-translator", "runs/pairs-ranker"]
+    assert task.args.output_dir == "runs/pairs-translator"
     setup = task.assemble()
     assert setup.rows.text_columns == ("french", "en")
     assert setup.model.num_parameters() < 5_000_000
-    train, held = (
-        [{row["text"], row["text_pair"]} for row in setup.rows.splits[name]]
-        for name in ("train", "validation")
-    )
+    train, held = (setup.rows.splits[name]["text"][:] for name in ("train", "validation"))
     assert (len(train), len(held)) == (len(PAIRS) - 2, 2)
-    assert not any(pair in train for pair in held)
-    write_csv(tmp_path / "pairs.csv", [{"en": pair["en"]} for pair in PAIRS])
-    with pytest.raises(ValueError, match=r"pairs\.csv: .* not clear .* 'en' \(such"):
-        task.assemble()
+    assert not {*train} & {*held}

@@ -1,44 +1,52 @@
-"""The frame of the scripts: version, misspelt words, home folder, any output."""
+"""The frame of the scripts: any output, errors, and the signal that ends them."""
 
 import io
-import re
+import os
+import signal
 import sys
 
 import pytest
-from checkpoints import script_main
 
-from sase_hf import __version__
-from sase_hf.__main__ import main
 from sase_hf.utils.cli import errors_in_one_line
+from sase_hf.utils.process import interrupted_by_sigterm
 
 
-def test_sase_hf_lists_the_commands_for_a_misspelt_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["sase_hf", "visualise"])
-    with pytest.raises(SystemExit, match=r"no command 'visualise'\n.*\n\n.*  embed "):
-        main()
-
-
-@pytest.mark.parametrize("name", ["train", "predict", "sase_hf"])
-def test_version_is_that_of_the_package(
-    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["sase_hf", "--version"])
-    if name == "sase_hf":
-        main()
-    else:
-        with pytest.raises(SystemExit, match="0"):
-            script_main(name)(["--version"])
-    assert re.fullmatch(rf"sase_hf {re.escape(__version__)}\n", capsys.readouterr().out)
-
-
-@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
 def test_scripts_write_characters_that_the_encoding_of_the_output_lacks(
-    errors: str, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With LC_ALL=C a label such as "g\u00fct" ended a training when its table was printed."""
     written = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "ascii", errors=errors))
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "ascii"))
     with errors_in_one_line("train.py"):
         sys.stdout.write("g\u00fct")
     sys.stdout.flush()
     assert b"g\\xfct" in written.getvalue()
+
+
+def test_errors_in_one_line_leave_those_of_the_program() -> None:
+    with (
+        pytest.raises(SystemExit, match=r"^a\.py: no flag"),
+        errors_in_one_line("b/a.py"),
+    ):
+        raise ValueError("no flag")
+    with pytest.raises(RuntimeError, match="of the program"), errors_in_one_line("a.py"):
+        raise RuntimeError("of the program")
+
+
+def test_interrupted_by_sigterm_raises_once_and_leaves_the_handler_as_it_was() -> None:
+    """A second signal must not end the cleaning up."""
+    usual = signal.getsignal(signal.SIGTERM)
+    ends = []
+
+    @interrupted_by_sigterm()
+    def work() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+            ends.append("cleaned up")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert ends
+    assert signal.getsignal(signal.SIGTERM) == usual

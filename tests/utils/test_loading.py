@@ -1,6 +1,5 @@
 """Only trained, whole checkpoints are loaded; the errors for others say what to do."""
 
-import json
 import re
 from pathlib import Path
 
@@ -10,13 +9,11 @@ from checkpoints import change_weights, save_checkpoint
 from transformers import BertConfig
 
 from sase_hf import SelfAttentiveModel, build_tokenizer
-from sase_hf.models.checkpoint import list_files
 from sase_hf.utils.loading import (
     load_checkpoint,
     load_encoder,
     load_pipeline,
     name_checkpoints,
-    reraise_naming,
 )
 
 
@@ -34,12 +31,10 @@ def test_load_checkpoint_gives_an_evaluating_model_with_its_name(checkpoint: str
 
 def test_load_pipeline_needs_a_head_with_attention(checkpoint: str, tmp_path: Path) -> None:
     """The classifier of a base model would be random, and so would every label."""
-    averaging, base = save_checkpoint(tmp_path / "mean", pooling="mean"), str(tmp_path / "base")
-    load_checkpoint(averaging)
     for part in load_encoder(checkpoint):
-        part.save_pretrained(base)
-    assert type(load_checkpoint(base)[0]) is SelfAttentiveModel
-    for name in (averaging, base):
+        part.save_pretrained(tmp_path)
+    assert type(load_checkpoint(str(tmp_path))[0]) is SelfAttentiveModel
+    for name in (str(tmp_path), save_checkpoint(tmp_path / "mean", pooling="mean")):
         with pytest.raises(ValueError, match=rf"cannot load {name}: it has no labels, or attends"):
             load_pipeline(name)
 
@@ -57,7 +52,7 @@ def test_load_checkpoint_names_what_is_not_a_checkpoint(
 ) -> None:
     """A misspelt folder is not looked for on the Hub."""
     monkeypatch.chdir(Path(checkpoint).parent)
-    for name in ("/nowhere/at/all", "./tiny2", "tiny/model.safetensors", "a/b/c"):
+    for name in ("./tiny2", "tiny/model.safetensors"):
         with pytest.raises(FileNotFoundError, match=rf"^there is no folder {name}; name the fold"):
             load_checkpoint(name)
     with pytest.raises(OSError, match=r"^cannot load somebody/model from the Hub \(there is no s"):
@@ -67,39 +62,11 @@ def test_load_checkpoint_names_what_is_not_a_checkpoint(
         load_checkpoint(str(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("file", "name", "part"),
-    [("config.json", "dtype", ""), ("tokenizer.json", "model", "the tokenizer of ")],
-)
-def test_load_checkpoint_names_a_file_of_other_types(
-    file: str, name: str, part: str, tmp_path: Path
-) -> None:
-    """Whatever transformers and tokenizers raise, also without a message."""
-    folder = save_checkpoint(tmp_path)
-    path = tmp_path / file
-    content = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps({**content, name: [1]}), encoding="utf-8")
-    list_files(tmp_path, [file])
-    with pytest.raises(ValueError, match=f"^cannot load {part}{re.escape(folder)}: ."):
-        load_checkpoint(folder)
-    with pytest.raises(ValueError, match=r"^cannot load x: KeyError"), reraise_naming("x"):
-        raise KeyError
-
-
 @pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "model.safetensors"])
-@pytest.mark.parametrize(
-    ("content", "named"),
-    [
-        ("version https://git-lfs.github.com/spec/v1\noid sha256:0", "a pointer of Git LFS"),
-        ("\n<!DOCTYPE html><html>", r"a page of the web \(HTML\)"),
-    ],
-)
-def test_load_checkpoint_names_what_lies_in_the_place_of_a_file(
-    file: str, content: str, named: str, tmp_path: Path
-) -> None:
+def test_load_checkpoint_names_what_lies_in_the_place_of_a_file(file: str, tmp_path: Path) -> None:
     folder = save_checkpoint(tmp_path)
-    (tmp_path / file).write_text(content)
-    with pytest.raises(ValueError, match=rf"{re.escape(file)}: it is {named}"):
+    (tmp_path / file).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0")
+    with pytest.raises(ValueError, match=f"{re.escape(file)}: it is a pointer of Git LFS"):
         load_checkpoint(folder)
 
 
@@ -107,9 +74,7 @@ def test_load_checkpoint_refuses_a_tokenizer_with_more_words_than_vectors(tmp_pa
     """The tokenizer is another model's, so that the words it shares have the vectors of others."""
     folder = save_checkpoint(tmp_path)
     build_tokenizer([f"w{number}" for number in range(5_000)]).save_pretrained(folder)
-    with pytest.raises(
-        ValueError, match=r"tokenizer of .*: it has ids up to 5,\d+, the model \d+ w"
-    ):
+    with pytest.raises(ValueError, match=r"it has ids up to 5,\d+, the model \d+ w"):
         load_checkpoint(folder)
 
 
@@ -117,5 +82,3 @@ def test_name_checkpoints_tells_little_of_a_machine() -> None:
     """Pages are shared."""
     paths = ["/shelf/a/model", "/shelf/b/model", "owner/other"]
     assert list(name_checkpoints(paths)) == ["a/model", "b/model", "owner/other"]
-    with pytest.raises(ValueError, match=r"a, .*/a; rename one, or name each once"):
-        name_checkpoints(["a", "./a"])
