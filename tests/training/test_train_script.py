@@ -3,9 +3,7 @@
 import json
 import os
 import random
-import re
 import shlex
-import signal
 import subprocess
 import sys
 import time
@@ -13,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -34,7 +33,6 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTok
 
 from sase_hf.models.answers import answers_of_kind
 from sase_hf.tasks.labels.calibration import calibrate
-from sase_hf.tasks.labels.report_page import write_report
 from sase_hf.training.checkpoints import is_complete, list_checkpoints
 from sase_hf.training.trainer import SelfAttentiveTrainer
 from sase_hf.utils.precision import trains_lstm_in_bfloat16
@@ -58,58 +56,39 @@ def results_of(run: Path, name: str = "all_results") -> Any:
 
 
 def test_train_file_alone_trains_evaluates_reports_and_says_what_to_do_next(
-    reviews: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    capsys: pytest.CaptureFixture[str],
+    reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     """The commands that it prints work as they stand: a page to send, and new rows."""
     monkeypatch.chdir(tmp_path)
-    Path("new.csv").write_text("id,text\n1,the meal was good\n")
-    options = {"test_file": "new.csv", "record": "record.json", "disable_tqdm": False}
-    main(flags(**{**TINY, **options}, train_file=reviews))
+    Path("new.csv").write_text("id,text,category\n1,the meal was good,x1\n")
+    main(flags(**{**TINY, "disable_tqdm": False}, train_file=reviews, test_file="new.csv"))
     run = Path("runs/reviews")
-    results = results_of(run)
-    assert {"train_loss", "eval_accuracy", "eval_macro_f1"} <= results.keys()
-    names = '"id","text","predicted_label","confidence",'
+    assert {"train_loss", "eval_accuracy", "eval_macro_f1"} <= results_of(run).keys()
+    names = '"id","text","category","predicted_label","confidence",'
     assert (run / "predictions.csv").read_text().startswith(names)
-    state = results_of(run, "trainer_state")
-    assert [entry["epoch"] for entry in state["log_history"] if "eval_loss" in entry] == [1, 2]
-    assert state["best_metric"] is not None
     page = (run / "report.html").read_text()
-    assert "linear model" in page
     parts = (">What the model learned<", "True label, by predict", "Results on", "recall")
     places = [page.index(part) for part in parts]
     assert places == sorted(places)
     assert "<script>alert(1)" not in page
 
     output = capsys.readouterr()
-    assert "level: word (" in caplog.text, "measured on the texts, for want of --level"
     written = output.err.replace("\x1b[A", "\n")  # a bar above, of another test
     epochs = [line for line in written.splitlines() if line.startswith("epoch ")]
     assert [line.partition(":")[0] for line in epochs] == ["epoch 1 of 2", "epoch 2 of 2"]
-    assert all("right for " in line and "runtime" not in line for line in epochs)
-    lines = [line for line in output.out.splitlines() if line]
-    assert not any(line.startswith("{") for line in lines)
-    assert "results in                      runs/reviews" in lines
-    report, export, predict = (line.strip() for line in lines[-3:])
+    report, export, predict = (line.strip() for line in output.out.splitlines()[-3:])
     assert report == f"open {(run / 'report.html').resolve().as_uri()}"
-    script_main("export")(words_of(export, "export"))
+    script_main("export")(words_of(export))
     assert Path("runs/reviews.html").is_file()
-    command, _, output_file = predict.partition(" > ")
-    words = [word.replace("NEW.csv", "new.csv") for word in words_of(command, "predict")]
-    script_main("predict")(words)
-    assert output_file == "predictions.csv"
+    script_main("predict")(words_of(predict.partition(" > ")[0].replace("NEW.csv", "new.csv")))
     assert capsys.readouterr().out.splitlines()[-1].startswith('"1","the meal was good",')
 
 
-def words_of(line: str, command: str) -> list[str]:
+def words_of(line: str) -> list[str]:
     """Return what follows the command in a line for a shell."""
-    words = shlex.split(line)
-    place = words.index(command)
-    assert words[place - 1] == "sase_hf"
-    return words[place + 1 :]
+    program, _, *words = shlex.split(line)
+    assert program == "sase_hf"
+    return words
 
 
 def test_calibration_leaves_no_better_temperature_and_no_other_prediction(tmp_path: Path) -> None:
@@ -118,26 +97,22 @@ def test_calibration_leaves_no_better_temperature_and_no_other_prediction(tmp_pa
     write_rows(path, review_rows(200))
     options = {**TINY, "train_file": path, "validation_fraction": 0.5, "learning_rate": 0.08}
     options |= {"do_train": True, "do_eval": True, "linear_part": "none"}
+    texts = [row["text"] for row in review_rows(60)]
     logits = {}
-    for name in ("plain", "calibrated"):
-        output = tmp_path / name
-        main(flags(**options, output_dir=output, calibrate=name == "calibrated"))
-        card = (output / "README.md").read_text()
-        assert ("were scaled on the validation rows" in card) == (name == "calibrated")
-        model = AutoModelForSequenceClassification.from_pretrained(output)
-        tokenizer = AutoTokenizer.from_pretrained(output)
-        texts = [row["text"] for row in review_rows(60)]
+    for is_calibrated in (False, True):
+        output = tmp_path / str(is_calibrated)
+        main(flags(**options, output_dir=output, calibrate=is_calibrated))
+        batch = AutoTokenizer.from_pretrained(output)(texts, padding=True, return_tensors="pt")
         with torch.no_grad():
-            batch = tokenizer(texts, padding=True, return_tensors="pt")
-            logits[name] = model(**batch).logits
-    ratio = logits["plain"] / logits["calibrated"]
+            model = AutoModelForSequenceClassification.from_pretrained(output)
+            logits[is_calibrated] = model(**batch).logits
+    ratio = logits[False] / logits[True]
     assert ratio.std() < 1e-3
     assert abs(ratio.mean() - 1) > 1e-3
-    assert torch.equal(logits["plain"].argmax(-1), logits["calibrated"].argmax(-1))
 
 
 def test_run_keeps_the_threshold_of_answer_sets_for_the_weights_that_it_fits(
-    tmp_path: Path, reviews: Path
+    tmp_path: Path, reviews: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It stays in the model and its predictions; training without --calibrate drops it."""
     model, more = tmp_path / "model", tmp_path / "more"
@@ -150,19 +125,16 @@ def test_run_keeps_the_threshold_of_answer_sets_for_the_weights_that_it_fits(
     results = pipeline("self-attention", model=str(model))([row["text"] for row in rows])
     assert [one["answer_set"] for one in results] == [row["answer_set"] for row in rows]
     again = {**QUIET, "model_name_or_path": model, "train_file": reviews, "do_train": True}
+    again |= {"do_eval": True, "validation_fraction": 0.2}
     main(flags(**again, max_steps=1, output_dir=more))
     assert AutoConfig.from_pretrained(more).answer_threshold is None
+    assert "may have learned from rows that are held out now" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("labels", "repeats"),
-    [([0] * 10, 10), ([1] * 10, 1)],
-    ids=["all right", "few"],
-)
-def test_calibration_that_would_lie_leaves_the_logits(labels: list[int], repeats: int) -> None:
+@pytest.mark.parametrize("labels", [[0] * 100, [1] * 10], ids=["all right", "few"])
+def test_calibration_that_would_lie_leaves_the_logits(labels: list[int]) -> None:
     """Rows that are all right ask for a confidence without limit; ten rows show nothing."""
-    labels = labels * repeats
-    logits = np.array(([[2.0, 0]] * 8 + [[4.0, 0]] * 2) * repeats)
+    logits = np.array(([[2.0, 0]] * 4 + [[4.0, 0]]) * (len(labels) // 5))
     output = torch.nn.Linear(1, 2)
     before = output.weight.tolist()
     rows = SimpleNamespace(answers=answers_of_kind("single_label_classification"))
@@ -170,27 +142,20 @@ def test_calibration_that_would_lie_leaves_the_logits(labels: list[int], repeats
     model.config = SimpleNamespace(answer_error=0.05)
     setup: Any = SimpleNamespace(rows=rows, tokens={"validation": {"labels": labels}}, model=model)
     trainer: Any = SimpleNamespace(predict=lambda *_, **__: SimpleNamespace(predictions=logits))
-    found = calibrate(trainer, setup)
-    assert (found["temperature"], output.weight.tolist()) == (1, before)
-    assert found["eval_calibration_error"] == found["eval_calibration_error_before"]
+    assert calibrate(trainer, setup)["temperature"] == 1
+    assert output.weight.tolist() == before
 
 
-@pytest.mark.parametrize("step", ["train", "predict"])
-def test_run_that_is_interrupted_says_how_to_go_on(
-    step: str, reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+def test_run_whose_report_is_interrupted_says_how_to_go_on(
+    reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    """In training, and in the report, whose rows it predicts."""
-
-    def interrupt(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    options = {"train_file": reviews, "output_dir": tmp_path / "run"}
+    options = {"train_file": reviews, "output_dir": tmp_path / "run", "max_steps": 1}
     options |= {"validation_fraction": 0.2, "report": True, "resume_from_checkpoint": "auto"}
-    words = flags(**{**TINY, **options}, do_train=True, do_eval=True, max_steps=1)
-    monkeypatch.setattr(SelfAttentiveTrainer, step, interrupt)
-    with pytest.raises(SystemExit):
-        main(words)
-    monkeypatch.undo()
+    words = flags(**{**TINY, **options}, do_train=True, do_eval=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(SelfAttentiveTrainer, "predict", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(SystemExit):
+            main(words)
     assert "stopped; the same command with --resume_from_checkpoint auto" in capsys.readouterr().err
     main(words)
     assert (tmp_path / "run" / "report.html").is_file()
@@ -215,31 +180,27 @@ def test_train_that_is_terminated_says_how_to_go_on(reviews: Path, tmp_path: Pat
     options = {"train_file": reviews, "output_dir": run, "do_train": True, "save_steps": 1}
     options |= {"resume_from_checkpoint": "auto", "save_total_limit": 1, "logging_steps": 1}
     words = flags(**{**TINY, **options, "num_train_epochs": 5_000})
-    log, scratch = tmp_path / "log.txt", tmp_path / "scratch"
+    scratch = tmp_path / "scratch"
     scratch.mkdir()
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-u", str(SCRIPT), *words],
-            env={**os.environ, "TMPDIR": str(scratch)},
-            stdout=output,
-            stderr=output,
-        )
+    process = subprocess.Popen(
+        [sys.executable, str(SCRIPT), *words],
+        env={**os.environ, "TMPDIR": str(scratch)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     wait_until(lambda: newest_step(run) > 1, process)
-    rows = list(scratch.glob("sase_hf-*/*"))
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 130
-    assert rows
+    assert list(scratch.glob("sase_hf-*/*"))
+    process.terminate()
+    lines = process.communicate(timeout=60)[1].splitlines()
+    assert process.returncode == 130
     assert not list(scratch.glob("sase_hf-*")), "no copy of the texts is left"
-    lines = log.read_text().splitlines()
-    assert re.search(r"train\.py: stopped; the same command with --resume_from_ch", lines[-1])
+    assert "train.py: stopped; the same command with --resume_from_checkpoint" in lines[-1]
     assert "Traceback" not in "".join(lines)
     assert not {"model.safetensors", "config.json", "README.md"} & {p.name for p in run.iterdir()}
     step = newest_step(run)
     main([*words, f"--max_steps={step + 3}"])
-    state = results_of(run, "trainer_state")
-    assert state["global_step"] == step + 3
-    logged = [entry["step"] for entry in state["log_history"] if "loss" in entry]
-    assert logged == list(range(1, step + 4))
+    history = results_of(run, "trainer_state")["log_history"]
+    assert [entry["step"] for entry in history if "loss" in entry] == list(range(1, step + 4))
 
 
 def test_train_learns_targets_far_from_zero(tmp_path: Path) -> None:
@@ -249,15 +210,11 @@ def test_train_learns_targets_far_from_zero(tmp_path: Path) -> None:
     """
     prices = {name: 2000.5 + 100 * place for place, name in enumerate(STARS)}
     rows = [{**row, "label": prices[row["label"]]} for row in review_rows(120)]
-    files = {"train_file": write_rows(tmp_path / "rows.jsonl", rows)}
     options = {**TINY, "num_train_epochs": 20, "output_dir": tmp_path / "run"}
-    options["bf16"] = trains_lstm_in_bfloat16()
-    dropout = {"embedding_dropout": 0.0, "classifier_dropout": 0.0}
-    main(flags(**options, **files, **dropout))
-    results = results_of(tmp_path / "run")
-    assert results["eval_mse"] < 300  # of 6,667 for their mean
-    [simple] = re.findall(r">linear model<.*?([\d,.]+)", (tmp_path / "run/report.html").read_text())
-    assert float(simple.replace(",", "")) < 6000
+    options |= {"embedding_dropout": 0.0, "classifier_dropout": 0.0}
+    options |= {"bf16": trains_lstm_in_bfloat16()}
+    main(flags(**options, train_file=write_rows(tmp_path / "rows.jsonl", rows)))
+    assert results_of(tmp_path / "run")["eval_mse"] < 300  # of 6,667 for their mean
 
 
 @pytest.mark.slow
@@ -296,48 +253,6 @@ def test_train_resumes_a_killed_run_bit_for_bit(tmp_path: Path) -> None:
     assert same_weights(weights(folder), weights(tmp_path / "whole")), f"killed at {goal}"
 
 
-def test_report_shows_what_was_measured(
-    reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of texts that were cut, the whole might be right where the part was wrong."""
-    shown: dict[str, Any] = {}
-    module = sys.modules[write_report.__module__]
-    section = module.texts_section
-
-    def kept(results: Any, heading: str, **options: Any) -> Any:
-        shown[heading] = results
-        return section(results, heading, **options)
-
-    monkeypatch.setattr(module, "texts_section", kept)
-    options = {**TINY, "num_train_epochs": 1, "train_file": reviews, "max_tokens": 3}
-    main(flags(**options, output_dir=tmp_path / "run"))
-    for heading, results in shown.items():
-        for result in results:
-            assert len(result["tokens"]) <= 3
-            is_right = result["label"] == result["true_label"]
-            assert heading.startswith("Three") or is_right == heading.endswith("right")
-    assert sum(map(len, shown.values())) > 1
-
-
-@pytest.fixture(scope="module")
-def trained(reviews: Path) -> Path:
-    run = reviews.parent / "run"
-    main(flags(**TINY, train_file=reviews, output_dir=run))
-    return run
-
-
-def test_predictions_read_no_labels_of_another_column(trained: Path, tmp_path: Path) -> None:
-    """Even if it has a usual name."""
-    (tmp_path / "new.csv").write_text("text;category\nthe meal was cold;x1\n")
-    files = {"test_file": tmp_path / "new.csv", "output_dir": tmp_path / "out"}
-    words = flags(**QUIET, model_name_or_path=trained, **files)
-    main(words)
-    header = (tmp_path / "out" / "predictions.csv").read_text().splitlines()[0]
-    names = header.replace('"', "").split(",")
-    assert names[:4] == ["text", "category", "predicted_label", "confidence"]
-    assert names[4:] == ["scores_fine", "scores_great", "scores_poor"]
-
-
 # A limit on the size of files stands for a full disk: no large file can be written any more.
 FULL_DISK = """
 import resource, runpy, signal, sys
@@ -367,5 +282,4 @@ def test_train_on_a_full_disk_loses_no_checkpoint(reviews: Path, tmp_path: Path)
     kept = [path.name for path in list_checkpoints(run) if is_complete(path)]
     assert kept == ["checkpoint-2"]
     main([*flags(**options, output_dir=run), "--resume_from_checkpoint", "auto"])
-    main(flags(**options, output_dir=tmp_path / "unbroken"))
-    assert same_weights(weights(run), weights(tmp_path / "unbroken"))
+    assert results_of(run, "trainer_state")["global_step"] == 6
