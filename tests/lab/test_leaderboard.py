@@ -1,7 +1,7 @@
 """The leaderboard of scripts/lab/study.py: its measurements, and the runs that it skips."""
 
-import importlib.util
 from pathlib import Path
+from typing import Any
 
 import pytest
 import runner
@@ -32,42 +32,32 @@ def test_leaderboard_measures_the_baselines_and_skips_what_has_a_record(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The label stands in each text, so a system that reads texts is right; the rest is counted."""
-    # trec has no other rows than all.
-    systems = ["most_frequent", "tfidf", "tfidf_characters", "nbsvm", "command_others"]
-    if importlib.util.find_spec("fasttext"):
-        systems.append("fasttext")
-    remains = tmp_path / "runs" / "trec" / "tfidf" / "model.of_an_interrupted_run"
-    remains.parent.mkdir(parents=True)
-    remains.write_bytes(bytes(10**7))
-    study.main(
-        ["leaderboard", *words, "--sets", "trec", "--seeds", "1", "2", "--systems", *systems]
-    )
+    systems = ["most_frequent", "tfidf", "tfidf_characters", "nbsvm"]
+    command = ["leaderboard", *words, "--sets=trec", "--systems"]
+    study.main([*command, *systems])
     records = read_records(tmp_path / "records" / "leaderboard.jsonl")
-    drawing = {"trec/fasttext-seed1", "trec/fasttext-seed2"} if "fasttext" in systems else set()
-    assert records.keys() == {f"trec/{name}" for name in systems[:4]} | drawing
+    assert records.keys() == {f"trec/{name}" for name in systems}
     assert records["trec/most_frequent"]["metrics"] == {
         "accuracy": pytest.approx(7 / 20),
         "macro_f1": pytest.approx(2 * 7 / (20 + 7) / 3),
         "calibration_error": pytest.approx(7 / 20 - 18 / 54),
     }
-    for name in systems[1:4]:
+    for name in systems[1:]:
         assert records[f"trec/{name}"]["metrics"]["accuracy"] >= 0.9
     measured = records["trec/tfidf"]
     rows = {name: source["rows"] for name, source in measured["sources"].items()}
     assert rows == {"train": 54, "validation": 6, "test": 20}
-    assert measured["training_seconds"] > records["trec/most_frequent"]["training_seconds"] > 0
+    assert measured["training_seconds"] > 0
     assert measured["texts_per_second"] > 0
     assert 1_000 < measured["bytes_on_disk"] < 10**6
-    assert "scikit-learn" in measured["versions"]
     assert not (tmp_path / "runs" / "trec" / "tfidf").exists()
     capsys.readouterr()
-    study.main(["leaderboard", *words, "--sets", "trec", "--systems", "tfidf"])
+    study.main([*command, "tfidf"])
     assert capsys.readouterr().out.startswith("trec/tfidf: done, accuracy ")
-    study.main(["leaderboard", *words, "--sets=trec", "--systems=tfidf", "--rows", "30", "20"])
+    study.main([*command, "tfidf", "--rows=20"])
     records = read_records(tmp_path / "records" / "leaderboard.jsonl")
-    for count in (20, 30):
-        sources = records[f"trec/tfidf/{count}-seed42"]["sources"]
-        assert sources["train"]["rows"] + sources["validation"]["rows"] == count
+    sources = records["trec/tfidf/20-seed42"]["sources"]
+    assert sources["train"]["rows"] + sources["validation"]["rows"] == 20
 
 
 @pytest.mark.slow
@@ -80,26 +70,21 @@ def test_leaderboard_trains_and_predicts_by_the_command_of_the_readme(
     record = read_records(tmp_path / "records" / "leaderboard.jsonl")["sick/ours-seed42"]
     assert 0 <= record["metrics"]["calibration_error"] <= 1
     assert record["sources"]["test"]["rows"] == 20
-    assert 0 <= record["answer_sets"]["coverage"] <= 1
     assert 1 <= record["answer_sets"]["size"] <= 3
-    assert record["training_seconds"] > 0
     assert record["texts_per_second"] > 0
-    assert record["bytes_on_disk"] > 4 * record["num_parameters"]
     assert record["config"]["num_hops"] == TINY_MODEL["num_hops"]
 
 
-def test_train_flags_are_those_of_train_py(tmp_path: Path) -> None:
-    """Word vectors and what else a system has, two columns for pairs."""
-    columns = ["premise", "hypothesis"]
+def test_train_flags_are_those_of_the_system(tmp_path: Path) -> None:
+    """Word vectors and what else it has, two columns for pairs."""
     settings = {**SYSTEMS["command_potion"], **SYSTEMS["command_max"], "system": "name"}
     settings["vectors"] = ["vectors/potion.128d.txt.gz"]
+    columns = ["premise", "hypothesis"]
     run = Comparison("name", 7, settings, tmp_path, tmp_path, columns, tmp_path / "sick")
-    task = parse_arguments(LabelTask, run.flags(tmp_path / "model"))
-    made = task.settings
-    assert (made.given(["pooling"])["pooling"], task.args.seed) == ("max", 7)
-    assert [Path(path).name[:6] for path in made.word_vectors or ()] == ["potion"]
+    made: Any = parse_arguments(LabelTask, run.flags(tmp_path / "model")).settings
+    assert made.given(["pooling"])["pooling"] == "max"
+    assert Path(made.word_vectors[0]).name.startswith("potion")
     assert made.text_column_names == [",".join(columns)]
-    assert made.test_file == str(tmp_path / "sick.dev.jsonl.gz")
 
 
 def test_others_are_the_rows_that_are_not_drawn_without_their_labels(
@@ -114,41 +99,17 @@ def test_others_are_the_rows_that_are_not_drawn_without_their_labels(
     assert f"--unlabelled_file={run.file('others')}" in flags
     drawn = list(table(run.file("train")))
     others = list(table(run.file("others")))
-    assert len(drawn) == 20
     texts = [row["text"] for row in [*drawn, *others]]
     assert sorted(texts) == sorted(row["text"] for row in table(f"{stem}.train.jsonl.gz"))
     assert {tuple(row) for row in others} == {("text",)}
 
 
-def test_leaderboard_goes_on_without_what_is_not_installed(
-    words: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setitem(SYSTEMS, "fasttext", {"title": "missing", "needs": "no_such_package"})
-    study.main(["leaderboard", *words, "--sets", "trec", "--systems", "fasttext"])
-    assert "fasttext: left out, needs no_such_package: pip install" in capsys.readouterr().out
-
-
 def test_leaderboard_goes_on_after_a_failure(
-    words: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner.sys, "executable", "false")
-    systems = ["most_frequent", "tfidf"]
     with pytest.raises(SystemExit, match=r"2 of 2 runs failed: trec/most_frequent, trec/tfidf"):
-        study.main(["leaderboard", *words, "--sets", "trec", "--systems", *systems])
-    assert "trec/tfidf: failed with status 1; see " in capsys.readouterr().out
-    assert not (tmp_path / "records" / "leaderboard.jsonl").exists()
-
-
-def test_leaderboard_names_a_file_that_is_missing(words: list[str], tmp_path: Path) -> None:
-    (tmp_path / "sick.dev.jsonl.gz").unlink()
-    with pytest.raises(SystemExit, match=r"no file .*sick\.dev\.jsonl\.gz; .* --sets"):
-        study.main(["leaderboard", *words, "--sets", "trec", "sick"])
-    assert not (tmp_path / "records" / "leaderboard.jsonl").exists()
+        study.main(["leaderboard", *words, "--sets=trec", "--systems", "most_frequent", "tfidf"])
 
 
 def test_baselines_compare_the_texts_of_a_pair(tmp_path: Path) -> None:
@@ -161,5 +122,3 @@ def test_baselines_compare_the_texts_of_a_pair(tmp_path: Path) -> None:
     for kind in ("tfidf", "tfidf_characters", "nbsvm"):
         model = linear(kind, rows, rows, 0, tmp_path / "model")
         assert (model.predict(pairs).argmax(1) == rows.labels).all()
-        accuracies = model.settings["accuracies"]
-        assert accuracies[model.settings["C"]] == max(accuracies.values())

@@ -5,7 +5,6 @@ everything that needs them, and compares what they saved with what this process 
 """
 
 import json
-import os
 import socket
 import sys
 from collections.abc import Callable
@@ -22,7 +21,6 @@ from runs import (
     NUM_ROWS,
     PROBLEMS,
     QUIET,
-    SIZES,
     TINY_MODEL,
     collate,
     count_rows,
@@ -30,7 +28,6 @@ from runs import (
     launch,
     make_rows,
     read_lines,
-    train_tiny,
     write_splits,
 )
 from script_files import SCRIPTS, load_command
@@ -126,10 +123,7 @@ def work(folder: Path) -> None:
     checkpoint = str(folder / "run" / "checkpoint-6")  # after 2 of 4 updates of the second epoch
     trainer, results["resumed"] = two_epochs(folder / "run", resume_from_checkpoint=checkpoint)
     results["times_seen"] = times_seen(trainer)
-    is_first = trainer.is_world_process_zero()
-    del trainer  # it shares the connection, which the last run closes
-    results["run"] = whole_run(folder)
-    if is_first:
+    if trainer.is_world_process_zero():
         torch.save(results, folder / "results.pt")
 
 
@@ -142,28 +136,13 @@ def times_seen(trainer: SelfAttentiveTrainer) -> list[float]:
     return trainer.accelerator.reduce(seen, reduction="sum").tolist()
 
 
-def whole_run(folder: Path) -> dict[str, float]:
-    """Train, evaluate and predict from files, 12 rows an update however many processes share.
-
-    No flag says that there is no GPU: if this went unnoticed, each process would train alone.
-    """
-    rows_of_one = 12 // int(os.environ.get("WORLD_SIZE", "1"))
-    files = {f"{split}_file": folder / f"{split}.jsonl" for split in SIZES}
-    steps = {"do_eval": True, "do_predict": True, "num_train_epochs": 2, "use_cpu": None}
-    options = {**files, **steps, "per_device_train_batch_size": rows_of_one}
-    options |= {"embedding_dropout": 0.0, "classifier_dropout": 0.0}
-    outcome = train_tiny(folder / "whole_run", **options, record=folder / "record.json")
-    metrics: dict[str, float] = outcome["metrics"]
-    return metrics
-
-
 @pytest.fixture(scope="module")
 def two_processes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("two_processes")
-    write_splits(folder)
     torchrun = ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
     launch({folder / "log": [*torchrun, __file__, str(folder)]})
-    return {**torch.load(folder / "results.pt", weights_only=False), "folder": folder}
+    results: dict[str, Any] = torch.load(folder / "results.pt", weights_only=False)
+    return results
 
 
 def assert_same(actual: Weights, expected: Weights, tolerance: float) -> None:
@@ -241,52 +220,27 @@ def test_trainer_evaluates_each_row_once_and_in_order_in_two_processes(
     assert evaluated["eval_penalty"] == pytest.approx(output.penalty.mean().item(), abs=1e-5)
 
 
-def test_run_in_two_processes_equals_that_in_one(
-    two_processes: dict[str, Any], tmp_path: Path
-) -> None:
-    """The same predictions, and every file written once and whole.
-
-    The `train_loss` of transformers has the last losses of the first process alone.
-    """
-    write_splits(tmp_path)
-    expected = whole_run(tmp_path)
-    for name in ("eval_loss", "eval_accuracy", "eval_penalty", "test_accuracy"):
-        assert two_processes["run"][name] == pytest.approx(expected[name], abs=1e-5), name
-    folder = two_processes["folder"]
-    predictions, expected_predictions = (
-        [line["scores"] for line in read_lines(path / "whole_run" / "predictions.jsonl")]
-        for path in (folder, tmp_path)
-    )
-    assert predictions == [pytest.approx(scores, abs=1.1e-4) for scores in expected_predictions]
-    assert json.loads((folder / "record.json").read_text())["hardware"]["processes"] == 2
-    assert is_complete(list_checkpoints(folder / "whole_run")[0])
-
-
 def logged(run: Path) -> list[dict[str, float]]:
     """Return the losses and penalties of the updates and of the evaluation."""
     entries = json.loads((run / "trainer_state.json").read_text())["log_history"]
     entries.append(json.loads((run / "eval_results.json").read_text()))
-    names = ("loss", "penalty", "eval_loss", "eval_penalty")
+    names = ("loss", "penalty", "eval_loss", "eval_penalty", "eval_accuracy")
     kept = ({name: entry[name] for name in names if name in entry} for entry in entries)
     return [entry for entry in kept if entry]
 
 
 def test_train_on_two_machines_equals_one_process(tmp_path: Path) -> None:
-    """By `accelerate launch`; the second machine writes only the random state of its process."""
-    options = {
-        **TINY_MODEL,
-        **QUIET,
-        **write_splits(tmp_path),
-        "do_train": True,
-        "do_eval": True,
-        "max_steps": 4,
-        "embedding_dropout": 0.0,
-        "classifier_dropout": 0.0,
-        "logging_steps": 1,
-    }
-    alone = {"per_device_train_batch_size": 12, "output_dir": tmp_path / "one"}
-    load_command("train").main(flags(**options, **alone))
-    expected = logged(tmp_path / "one")
+    """By `accelerate launch`; the second machine writes only the random state of its process.
+
+    No flag says that there is no GPU: if this went unnoticed, each process would train alone.
+    """
+    options = {**TINY_MODEL, **QUIET, **write_splits(tmp_path), "use_cpu": None, "max_steps": 4}
+    options |= {"do_train": True, "do_eval": True, "do_predict": True, "logging_steps": 1}
+    options |= {"embedding_dropout": 0.0, "classifier_dropout": 0.0, "record": "record.json"}
+    one = tmp_path / "one"
+    alone = {"per_device_train_batch_size": 12, "output_dir": one, "record": one / "record.json"}
+    load_command("train").main(flags(**{**options, **alone}))
+    expected = logged(one)
     assert len(expected) == 5, "the premise: 4 updates and an evaluation"
 
     with socket.socket() as free:
@@ -295,14 +249,21 @@ def test_train_on_two_machines_equals_one_process(tmp_path: Path) -> None:
     launcher = ["accelerate.commands.launch", "--multi_gpu", "--num_machines=2"]
     launcher += ["--num_processes=2", "--main_process_ip=127.0.0.1", f"--main_process_port={port}"]
     words = [str(SCRIPTS / "train.py"), *flags(**options, per_device_train_batch_size=6)]
-    machines = [tmp_path / f"machine_{rank}" for rank in range(2)]
+    first, second = (tmp_path / f"machine_{rank}" for rank in range(2))
     commands = {
         folder: [*launcher, f"--machine_rank={rank}", *words, "--output_dir=run"]
-        for rank, folder in enumerate(machines)
+        for rank, folder in enumerate((first, second))
     }
     launch(commands)
-    assert logged(machines[0] / "run") == [pytest.approx(entry, abs=1e-5) for entry in expected]
-    written = {path.name for path in machines[1].rglob("*") if path.is_file()}
+    assert logged(first / "run") == [pytest.approx(entry, abs=1e-5) for entry in expected]
+    predictions, expected_predictions = (
+        [line["scores"] for line in read_lines(run / "predictions.jsonl")]
+        for run in (first / "run", one)
+    )
+    assert predictions == [pytest.approx(scores, abs=1.1e-4) for scores in expected_predictions]
+    assert json.loads((first / "record.json").read_text())["hardware"]["processes"] == 2
+    assert is_complete(list_checkpoints(first / "run")[0])
+    written = {path.name for path in second.rglob("*") if path.is_file()}
     assert written == {"log.txt", "rng_state_1.pth"}
 
 

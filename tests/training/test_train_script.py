@@ -1,13 +1,13 @@
 """scripts/train.py: its results, report and errors, and how it goes on after a stop."""
 
 import json
-import os
+import multiprocessing
 import random
+import resource
 import shlex
-import subprocess
 import sys
 import time
-from collections.abc import Callable
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,7 +29,13 @@ from runs import (
     write_rows,
     write_splits,
 )
-from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, pipeline
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    TrainerState,
+    pipeline,
+)
 
 from sase_hf.models.answers import answers_of_kind
 from sase_hf.tasks.labels.calibration import calibrate
@@ -37,7 +43,6 @@ from sase_hf.training.checkpoints import is_complete, list_checkpoints
 from sase_hf.training.trainer import SelfAttentiveTrainer
 from sase_hf.utils.precision import trains_lstm_in_bfloat16
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "train.py"
 main = script_main("train")
 TINY = {**QUIET, **TINY_MODEL, "num_train_epochs": 2, "learning_rate": 0.02}
 
@@ -161,41 +166,37 @@ def test_run_whose_report_is_interrupted_says_how_to_go_on(
     assert (tmp_path / "run" / "report.html").is_file()
 
 
-def wait_until(condition: Callable[[], bool], process: subprocess.Popen[Any]) -> None:
-    deadline = time.monotonic() + 200
-    while not condition():
-        assert process.poll() is None, "the premise: it is still running"
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 def newest_step(run: Path) -> int:
     return max((int(path.name.rpartition("-")[2]) for path in list_checkpoints(run)), default=0)
 
 
-@pytest.mark.slow
-def test_train_that_is_terminated_says_how_to_go_on(reviews: Path, tmp_path: Path) -> None:
-    """In one line, without a model that could be taken for a finished one; and so it goes on."""
+def in_child(words: list[str], run: Path, step: int) -> BaseProcess:
+    """Return a process that runs the command and has just written the checkpoint of a step."""
+    process = multiprocessing.get_context("fork").Process(target=main, args=(words,))
+    process.start()
+    deadline = time.monotonic() + 200
+    while newest_step(run) < step:
+        assert process.is_alive(), "the premise: it is still running"
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    return process
+
+
+def test_train_that_is_terminated_says_how_to_go_on(
+    reviews: Path, tmp_path: Path, capfd: Any
+) -> None:
+    """Without a model that could be taken for a finished one; and so it goes on."""
     run = tmp_path / "run"
     options = {"train_file": reviews, "output_dir": run, "do_train": True, "save_steps": 1}
     options |= {"resume_from_checkpoint": "auto", "save_total_limit": 1, "logging_steps": 1}
     words = flags(**{**TINY, **options, "num_train_epochs": 5_000})
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), *words],
-        env={**os.environ, "TMPDIR": str(scratch)},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    wait_until(lambda: newest_step(run) > 1, process)
-    assert list(scratch.glob("sase_hf-*/*"))
+    process = in_child(words, run, 2)
     process.terminate()
-    lines = process.communicate(timeout=60)[1].splitlines()
-    assert process.returncode == 130
-    assert not list(scratch.glob("sase_hf-*")), "no copy of the texts is left"
-    assert "train.py: stopped; the same command with --resume_from_checkpoint" in lines[-1]
-    assert "Traceback" not in "".join(lines)
+    process.join(60)
+    assert process.exitcode == 130
+    written = capfd.readouterr().err
+    assert "stopped; the same command with --resume_from_ch" in written.splitlines()[-1]
+    assert "Traceback" not in written
     assert not {"model.safetensors", "config.json", "README.md"} & {p.name for p in run.iterdir()}
     step = newest_step(run)
     main([*words, f"--max_steps={step + 3}"])
@@ -217,69 +218,50 @@ def test_train_learns_targets_far_from_zero(tmp_path: Path) -> None:
     assert results_of(tmp_path / "run")["eval_mse"] < 300  # of 6,667 for their mean
 
 
-@pytest.mark.slow
 def test_train_resumes_a_killed_run_bit_for_bit(tmp_path: Path) -> None:
     """SIGKILL at a random moment, then the same command with one flag more: the same weights.
 
     The seed of the moment is the clock's: over time every moment is tried.
     """
-    options = {
-        **TINY,
-        "train_file": write_splits(tmp_path)["train_file"],
-        "do_train": True,
-        "per_device_train_batch_size": 4,
-        "max_steps": 40,
-        "save_strategy": "steps",
-        "save_steps": 1,
-        "train_sampling_strategy": "group_by_length",
-    }
+    options = {**TINY, "train_file": write_splits(tmp_path)["train_file"], "do_train": True}
+    options |= {"max_steps": 40, "save_strategy": "steps", "save_steps": 1}
+    options |= {"per_device_train_batch_size": 4, "train_sampling_strategy": "group_by_length"}
     main(flags(**options, output_dir=tmp_path / "whole"))
 
     folder = tmp_path / "killed"
     command = flags(**options, output_dir=folder)
     goal = random.Random().randint(2, 20)  # after 1, a whole one is there
-    process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), *command],
-        env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    wait_until(lambda: newest_step(folder) >= goal, process)
+    process = in_child(command, folder, goal)
     process.kill()
-    process.wait()
+    process.join()
     assert newest_step(folder) < 40, "the premise: it was not done"
-
     main([*command, "--resume_from_checkpoint"])
     assert same_weights(weights(folder), weights(tmp_path / "whole")), f"killed at {goal}"
 
 
-# A limit on the size of files stands for a full disk: no large file can be written any more.
-FULL_DISK = """
-import resource, runpy, signal, sys
-from transformers import TrainerState
-
-def fill(*_):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
-
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-save = TrainerState.save_to_json
-TrainerState.save_to_json = lambda state, path: fill(save(state, path))
-sys.argv = sys.argv[1:]
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
-
-
-@pytest.mark.slow
-def test_train_on_a_full_disk_loses_no_checkpoint(reviews: Path, tmp_path: Path) -> None:
+def test_train_on_a_full_disk_loses_no_checkpoint(
+    reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit on the size of files stands for the disk: no large file can be written any more."""
     options = {**TINY, "embedding_size": 600, "train_file": reviews, "do_train": True}
     options |= {"max_steps": 6, "save_strategy": "steps", "save_steps": 2}
-    run = tmp_path / "run"
-    words = [str(SCRIPT), *flags(**options, output_dir=run)]
-    # Without byte code, which Python would write cut off, beside the modules it imports.
-    command = [sys.executable, "-B", "-c", FULL_DISK, *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
-    assert done.returncode == 1
-    kept = [path.name for path in list_checkpoints(run) if is_complete(path)]
+    words = flags(**options, output_dir=tmp_path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    save = TrainerState.save_to_json
+
+    def save_and_fill(*given: Any) -> None:
+        save(*given)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, limits[1]))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TrainerState, "save_to_json", save_and_fill)
+        patched.setattr(sys, "dont_write_bytecode", True)  # it would be cut off
+        try:
+            with pytest.raises(SystemExit):
+                main(words)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    kept = [path.name for path in list_checkpoints(tmp_path) if is_complete(path)]
     assert kept == ["checkpoint-2"]
-    main([*flags(**options, output_dir=run), "--resume_from_checkpoint", "auto"])
-    assert results_of(run, "trainer_state")["global_step"] == 6
+    main([*words, "--resume_from_checkpoint", "auto"])
+    assert results_of(tmp_path, "trainer_state")["global_step"] == 6
