@@ -74,24 +74,20 @@ def test_benchmark_prints_tables_and_writes_the_record(
     path = tmp_path / "record.json"
     words = ["--quick", "--rounds=1", "--seconds=0.1", "--num_texts=3", f"--record={path}"]
     words += ["--models", "pruned", f"--fields={json.dumps(NUMBERS)}"]
-    parts = ["training", "lengths", "inference", "embedding", "why"]
-    script.main([*words, "--only", *parts])
+    of_script = ["training", "lengths", "inference", "embedding", "why"]
+    script.main([*words, "--only", *of_script])
     assert "speedup 1 (1 to 1)" in capsys.readouterr().out
     record = json.loads(path.read_text("utf-8"))
-    assert set(record["benchmark"]) == set(parts)
+    assert set(record["benchmark"]) == set(of_script)
     whole = record["benchmark"]["training"][1]
     assert whole["settings"]["plain"]["speedup"]["median"] == 1
     assert {"hardware", "versions", "code", "seed", "arguments"} <= record.keys()
     assert str(tmp_path) not in path.read_text("utf-8"), "no local path"
 
 
-def test_starts_are_compared_with_the_import_of_any_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    def seconds(words: list[str], repeats: int) -> float:
-        return 6.0 if "--help" in words else 3.0
-
-    monkeypatch.setattr(parts, "seconds_of_command", seconds)
-    [result] = parts.start(FLAGS)
-    assert result["settings"]["train.py --help"]["times_bare"]["median"] == 2
+def test_seconds_of_command_are_those_of_the_processor_and_not_of_the_clock() -> None:
+    work = "import time\nwhile time.process_time() < 0.5: pass\ntime.sleep(1)"
+    assert 0.45 <= parts.seconds_of_command(["-c", work], 1) < 1
 
 
 def test_exponents_are_slopes_of_logarithms(script: ModuleType) -> None:

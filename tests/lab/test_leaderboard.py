@@ -1,10 +1,8 @@
 """The leaderboard of scripts/lab/study.py: its measurements, and the runs that it skips."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-import runner
 import study
 from baselines import Rows, line_of, linear
 from leaderboard import SYSTEMS, Comparison
@@ -12,8 +10,6 @@ from records import read_records
 from runs import QUIET, TINY_MODEL, flags, pair_rows, review_rows, write_rows
 
 from sase_hf.data.table import table
-from sase_hf.tasks import LabelTask
-from sase_hf.training.command_line import parse_arguments
 
 
 @pytest.fixture
@@ -75,18 +71,6 @@ def test_leaderboard_trains_and_predicts_by_the_command_of_the_readme(
     assert record["config"]["num_hops"] == TINY_MODEL["num_hops"]
 
 
-def test_train_flags_are_those_of_the_system(tmp_path: Path) -> None:
-    """Word vectors and what else it has, two columns for pairs."""
-    settings = {**SYSTEMS["command_potion"], **SYSTEMS["command_max"], "system": "name"}
-    settings["vectors"] = ["vectors/potion.128d.txt.gz"]
-    columns = ["premise", "hypothesis"]
-    run = Comparison("name", 7, settings, tmp_path, tmp_path, columns, tmp_path / "sick")
-    made: Any = parse_arguments(LabelTask, run.flags(tmp_path / "model")).settings
-    assert made.given(["pooling"])["pooling"] == "max"
-    assert Path(made.word_vectors[0]).name.startswith("potion")
-    assert made.text_column_names == [",".join(columns)]
-
-
 def test_others_are_the_rows_that_are_not_drawn_without_their_labels(
     words: list[str], tmp_path: Path
 ) -> None:
@@ -102,14 +86,6 @@ def test_others_are_the_rows_that_are_not_drawn_without_their_labels(
     texts = [row["text"] for row in [*drawn, *others]]
     assert sorted(texts) == sorted(row["text"] for row in table(f"{stem}.train.jsonl.gz"))
     assert {tuple(row) for row in others} == {("text",)}
-
-
-def test_leaderboard_goes_on_after_a_failure(
-    words: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runner.sys, "executable", "false")
-    with pytest.raises(SystemExit, match=r"2 of 2 runs failed: trec/most_frequent, trec/tfidf"):
-        study.main(["leaderboard", *words, "--sets=trec", "--systems", "most_frequent", "tfidf"])
 
 
 def test_baselines_compare_the_texts_of_a_pair(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import time
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 import runner
@@ -92,19 +91,6 @@ def test_study_trains_translators(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert record["metrics"].keys() >= {"bleu"}
 
 
-def test_study_repeats_no_training_of_a_study_killed_before_its_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = write_run(tmp_path)
-    write_checkpoint(run)
-    record = {"metrics": {"accuracy": 0.5}}
-    (run.folder / "record.json").write_text(json.dumps(record))  # the last file of train.py
-    monkeypatch.setattr(runner.subprocess, "run", Mock(side_effect=AssertionError))
-    complete([run])
-    own = {"run": "task/one-seed42", "settings_sha": settings_sha(run.settings)}
-    assert read_records(run.records) == {run.name: {**record, **own}}
-
-
 @pytest.mark.slow
 def test_study_waits_for_the_training_of_a_killed_study(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -146,14 +132,6 @@ def test_replace_record_keeps_the_other_lines_as_they_are(tmp_path: Path) -> Non
     assert read_record(f"{path}#b") == {"run": "b", "value": 0.3}
 
 
-def test_collect_runs_puts_the_first_seed_of_all_recipes_first(tmp_path: Path) -> None:
-    """Then the tables are complete early; further seeds make them sure."""
-    path = tmp_path / "task.yaml"
-    path.write_text(json.dumps({"variants": {"b": {}, "a": {}}}))
-    names = [run.name for run in runs_of(tmp_path, str(tmp_path), f"{path}#a", seeds=[2, 1])]
-    assert names == ["task/b-seed2", "task/a-seed2", "task/b-seed1", "task/a-seed1"]
-
-
 def test_read_variant_overrides_the_entries_of_variants_and_recipes(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "first.json").write_text('{"num_hops": 5, "pooling": "max", "max_tokens": 9}')
@@ -166,13 +144,3 @@ def test_read_variant_overrides_the_entries_of_variants_and_recipes(tmp_path: Pa
     base = {"num_hops": "5", "pooling": "max", "max_tokens": None, "penalty_coef": "0.3"}
     assert read_variant(f"{path}#plain") == base
     assert read_variant(f"{path}#wide") == {**base, "num_hops": "2", "seed": "3"}
-
-
-def test_study_refuses_wrong_recipes_before_it_trains(tmp_path: Path) -> None:
-    (tmp_path / "plain.yaml").write_text("num_hops: 3")
-    with pytest.raises(ValueError, match=r"plain\.yaml has no variants"):
-        runs_of(tmp_path, str(tmp_path))
-    write_run(tmp_path, pooling="median")
-    words = ["run", str(tmp_path / "recipes"), f"--records={tmp_path}", f"--runs={tmp_path}"]
-    with pytest.raises(SystemExit):
-        study.main(words)

@@ -78,18 +78,9 @@ def test_command_that_names_no_step_takes_defaults_by_its_rows_and_model(
     assert made.args.warmup_steps == 0
 
 
-@pytest.mark.parametrize(
-    ("model", "rows", "folder"),
-    [
-        ("runs/a/model", "data/x.test.jsonl.gz", "runs/a-model-x"),
-        ("/top/other/a", "/b/new.csv", "runs/top-other-a-new"),
-    ],
-)
-def test_results_of_one_model_replace_no_results_of_another(
-    model: str, rows: str, folder: str
-) -> None:
-    task = parse_arguments(LabelTask, [f"--model_name_or_path={model}", f"--test_file={rows}"])
-    assert task.args.output_dir == folder
+def test_results_of_one_model_replace_no_results_of_another() -> None:
+    words = ["--model_name_or_path=/top/other/a", "--test_file=/b/new.csv"]
+    assert parse_arguments(LabelTask, words).args.output_dir == "runs/top-other-a-new"
 
 
 def test_command_without_validation_rows_trains_on_all_rows_and_evaluates_nothing() -> None:
@@ -119,21 +110,6 @@ def test_help_all_lists_each_field_of_the_config_but_those_that_come_from_the_ro
     of_config -= {"vocab_size", "pad_token_id", "target_mean", "target_deviation", "encoder_config"}
     of_config -= {"answer_threshold", "label_type"}
     assert of_config | {"train_file", "learning_rate", "record"} <= shown
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("", ("epoch", 500, "epoch")),
-        ("--save_steps=2 --save_strategy=no --load_best_model_at_end=no", ("no", 2, "steps")),
-    ],
-)
-def test_command_saves_every_save_steps_and_evaluates_whenever_it_saves(
-    words: str, expected: tuple[str, float, str]
-) -> None:
-    run = parse_arguments(LabelTask, ["--train_file=rows.csv", *words.split()]).args
-    assert (run.save_strategy, run.save_steps, run.eval_strategy) == expected
-    assert run.eval_steps in (None, run.save_steps)
 
 
 @pytest.mark.parametrize("is_fast", [False, True])

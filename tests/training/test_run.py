@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from runs import (
     read_lines,
     review_rows,
     run_tiny,
-    same_weights,
     train_tiny,
     weights,
     write_rows,
@@ -27,7 +25,6 @@ from sase_hf.hub import write_model_card
 from sase_hf.tasks import LabelTask
 from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.training.defaults import epochs_for
 
 
 def test_run_learns_records_and_leaves_a_checkpoint_that_predicts_the_same(
@@ -142,37 +139,6 @@ def test_run_infers_several_labels_a_text_from_lists(tmp_path: Path) -> None:
     assert predictions[0]["predicted_labels"] == chosen
 
 
-@pytest.mark.slow
-def test_run_is_resumed_bit_for_bit_by_its_own_command(
-    reviews: dict[str, str], tmp_path: Path
-) -> None:
-    """From each of several steps, with widths at which a sum depends on where the weights lie."""
-    options = {"embedding_size": 50, "lstm_hidden_size": 37, "attention_size": 45, "max_steps": 24}
-    options |= {"classifier_hidden_size": 61, "train_sampling_strategy": "group_by_length"}
-    options |= {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
-    options |= {"save_strategy": "steps", "save_steps": 4, "save_total_limit": 6}
-    options["train_file"] = reviews["train_file"]
-    folder = tmp_path / "run"
-    train_tiny(folder, **options)
-    whole = {name: weight.clone() for name, weight in weights(folder).items()}
-    for step in (4, 12, 20):
-        train_tiny(folder, **options, resume_from_checkpoint=folder / f"checkpoint-{step}")
-        assert same_weights(weights(folder), whole), f"resumed at {step}"
-
-
-@pytest.mark.parametrize(("num_rows", "expected"), [(90, (30, 30, 30)), (6_228, (8, 3, 4))])
-def test_run_plans_fewer_epochs_for_more_rows_and_with_word_vectors(
-    num_rows: int, expected: tuple[int, int, int]
-) -> None:
-    splits = {"train": SimpleNamespace(num_rows=num_rows)}
-    data = SimpleNamespace(kind="single_label_classification")
-    setup: Any = SimpleNamespace(tokens=splits, rows=data, vectors_found={}, tokenizer=None)
-    for name, epochs in zip(("none", "v.txt", "own"), expected, strict=True):
-        task = parse_arguments(LabelTask, ["--train_file=rows.csv", f"--word_vectors={name}"])
-        assert epochs_for(task, setup) == epochs
-
-
-@pytest.mark.slow
 def test_run_resumes_the_patience_of_early_stopping_and_its_evaluations(
     reviews: dict[str, str], tmp_path: Path
 ) -> None:
@@ -194,9 +160,7 @@ def test_run_resumes_the_patience_of_early_stopping_and_its_evaluations(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"do_eval": True}, "--model_name_or_path must name a checkpoint"),
         ({"do_train": True, "calibrate": True}, "--calibrate fits .*; add --do_train --do_eval"),
-        ({"do_train": True, "validation_file": None, "do_eval": True}, "are no validation rows"),
         ({"do_train": True, "test_file": None, "do_predict": True}, "no test rows; give --test_"),
         ({"do_train": True, "task": "nli"}, "NLI reads two texts, but --text_column_names is text"),
     ],

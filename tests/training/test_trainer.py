@@ -15,7 +15,6 @@ import torch
 from runs import collate, count_rows, make_rows, same_weights, weights
 from tiny import tiny_config
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 from transformers import (
     Trainer,
     TrainingArguments,
@@ -25,7 +24,6 @@ from transformers import (
 from sase_hf import SelfAttentiveForSequenceClassification
 from sase_hf.evaluation.metrics import score
 from sase_hf.training.checkpoints import is_complete
-from sase_hf.training.progress import write_lines
 from sase_hf.training.trainer import SelfAttentiveTrainer
 
 # What Trainer measures of itself.
@@ -101,15 +99,6 @@ def test_trainer_refuses_several_gpus_in_one_process(tmp_path: Path) -> None:
     training.args._n_gpu = 2
     with pytest.raises(ValueError, match=r"2 GPUs .*torchrun --nproc_per_node 2"):
         SelfAttentiveTrainer(training.model, training.args)
-
-
-def test_trainer_reads_streams_which_have_no_sampler(tmp_path: Path) -> None:
-    training = make_trainer(tmp_path, max_steps=2)
-    training.train_dataset = ROWS.to_iterable_dataset()
-    assert training.train().global_step == 2
-    stream = ROWS.select(range(13)).to_iterable_dataset()
-    assert training.evaluate(stream)["eval_penalty"] > 0
-    assert len(training.predict(stream).predictions) == 13
 
 
 @pytest.mark.parametrize("strategy", ["random", "group_by_length"])
@@ -197,18 +186,6 @@ def test_trainer_evaluates_means_of_rows_and_predicts_in_their_order(tmp_path: P
     np.testing.assert_allclose(unlabelled.predictions, output.logits, atol=1e-5)
 
 
-def test_trainer_keeps_another_loss_than_the_models(tmp_path: Path) -> None:
-    """Label smoothing or `compute_loss_func` may replace the model's loss."""
-    training = make_trainer(tmp_path, num_train_epochs=1, label_smoothing_factor=0.1)
-    training.train()
-    smoothed = training.evaluate()
-    training.label_smoother = None
-    assert smoothed["eval_loss"] != pytest.approx(training.evaluate()["eval_loss"], abs=1e-4)
-    training.compute_loss_func = lambda outputs, labels, num_items_in_batch: torch.tensor(7.0)
-    assert training.evaluate()["eval_loss"] == 7
-    assert smoothed["eval_penalty"] > 0
-
-
 @pytest.mark.parametrize("trainer_class", [Trainer, SelfAttentiveTrainer])
 def test_own_loss_of_the_guide_is_exact_under_accumulation(
     tmp_path: Path, trainer_class: Any
@@ -227,31 +204,6 @@ def test_own_loss_of_the_guide_is_exact_under_accumulation(
         finished.append(weights_of(stock))
     for learnt in finished[1:]:
         torch.testing.assert_close(learnt, finished[0], rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("trainer_class", [Trainer, SelfAttentiveTrainer])
-@pytest.mark.parametrize("read", [dict.pop, dict.__getitem__], ids=["taken out", "left in"])
-def test_trainer_learns_from_what_an_own_loss_computes(
-    read: Any, tmp_path: Path, trainer_class: Any
-) -> None:
-    """Without the penalty if the loss has none."""
-
-    class OwnLoss(trainer_class):  # type: ignore[misc]
-        def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-            labels = read(inputs, "labels")
-            return cross_entropy(model(**inputs)["logits"], labels)
-
-    options = {"optim": "sgd", "max_steps": 1, "learning_rate": 0.1, "max_grad_norm": 0.0}
-    options |= {"per_device_train_batch_size": len(ROWS)}
-    training = make_trainer(tmp_path, dropout=0.0, **options)
-    model = training.model
-    batch = collate(list(ROWS))
-    labels = batch.pop("labels")
-    loss = cross_entropy(model.train()(**batch).logits, labels)
-    gradients = torch.autograd.grad(loss, [*model.parameters()])
-    expected = [p - 0.1 * slope for p, slope in zip(model.parameters(), gradients, strict=True)]
-    OwnLoss(model, training.args, train_dataset=ROWS, data_collator=collate).train()
-    torch.testing.assert_close([*model.parameters()], expected, rtol=0, atol=1e-6)
 
 
 def own_loss_of_the_guide(model: Any) -> Callable[..., Tensor]:
@@ -274,21 +226,6 @@ def test_evaluation_gets_a_score_that_leaves_the_penalty_out(tmp_path: Path) -> 
         log_loss = entry["eval_loss"] - 0.5 * entry["eval_penalty"]
         assert entry["eval_score"] == score("loss", entry["eval_loss"], log_loss)
     assert training.state.best_metric == max(entry["eval_score"] for entry in evaluations)
-
-
-def test_last_line_says_which_epoch_is_kept(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With a learning rate of almost 0 nothing gets better after the first epoch."""
-    options = {"eval_strategy": "epoch", "save_strategy": "epoch", "load_best_model_at_end": True}
-    options |= {"learning_rate": 1e-30, "do_train": True, "disable_tqdm": False}
-    training = make_trainer(tmp_path, **options)
-    training.score_metric = "accuracy"
-    training.compute_metrics = lambda _: {"accuracy": 0.75}
-    write_lines(training)
-    training.train()
-    training.evaluate()
-    assert "kept epoch 1: right for 75% of 13 held-out rows, loss " in capsys.readouterr().err
 
 
 def test_trainer_leaves_infinite_gradients_to_the_scaling_of_fp16(tmp_path: Path) -> None:
