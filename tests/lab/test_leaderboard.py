@@ -5,11 +5,9 @@ from pathlib import Path
 import pytest
 import study
 from baselines import Rows, line_of, linear
-from leaderboard import SYSTEMS, Comparison
+from leaderboard import SYSTEMS
 from records import read_records
 from runs import QUIET, TINY_MODEL, flags, pair_rows, review_rows, write_rows
-
-from sase_hf.data.table import table
 
 
 @pytest.fixture
@@ -19,8 +17,7 @@ def words(tmp_path: Path) -> list[str]:
     for name, make_rows, count in (("trec", review_rows, 60), ("sick", pair_rows, 200)):
         write_rows(tmp_path / f"{name}.train.jsonl.gz", make_rows(count))
         write_rows(tmp_path / f"{name}.dev.jsonl.gz", make_rows(20, seed=1))
-    folders = [f"--{name}={tmp_path / name}" for name in ("runs", "records")]
-    return [str(tmp_path), *folders]
+    return [str(tmp_path), f"--runs={tmp_path / 'runs'}", f"--records={tmp_path / 'records'}"]
 
 
 @pytest.mark.slow
@@ -69,23 +66,6 @@ def test_leaderboard_trains_and_predicts_by_the_command_of_the_readme(
     assert 1 <= record["answer_sets"]["size"] <= 3
     assert record["texts_per_second"] > 0
     assert record["config"]["num_hops"] == TINY_MODEL["num_hops"]
-
-
-def test_others_are_the_rows_that_are_not_drawn_without_their_labels(
-    words: list[str], tmp_path: Path
-) -> None:
-    stem = Path(words[0]) / "trec"
-    settings = {**SYSTEMS["command_others"], "system": "command_others", "rows": 20}
-    run = Comparison("trec", 7, settings, tmp_path, tmp_path, ["text"], stem)
-    run.start_over()
-    run._draw_rows(20)
-    flags = run.flags(tmp_path / "model")
-    assert f"--unlabelled_file={run.file('others')}" in flags
-    drawn = list(table(run.file("train")))
-    others = list(table(run.file("others")))
-    texts = [row["text"] for row in [*drawn, *others]]
-    assert sorted(texts) == sorted(row["text"] for row in table(f"{stem}.train.jsonl.gz"))
-    assert {tuple(row) for row in others} == {("text",)}
 
 
 def test_baselines_compare_the_texts_of_a_pair(tmp_path: Path) -> None:

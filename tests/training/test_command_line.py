@@ -132,15 +132,6 @@ def test_recipe_of_the_project_is_complete(path: Path) -> None:
     assert training.output_dir.endswith(path.stem)
 
 
-def test_recipe_without_rows_has_the_settings_of_the_paper_and_the_steps_of_a_command() -> None:
-    task = parse_arguments(LabelTask, [str(WITHOUT_ROWS), "--train_file=my/reviews.csv"])
-    settings: Any = task.settings
-    assert (settings.lstm_hidden_size, settings.attention_size) == (300, 350)
-    assert (settings.num_hops, settings.classifier_hidden_size) == (30, 2000)
-    assert (task.args.do_train, task.args.do_eval) == (True, True)
-    assert task.args.output_dir == "runs/reviews"
-
-
 @pytest.mark.parametrize(
     ("metric", "greater"), [("eval_mse", False), ("penalty", False), ("score", True)]
 )

@@ -13,13 +13,11 @@ from runs import (
     STARS,
     flags,
     read_lines,
-    review_rows,
     run_tiny,
     train_tiny,
     weights,
-    write_rows,
 )
-from transformers import AutoConfig, pipeline
+from transformers import pipeline
 
 from sase_hf.hub import write_model_card
 from sase_hf.tasks import LabelTask
@@ -122,21 +120,6 @@ def test_run_refuses_to_replace_what_it_reads_or_writes(
     with pytest.raises(FileExistsError, match=message):
         run(parse_arguments(LabelTask, words))
     assert {Path(name).read_text() for name in given.values()} == {"mine"}
-
-
-def test_run_infers_several_labels_a_text_from_lists(tmp_path: Path) -> None:
-    labels = [["a", "b"], ["b"]]
-    rows = [{"text": row["text"], "label": labels[i % 2]} for i, row in enumerate(review_rows(12))]
-    names = ("train_file", "validation_file", "test_file")
-    options = dict.fromkeys(names, write_rows(tmp_path / "rows.jsonl", rows))
-    folder = tmp_path / "run"
-    outcome = train_tiny(folder, **options, do_eval=True, do_predict=True, num_train_epochs=1)
-    assert AutoConfig.from_pretrained(folder).problem_type == "multi_label_classification"
-    assert "eval_macro_f1" in outcome["metrics"]
-    predictions = read_lines(folder / "predictions.jsonl")
-    assert len(predictions) == 12
-    chosen = [name for name, share in predictions[0]["scores"].items() if share > 0.5]
-    assert predictions[0]["predicted_labels"] == chosen
 
 
 def test_run_resumes_the_patience_of_early_stopping_and_its_evaluations(

@@ -1,6 +1,7 @@
 """scripts/train.py: its results, report and errors, and how it goes on after a stop."""
 
 import json
+import math
 import multiprocessing
 import random
 import resource
@@ -11,6 +12,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -30,8 +32,6 @@ from runs import (
 )
 from transformers import (
     AutoConfig,
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
     TrainerState,
     pipeline,
 )
@@ -79,39 +79,13 @@ def test_train_file_alone_trains_evaluates_reports_and_says_what_to_do_next(
     written = output.err.replace("\x1b[A", "\n")  # a bar above, of another test
     epochs = [line for line in written.splitlines() if line.startswith("epoch ")]
     assert [line.partition(":")[0] for line in epochs] == ["epoch 1 of 2", "epoch 2 of 2"]
-    report, export, predict = (line.strip() for line in output.out.splitlines()[-3:])
-    assert report == f"open {(run / 'report.html').resolve().as_uri()}"
-    script_main("export")(words_of(export))
+    report, export, predict = (shlex.split(line) for line in output.out.splitlines()[-3:])
+    assert report == ["open", (run / "report.html").resolve().as_uri()]
+    script_main("export")(export[2:])
     assert Path("runs/reviews.html").is_file()
-    script_main("predict")(words_of(predict.partition(" > ")[0].replace("NEW.csv", "new.csv")))
+    place = predict.index("NEW.csv")
+    script_main("predict")([*predict[2:place], "new.csv"])
     assert capsys.readouterr().out.splitlines()[-1].startswith('"1","the meal was good",')
-
-
-def words_of(line: str) -> list[str]:
-    """Return what follows the command in a line for a shell."""
-    program, _, *words = shlex.split(line)
-    assert program == "sase_hf"
-    return words
-
-
-def test_calibration_leaves_no_better_temperature_and_no_other_prediction(tmp_path: Path) -> None:
-    """The saved model has it in its weights: the best temperature of its logits is 1."""
-    path = tmp_path / "reviews.jsonl"
-    write_rows(path, review_rows(200))
-    options = {**TINY, "train_file": path, "validation_fraction": 0.5, "learning_rate": 0.08}
-    options |= {"do_train": True, "do_eval": True, "linear_part": "none"}
-    texts = [row["text"] for row in review_rows(60)]
-    logits = {}
-    for is_calibrated in (False, True):
-        output = tmp_path / str(is_calibrated)
-        main(flags(**options, output_dir=output, calibrate=is_calibrated))
-        batch = AutoTokenizer.from_pretrained(output)(texts, padding=True, return_tensors="pt")
-        with torch.no_grad():
-            model = AutoModelForSequenceClassification.from_pretrained(output)
-            logits[is_calibrated] = model(**batch).logits
-    ratio = logits[False] / logits[True]
-    assert ratio.std() < 1e-3
-    assert abs(ratio.mean() - 1) > 1e-3
 
 
 def test_run_keeps_the_threshold_of_answer_sets_for_the_weights_that_it_fits(
@@ -134,19 +108,25 @@ def test_run_keeps_the_threshold_of_answer_sets_for_the_weights_that_it_fits(
     assert "may have learned from rows that are held out now" in caplog.text
 
 
-@pytest.mark.parametrize("labels", [[0] * 100, [1] * 10], ids=["all right", "few"])
-def test_calibration_that_would_lie_leaves_the_logits(labels: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("labels", "temperature"),
+    [([0] * 80 + [1] * 20, 2 / math.log(4)), ([0] * 100, 1), ([1] * 10, 1)],
+    ids=["four of five right", "all right", "few"],
+)
+def test_calibration_divides_the_last_layer_by_the_temperature(
+    labels: list[int], temperature: float
+) -> None:
     """Rows that are all right ask for a confidence without limit; ten rows show nothing."""
-    logits = np.array(([[2.0, 0]] * 4 + [[4.0, 0]]) * (len(labels) // 5))
     output = torch.nn.Linear(1, 2)
-    before = output.weight.tolist()
+    expected = output.weight.detach() / temperature
     rows = SimpleNamespace(answers=answers_of_kind("single_label_classification"))
     model: Any = torch.nn.ModuleDict({"classifier": torch.nn.ModuleDict({"output": output})})
     model.config = SimpleNamespace(answer_error=0.05)
     setup: Any = SimpleNamespace(rows=rows, tokens={"validation": {"labels": labels}}, model=model)
-    trainer: Any = SimpleNamespace(predict=lambda *_, **__: SimpleNamespace(predictions=logits))
-    assert calibrate(trainer, setup)["temperature"] == 1
-    assert output.weight.tolist() == before
+    predicted = SimpleNamespace(predictions=np.array([[2.0, 0.0]] * len(labels)))
+    trainer: Any = SimpleNamespace(predict=Mock(return_value=predicted))
+    assert calibrate(trainer, setup)["temperature"] == pytest.approx(temperature, rel=1e-3)
+    torch.testing.assert_close(output.weight.detach(), expected, rtol=1e-3, atol=0)
 
 
 def newest_step(run: Path) -> int:

@@ -23,14 +23,9 @@ from transformers import (
 
 from sase_hf import SelfAttentiveForSequenceClassification
 from sase_hf.evaluation.metrics import score
-from sase_hf.training.checkpoints import is_complete
 from sase_hf.training.trainer import SelfAttentiveTrainer
 
-# What Trainer measures of itself.
-TIMINGS = ("_runtime", "_per_second", "_preparation_time")
-
 ROWS = make_rows("single_label")
-EVERY_FIVE = {"save_strategy": "steps", "save_steps": 5}
 
 
 def make_trainer(folder: Path, dropout: float = 0.5, **options: Any) -> Any:
@@ -101,11 +96,15 @@ def test_trainer_refuses_several_gpus_in_one_process(tmp_path: Path) -> None:
         SelfAttentiveTrainer(training.model, training.args)
 
 
+def losses_of(finished: Trainer) -> list[float]:
+    return [entry["loss"] for entry in finished.state.log_history if "loss" in entry]
+
+
 @pytest.mark.parametrize("strategy", ["random", "group_by_length"])
 def test_trainer_that_is_resumed_goes_on_as_if_it_had_not_stopped(
     strategy: str, tmp_path: Path
 ) -> None:
-    """Bit for bit: the weights, and the logs of updates that are logged at each checkpoint.
+    """Bit for bit: the weights, and the losses of updates that are logged at each checkpoint.
 
     The run has dropout, shuffling, momentum and evaluations; it is resumed within an epoch, at the
     end of one, and at its own end.
@@ -114,17 +113,11 @@ def test_trainer_that_is_resumed_goes_on_as_if_it_had_not_stopped(
     options |= {"save_strategy": "steps", "save_steps": 2}
     whole = make_trainer(tmp_path, **options)
     whole.train()
-    logs = untimed(whole.state.log_history)
     for step in (6, 14, 16):
         resumed = make_trainer(tmp_path, **options)
         resumed.train(resume_from_checkpoint=str(tmp_path / f"checkpoint-{step}"))
         assert same_weights(weights_of(resumed), weights_of(whole))
-        if step < 16:  # the evaluation of the last epoch comes after its checkpoint
-            assert untimed(resumed.state.log_history)[:-1] == logs[:-1]
-
-
-def untimed(logs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{k: v for k, v in entry.items() if not k.endswith(TIMINGS)} for entry in logs]
+        assert losses_of(resumed) == losses_of(whole)
 
 
 def test_trainer_that_had_ended_makes_no_update_when_it_is_resumed(tmp_path: Path) -> None:
@@ -136,25 +129,6 @@ def test_trainer_that_had_ended_makes_no_update_when_it_is_resumed(tmp_path: Pat
         assert training.state.global_step == 11
         finished.append(weights_of(training))
     assert same_weights(*finished)
-
-
-def test_checkpoint_is_complete_once_the_random_state_of_each_process_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One of an earlier run in its place is not, as long as it is being replaced."""
-    training = make_trainer(tmp_path, max_steps=1, **EVERY_FIVE)
-    seen = []
-
-    def watch() -> None:
-        names = {path.name for path in (tmp_path / "checkpoint-1").iterdir()}
-        seen.append(("rng_state.pth" in names, "trainer_state.json" in names))
-
-    training.train()
-    monkeypatch.setattr(training.accelerator, "wait_for_everyone", watch)
-    (tmp_path / "checkpoint-1" / "rng_state.pth").unlink()
-    training.train()
-    assert seen == [(False, False), (True, False)]
-    assert is_complete(tmp_path / "checkpoint-1")
 
 
 def test_trainer_learns_the_same_with_evaluations(tmp_path: Path) -> None:
