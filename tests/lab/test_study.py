@@ -13,10 +13,8 @@ import pytest
 import runner
 import study
 from records import read_record, read_records, replace_record, settings_sha
-from rows import write_jsonl
 from runner import complete, state_of
 from runs import TINY_MODEL, write_splits
-from tiny_translation import SIZES
 from transformers import TrainerState
 from variants import read_variant
 
@@ -25,7 +23,6 @@ from sase_hf.training.checkpoints import list_checkpoints
 RECIPE = {**TINY_MODEL, "use_cpu": True, "bf16": False, "report_to": "none"}
 RECIPE |= {"do_train": True, "do_eval": True, "eval_strategy": "epoch", "save_total_limit": 1}
 RECIPE |= {"load_best_model_at_end": True, "metric_for_best_model": "accuracy"}
-PAIRS = [{"en": text, "fr": text.lower()} for text in ("Two dogs run.", "A man sleeps.") * 4]
 
 
 def write_run(root: Path, variant: str = "one", seed: int = 42, **settings: Any) -> study.Training:
@@ -72,23 +69,6 @@ def test_study_resumes_a_killed_run_and_writes_its_record(
     assert [entry["epoch"] for entry in record["history"]] == list(range(1, 9))
     assert list_checkpoints(run.folder) == []
     assert state_of(run) == f"done, accuracy {record['metrics']['accuracy']:.4f}"
-
-
-@pytest.mark.slow
-def test_study_trains_translators(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A second start trains nothing."""
-    rows = str(write_jsonl(tmp_path / "rows.jsonl", PAIRS))
-    recipe = {name: size for name, size in SIZES.items() if name != "vocab_size"}
-    recipe |= {"train_file": rows, "validation_file": rows, "text_column_names": "en,fr"}
-    recipe |= {"task": "translation", "max_steps": 2, "do_train": True, "do_eval": True}
-    recipe |= {"generation_max_length": 8, "variants": {"search_10": {}}}
-    (tmp_path / "translation.yaml").write_text(json.dumps(recipe))
-    folders = ["--runs", str(tmp_path / "runs"), "--records", str(tmp_path / "records")]
-    study.main(["run", str(tmp_path), *folders])
-    study.main(["run", str(tmp_path), *folders])
-    assert capsys.readouterr().out.count("search_10-seed42: done") == 2
-    record = read_record(tmp_path / "records" / "translation.jsonl#search_10-seed42")
-    assert record["metrics"].keys() >= {"bleu"}
 
 
 @pytest.mark.slow

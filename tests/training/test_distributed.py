@@ -8,7 +8,6 @@ import json
 import socket
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from runs import (
 from script_files import SCRIPTS, load_command
 from tiny import tiny_config
 from torch import Tensor
+from torch.testing import assert_close
 from transformers import PreTrainedModel, Trainer, TrainingArguments, set_seed
 
 from sase_hf import (
@@ -140,14 +140,6 @@ def two_processes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return results
 
 
-def assert_same(actual: Weights, expected: Weights, tolerance: float) -> None:
-    assert actual.keys() == expected.keys()
-    for name, weight in expected.items():
-        torch.testing.assert_close(
-            actual[name], weight, rtol=0, atol=tolerance, msg=partial("{}: {}".format, name)
-        )
-
-
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_trainer_learns_and_logs_the_same_from_split_batches(
     problem: str, two_processes: dict[str, Any], tmp_path: Path
@@ -160,7 +152,7 @@ def test_trainer_learns_and_logs_the_same_from_split_batches(
     assert ("penalty" in logs[0]) == (problem == "pairs")
     split = two_updates(problem, tmp_path / "split", batch_size=8, accumulated=4)
     for learnt, entries in (split, two_processes[problem]):
-        assert_same(learnt, whole, TOLERANCE)
+        assert_close(learnt, whole, rtol=0, atol=TOLERANCE)
         for entry, expected in zip(entries, logs, strict=True):
             for name in {"loss", "penalty"} & expected.keys():
                 assert entry[name] == pytest.approx(expected[name], abs=1e-5)
@@ -171,7 +163,7 @@ def test_retrieval_head_compares_with_the_documents_of_all_processes(
 ) -> None:
     """32 pairs at once and 2 processes x 16 learn the same; accumulated, negatives are fewer."""
     whole, _ = two_updates("retrieval", tmp_path / "whole", batch_size=32)
-    assert_same(two_processes["retrieval"][0], whole, 1e-5)
+    assert_close(two_processes["retrieval"][0], whole, rtol=0, atol=1e-5)
     parts, _ = two_updates("retrieval", tmp_path / "parts", batch_size=16, accumulated=2)
     assert max((parts[name] - weight).abs().max() for name, weight in whole.items()) > 1e-3
 
@@ -181,7 +173,7 @@ def test_trainer_shares_every_row_once_and_resumes_bit_for_bit(
 ) -> None:
     """Both draw the same batches, and continue with the rows and random state of their own."""
     assert two_processes["times_seen"] == [1.0] * NUM_ROWS
-    assert_same(two_processes["resumed"], two_processes["uninterrupted"], 0)
+    assert_close(two_processes["resumed"], two_processes["uninterrupted"], rtol=0, atol=0)
 
 
 def test_trainer_evaluates_each_row_once_and_in_order_in_two_processes(

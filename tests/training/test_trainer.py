@@ -222,15 +222,11 @@ def test_trainer_logs_the_mean_loss_and_penalty_since_the_last_log(tmp_path: Pat
     training.train()
     logs = [entry for entry in training.state.log_history if "loss" in entry]
     training.model.eval()
-    with torch.no_grad():
-        parts = [  # two batches of 8 rows a log
-            training.model(**collate(ROWS.select(range(start, start + 16))))
-            for start in range(0, len(ROWS), 16)
-        ]
-    for name in ("loss", "penalty"):
-        expected = torch.stack([part[name].mean() for part in parts])
-        assert expected.std() > 1e-3, "the premise: the batches differ"
-        assert [entry[name] for entry in logs] == pytest.approx(expected.tolist(), abs=1e-5)
+    for place, entry in enumerate(logs):  # two batches of 8 rows a log
+        rows = ROWS.select(range(16 * place, 16 * place + 16))
+        expected = training.model(**collate(rows))
+        assert entry["loss"] == pytest.approx(expected.loss.item(), abs=1e-5)
+        assert entry["penalty"] == pytest.approx(expected.penalty.mean().item(), abs=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # peft reads it
