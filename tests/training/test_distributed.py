@@ -1,12 +1,12 @@
 """One batch, accumulated parts, or several processes: the same loss, gradient and logs.
 
-Run by pytest, this file starts itself once by `torchrun`, as two processes on the CPU that do
-everything that needs them, and compares what they saved with what this process computes.
+Two processes on the CPU do once everything that needs them; what they saved is compared with what
+this process computes.
 """
 
 import json
 import socket
-import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from accelerate import debug_launcher
+from accelerate.state import AcceleratorState
 from packaging.version import Version
 from runs import (
     NUM_ROWS,
@@ -107,6 +109,8 @@ def two_epochs(folder: Path, **options: Any) -> tuple[SelfAttentiveTrainer, Weig
 
 def work(folder: Path) -> None:
     """Do, as one of two processes, all that the tests below ask of two."""
+    AcceleratorState._reset_state(reset_partial_state=True)  # that of the process before the fork
+    warnings.filterwarnings("ignore", "torch.distributed.nn.functional.all_gather is dep")
     results: dict[str, Any] = {}
     for problem in (*PROBLEMS, "retrieval"):
         results[problem] = two_updates(problem, folder / problem, batch_size=16)
@@ -134,8 +138,7 @@ def times_seen(trainer: SelfAttentiveTrainer) -> list[float]:
 @pytest.fixture(scope="module")
 def two_processes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("two_processes")
-    torchrun = ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    launch({folder / "log": [*torchrun, __file__, str(folder)]})
+    debug_launcher(work, (folder,))
     results: dict[str, Any] = torch.load(folder / "results.pt", weights_only=False)
     return results
 
@@ -238,7 +241,3 @@ def test_train_on_two_machines_equals_one_process(tmp_path: Path) -> None:
     assert is_complete(list_checkpoints(first / "run")[0])
     written = {path.name for path in second.rglob("*") if path.is_file()}
     assert written == {"log.txt", "rng_state_1.pth"}
-
-
-if __name__ == "__main__":
-    work(Path(sys.argv[1]))
