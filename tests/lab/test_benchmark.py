@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from bench import models, parts
+from bench import models
 from bench.models import OURS, PLAIN, build_model, check_same_results
 from bench.timing import MIN_ROUNDS, in_turn, speedup
 from script_files import load_script
@@ -83,11 +83,6 @@ def test_benchmark_prints_tables_and_writes_the_record(
     assert whole["settings"]["plain"]["speedup"]["median"] == 1
     assert {"hardware", "versions", "code", "seed", "arguments"} <= record.keys()
     assert str(tmp_path) not in path.read_text("utf-8"), "no local path"
-
-
-def test_seconds_of_command_are_those_of_the_processor_and_not_of_the_clock() -> None:
-    work = "import time\nwhile time.process_time() < 0.5: pass\ntime.sleep(1)"
-    assert 0.45 <= parts.seconds_of_command(["-c", work], 1) < 1
 
 
 def test_exponents_are_slopes_of_logarithms(script: ModuleType) -> None:

@@ -21,13 +21,10 @@ def words(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_leaderboard_measures_the_baselines_and_skips_what_has_a_record(
-    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_leaderboard_measures_the_baselines(words: list[str], tmp_path: Path) -> None:
     """The label stands in each text, so a system that reads texts is right; the rest is counted."""
     systems = ["most_frequent", "tfidf", "tfidf_characters", "nbsvm"]
-    command = ["leaderboard", *words, "--sets=trec", "--systems"]
-    study.main([*command, *systems])
+    study.main(["leaderboard", *words, "--sets=trec", "--systems", *systems])
     records = read_records(tmp_path / "records" / "leaderboard.jsonl")
     assert records.keys() == {f"trec/{name}" for name in systems}
     assert records["trec/most_frequent"]["metrics"] == {
@@ -40,17 +37,8 @@ def test_leaderboard_measures_the_baselines_and_skips_what_has_a_record(
     measured = records["trec/tfidf"]
     rows = {name: source["rows"] for name, source in measured["sources"].items()}
     assert rows == {"train": 54, "validation": 6, "test": 20}
-    assert measured["training_seconds"] > 0
-    assert measured["texts_per_second"] > 0
     assert 1_000 < measured["bytes_on_disk"] < 10**6
     assert not (tmp_path / "runs" / "trec" / "tfidf").exists()
-    capsys.readouterr()
-    study.main([*command, "tfidf"])
-    assert capsys.readouterr().out.startswith("trec/tfidf: done, accuracy ")
-    study.main([*command, "tfidf", "--rows=20"])
-    records = read_records(tmp_path / "records" / "leaderboard.jsonl")
-    sources = records["trec/tfidf/20-seed42"]["sources"]
-    assert sources["train"]["rows"] + sources["validation"]["rows"] == 20
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """scripts/lab/study.py: the runs that it trains, skips, resumes and repeats, and their records."""
 
 import json
-import signal
 import subprocess
 import sys
 import time
@@ -61,7 +60,7 @@ def test_study_resumes_a_killed_run_and_writes_its_record(
     while not any(run.folder.glob("*/trainer_state.json")):
         assert process.poll() is None
         time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
+    process.kill()
     process.wait()
     complete([run])
     assert "task/one-seed42: unfinished, checkpoint-" in capsys.readouterr().out

@@ -174,10 +174,11 @@ def test_train_learns_targets_far_from_zero(tmp_path: Path) -> None:
     """
     prices = {name: 2000.5 + 100 * place for place, name in enumerate(STARS)}
     rows = [{**row, "label": prices[row["label"]]} for row in review_rows(120)]
-    options = {**TINY, "num_train_epochs": 20, "output_dir": tmp_path / "run"}
+    file = write_rows(tmp_path / "rows.jsonl", rows)
+    options = {**TINY, "train_file": file, "validation_file": file, "num_train_epochs": 20}
     options |= {"embedding_dropout": 0.0, "classifier_dropout": 0.0}
-    options |= {"bf16": trains_lstm_in_bfloat16()}
-    main(flags(**options, train_file=write_rows(tmp_path / "rows.jsonl", rows)))
+    options |= {"do_train": True, "do_eval": True, "bf16": trains_lstm_in_bfloat16()}
+    main(flags(**options, output_dir=tmp_path / "run"))
     assert results_of(tmp_path / "run")["eval_mse"] < 300  # of 6,667 for their mean
 
 
