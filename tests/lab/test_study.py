@@ -1,41 +1,27 @@
 """scripts/lab/study.py: the runs that it trains, skips, resumes and repeats, and their records."""
 
 import json
-import re
-import signal
 import subprocess
 import sys
 import time
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 import runner
 import study
 from records import read_record, read_records, replace_record, settings_sha
-from rows import write_jsonl
 from runner import complete, state_of
-from runs import QUIET, TINY_MODEL, write_splits
-from tiny_translation import SIZES
+from runs import TINY_MODEL, write_splits
 from transformers import TrainerState
 from variants import read_variant
 
 from sase_hf.training.run import list_checkpoints
 
-RECIPE = {
-    **TINY_MODEL,
-    **{name: value for name, value in QUIET.items() if name != "disable_tqdm"},
-    "do_train": True,
-    "do_eval": True,
-    "num_train_epochs": 2,
-    "eval_strategy": "epoch",
-    "load_best_model_at_end": True,
-    "metric_for_best_model": "accuracy",
-    "save_total_limit": 1,
-}
-PAIRS = [{"en": text, "fr": text.lower()} for text in ("Two dogs run.", "A man sleeps.") * 4]
+RECIPE = {**TINY_MODEL, "use_cpu": True, "bf16": False, "report_to": "none"}
+RECIPE |= {"do_train": True, "do_eval": True, "eval_strategy": "epoch", "save_total_limit": 1}
+RECIPE |= {"load_best_model_at_end": True, "metric_for_best_model": "accuracy"}
 
 
 def write_run(root: Path, variant: str = "one", seed: int = 42, **settings: Any) -> study.Training:
@@ -51,11 +37,6 @@ def runs_of(root: Path, *recipes: str, seeds: list[int] | None = None) -> list[A
     folders = {"runs": root / "runs", "records": root / "records"}
     given = Namespace(recipes=recipes, seeds=seeds or [42], **folders)
     return list(study.collect_runs(given))
-
-
-def write_record(run: runner.Run) -> None:
-    own = {"run": run.name, "settings_sha": settings_sha(run.settings)}
-    replace_record(run.records, {**own, "metrics": {"accuracy": 0.5}})
 
 
 def write_checkpoint(run: runner.Run) -> Path:
@@ -79,7 +60,7 @@ def test_study_resumes_a_killed_run_and_writes_its_record(
     while not any(run.folder.glob("*/trainer_state.json")):
         assert process.poll() is None
         time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
+    process.kill()
     process.wait()
     complete([run])
     assert "task/one-seed42: unfinished, checkpoint-" in capsys.readouterr().out
@@ -90,40 +71,8 @@ def test_study_resumes_a_killed_run_and_writes_its_record(
 
 
 @pytest.mark.slow
-def test_study_trains_translators(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A second start trains nothing."""
-    rows = str(write_jsonl(tmp_path / "rows.jsonl", PAIRS))
-    sizes = {name: size for name, size in SIZES.items() if name != "vocab_size"}
-    recipe = {"train_file": rows, "validation_file": rows, "text_column_names": "en,fr"}
-    recipe["task"] = "translation"
-    trained = {**recipe, **sizes, "max_steps": 2, "do_train": "true", "do_eval": "true"}
-    trained |= {"generation_max_length": 8, "variants": {"search_10": {}}}
-    (tmp_path / "translation.yaml").write_text(json.dumps(trained))
-    folders = ["--runs", str(tmp_path / "runs"), "--records", str(tmp_path / "records")]
-    for _ in range(2):
-        study.main(["run", str(tmp_path), "--seeds", "1", "2", *folders])
-    done = re.findall(r"^(\S+): done", capsys.readouterr().out, flags=re.MULTILINE)
-    assert done == ["search_10-seed1", "search_10-seed2"] * 2
-    record = read_record(tmp_path / "records" / "translation.jsonl#search_10-seed1")
-    assert record["metrics"].keys() >= {"bleu"}
-
-
-def test_study_repeats_no_training_of_a_study_killed_before_its_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = write_run(tmp_path)
-    write_checkpoint(run)
-    record = {"metrics": {"accuracy": 0.5}}
-    (run.folder / "record.json").write_text(json.dumps(record))  # the last file of train.py
-    monkeypatch.setattr(runner.subprocess, "run", Mock(side_effect=AssertionError))
-    complete([run])
-    own = {"run": "task/one-seed42", "settings_sha": settings_sha(run.settings)}
-    assert read_records(run.records) == {run.name: {**record, **own}}
-
-
-@pytest.mark.slow
 def test_study_waits_for_the_training_of_a_killed_study(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise two processes would write the same checkpoints."""
     run = write_run(tmp_path)
@@ -135,21 +84,15 @@ def test_study_waits_for_the_training_of_a_killed_study(
         complete([run])
     assert (tmp_path / "ended").is_file()
     assert orphan.wait() == 0
-    waits, missing, failed = capsys.readouterr().out.splitlines()
-    assert waits.startswith("task/one-seed42: waits for the process that measures it; see ")
-    assert missing == "task/one-seed42: missing"
-    assert failed.startswith("task/one-seed42: failed with status 1; see ")
 
 
 def test_state_of_a_run_depends_on_the_settings_that_decide_its_result(tmp_path: Path) -> None:
     run = write_run(tmp_path, num_hops=3)
     assert state_of(run) == "missing"
-    checkpoint = write_checkpoint(run)
+    write_checkpoint(run)
     assert state_of(run) == "unfinished, checkpoint-12"
-    assert state_of(write_run(tmp_path, num_hops=9)) == "missing"
-    (checkpoint / "trainer_state.json").unlink()
-    assert state_of(run) == "missing"
-    write_record(run)
+    own = {"run": run.name, "settings_sha": settings_sha(run.settings)}
+    replace_record(run.records, {**own, "metrics": {"accuracy": 0.5}})
     same = write_run(tmp_path, num_hops=3, save_total_limit=5, logging_steps=1)
     assert state_of(same) == "done, accuracy 0.5000"
     assert state_of(write_run(tmp_path, num_hops=9)) == "changed"
@@ -161,21 +104,11 @@ def test_replace_record_keeps_the_other_lines_as_they_are(tmp_path: Path) -> Non
     for name, value in (("b", 0.1), ("a", 2), ("c", None)):
         replace_record(path, {"run": name, "value": value})
     before = path.read_text().splitlines()
-    assert before == sorted(before, key=lambda line: json.loads(line)["run"])
     replace_record(path, {"run": "b", "value": 0.3})
     after = path.read_text().splitlines()
     assert (after[0], after[2]) == (before[0], before[2])
+    assert list(read_records(path)) == ["a", "b", "c"]
     assert read_record(f"{path}#b") == {"run": "b", "value": 0.3}
-    with pytest.raises(ValueError, match=r"study\.jsonl has no record of a run 'd'"):
-        read_record(f"{path}#d")
-
-
-def test_collect_runs_puts_the_first_seed_of_all_recipes_first(tmp_path: Path) -> None:
-    """Then the tables are complete early; further seeds make them sure."""
-    path = tmp_path / "task.yaml"
-    path.write_text(json.dumps({"variants": {"b": {}, "a": {}}}))
-    names = [run.name for run in runs_of(tmp_path, str(tmp_path), f"{path}#a", seeds=[2, 1])]
-    assert names == ["task/b-seed2", "task/a-seed2", "task/b-seed1", "task/a-seed1"]
 
 
 def test_read_variant_overrides_the_entries_of_variants_and_recipes(tmp_path: Path) -> None:
@@ -190,15 +123,3 @@ def test_read_variant_overrides_the_entries_of_variants_and_recipes(tmp_path: Pa
     base = {"num_hops": "5", "pooling": "max", "max_tokens": None, "penalty_coef": "0.3"}
     assert read_variant(f"{path}#plain") == base
     assert read_variant(f"{path}#wide") == {**base, "num_hops": "2", "seed": "3"}
-
-
-def test_study_refuses_wrong_recipes_before_it_trains(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"contains no recipe; recipes of a study end in \.yaml"):
-        runs_of(tmp_path, str(tmp_path))
-    (tmp_path / "plain.yaml").write_text("num_hops: 3")
-    with pytest.raises(ValueError, match=r"plain\.yaml has no variants"):
-        runs_of(tmp_path, str(tmp_path))
-    write_run(tmp_path, pooling="median")
-    words = ["run", str(tmp_path / "recipes"), f"--records={tmp_path}", f"--runs={tmp_path}"]
-    with pytest.raises(SystemExit):
-        study.main(words)

@@ -1,15 +1,13 @@
 """One batch, accumulated parts, or several processes: the same loss, gradient and logs.
 
-Run by pytest, this file starts itself once by `torchrun`, as two processes on the CPU that do
-everything that needs them, and compares what they saved with what this process computes.
+Two processes on the CPU do once everything that needs them; what they saved is compared with what
+this process computes.
 """
 
 import json
-import os
 import socket
-import sys
+import warnings
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +15,13 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from accelerate import debug_launcher
+from accelerate.state import AcceleratorState
 from packaging.version import Version
 from runs import (
     NUM_ROWS,
     PROBLEMS,
     QUIET,
-    SIZES,
     TINY_MODEL,
     collate,
     count_rows,
@@ -30,12 +29,12 @@ from runs import (
     launch,
     make_rows,
     read_lines,
-    train_tiny,
     write_splits,
 )
 from script_files import SCRIPTS, load_command
 from tiny import tiny_config
 from torch import Tensor
+from torch.testing import assert_close
 from transformers import PreTrainedModel, Trainer, TrainingArguments, set_seed
 
 from sase_hf import (
@@ -57,9 +56,7 @@ pytestmark = [
 # The order of float32 sums; a wrong scale of loss or penalty is off by more than 1e-3 here.
 TOLERANCE = 1e-6
 Weights = dict[str, Tensor]
-
-# The rows of an update are then known, and with them its penalty.
-WITH_PENALTY = {"trainer_class": SelfAttentiveTrainer, "train_sampling_strategy": "sequential"}
+Learnt = tuple[Weights, list[dict[str, float]]]
 
 
 def make_model(problem: str) -> PreTrainedModel:
@@ -84,17 +81,17 @@ def make_trainer(
     )
 
 
-def two_updates(
-    problem: str, folder: Path, batch_size: int, accumulated: int = 1, **options: Any
-) -> tuple[Weights, list[dict[str, float]]]:
+def two_updates(problem: str, folder: Path, batch_size: int, accumulated: int = 1) -> Learnt:
     """Train for two updates of plain SGD on 32 rows each; return weights and logs."""
-    model, kind = make_model(problem), options.pop("trainer_class", Trainer)
-    sgd = {"optim": "sgd", "learning_rate": 0.5, "lr_scheduler_type": "constant"}
-    sgd |= {"max_steps": 2, "max_grad_norm": 0, "logging_steps": 1, **options}
+    model = make_model(problem)
+    kind = SelfAttentiveTrainer if problem == "pairs" else Trainer  # which logs a penalty, too
+    options = {"optim": "sgd", "learning_rate": 0.5, "lr_scheduler_type": "constant"}
+    options |= {"max_steps": 2, "max_grad_norm": 0, "logging_steps": 1}
+    options |= {"train_sampling_strategy": "sequential"}
     sizes = {"per_device_train_batch_size": batch_size, "gradient_accumulation_steps": accumulated}
-    trainer = make_trainer(model, folder, problem, kind, **sizes, **sgd)
+    trainer = make_trainer(model, folder, problem, kind, **sizes, **options)
     trainer.train()
-    return model.state_dict(), trainer.state.log_history
+    return model.state_dict(), trainer.state.log_history[:2]
 
 
 def two_epochs(folder: Path, **options: Any) -> tuple[SelfAttentiveTrainer, Weights]:
@@ -112,12 +109,11 @@ def two_epochs(folder: Path, **options: Any) -> tuple[SelfAttentiveTrainer, Weig
 
 def work(folder: Path) -> None:
     """Do, as one of two processes, all that the tests below ask of two."""
+    AcceleratorState._reset_state(reset_partial_state=True)  # that of the process before the fork
+    warnings.filterwarnings("ignore", "torch.distributed.nn.functional.all_gather is dep")
     results: dict[str, Any] = {}
-    for problem in PROBLEMS:
-        results[problem], _ = two_updates(problem, folder / problem, batch_size=16)
-    results["retrieval"], _ = two_updates("retrieval", folder / "retrieval", batch_size=16)
-    _, results["logs"] = two_updates("pairs", folder / "logs", 16, **WITH_PENALTY)
-
+    for problem in (*PROBLEMS, "retrieval"):
+        results[problem] = two_updates(problem, folder / problem, batch_size=16)
     trainer, results["uninterrupted"] = two_epochs(folder / "run")
     # 61 rows: the last batches are filled up with repeated rows, which must not count.
     odd_rows = make_rows("single_label").select(range(61))
@@ -126,10 +122,7 @@ def work(folder: Path) -> None:
     checkpoint = str(folder / "run" / "checkpoint-6")  # after 2 of 4 updates of the second epoch
     trainer, results["resumed"] = two_epochs(folder / "run", resume_from_checkpoint=checkpoint)
     results["times_seen"] = times_seen(trainer)
-    is_first = trainer.is_world_process_zero()
-    del trainer  # it shares the connection, which the last run closes
-    results["run"] = whole_run(folder)
-    if is_first:
+    if trainer.is_world_process_zero():
         torch.save(results, folder / "results.pt")
 
 
@@ -142,40 +135,16 @@ def times_seen(trainer: SelfAttentiveTrainer) -> list[float]:
     return trainer.accelerator.reduce(seen, reduction="sum").tolist()
 
 
-def whole_run(folder: Path) -> dict[str, float]:
-    """Train, evaluate and predict from files, 12 rows an update however many processes share.
-
-    No flag says that there is no GPU: if this went unnoticed, each process would train alone.
-    """
-    rows_of_one = 12 // int(os.environ.get("WORLD_SIZE", "1"))
-    files = {f"{split}_file": folder / f"{split}.jsonl" for split in SIZES}
-    steps = {"do_eval": True, "do_predict": True, "num_train_epochs": 2, "use_cpu": None}
-    options = {**files, **steps, "per_device_train_batch_size": rows_of_one}
-    options |= {"embedding_dropout": 0.0, "classifier_dropout": 0.0}
-    outcome = train_tiny(folder / "whole_run", **options, record=folder / "record.json")
-    metrics: dict[str, float] = outcome["metrics"]
-    return metrics
-
-
 @pytest.fixture(scope="module")
 def two_processes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("two_processes")
-    write_splits(folder)
-    torchrun = ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    launch({folder / "log": [*torchrun, __file__, str(folder)]})
-    return {**torch.load(folder / "results.pt", weights_only=False), "folder": folder}
-
-
-def assert_same(actual: Weights, expected: Weights, tolerance: float) -> None:
-    assert actual.keys() == expected.keys()
-    for name, weight in expected.items():
-        torch.testing.assert_close(
-            actual[name], weight, rtol=0, atol=tolerance, msg=partial("{}: {}".format, name)
-        )
+    debug_launcher(work, (folder,))
+    results: dict[str, Any] = torch.load(folder / "results.pt", weights_only=False)
+    return results
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_trainer_learns_the_same_from_split_batches(
+def test_trainer_learns_and_logs_the_same_from_split_batches(
     problem: str, two_processes: dict[str, Any], tmp_path: Path
 ) -> None:
     """32 rows at once, 4 x 8 accumulated, or 2 processes x 16: the same steps of SGD."""
@@ -183,11 +152,13 @@ def test_trainer_learns_the_same_from_split_batches(
     whole, logs = two_updates(problem, tmp_path / "whole", batch_size=32)
     moved = max((whole[name] - weight).abs().max() for name, weight in start.items())
     assert moved > 1e3 * TOLERANCE, "the premise: weights moved far enough to tell"
-    split, split_logs = two_updates(problem, tmp_path / "split", batch_size=8, accumulated=4)
-    assert_same(split, whole, TOLERANCE)
-    for entry, split_entry in zip(logs[:2], split_logs[:2], strict=True):
-        assert split_entry["loss"] == pytest.approx(entry["loss"], abs=1e-5)
-    assert_same(two_processes[problem], whole, TOLERANCE)
+    assert ("penalty" in logs[0]) == (problem == "pairs")
+    split = two_updates(problem, tmp_path / "split", batch_size=8, accumulated=4)
+    for learnt, entries in (split, two_processes[problem]):
+        assert_close(learnt, whole, rtol=0, atol=TOLERANCE)
+        for entry, expected in zip(entries, logs, strict=True):
+            for name in {"loss", "penalty"} & expected.keys():
+                assert entry[name] == pytest.approx(expected[name], abs=1e-5)
 
 
 def test_retrieval_head_compares_with_the_documents_of_all_processes(
@@ -195,25 +166,9 @@ def test_retrieval_head_compares_with_the_documents_of_all_processes(
 ) -> None:
     """32 pairs at once and 2 processes x 16 learn the same; accumulated, negatives are fewer."""
     whole, _ = two_updates("retrieval", tmp_path / "whole", batch_size=32)
-    assert_same(two_processes["retrieval"], whole, 1e-5)
+    assert_close(two_processes["retrieval"][0], whole, rtol=0, atol=1e-5)
     parts, _ = two_updates("retrieval", tmp_path / "parts", batch_size=16, accumulated=2)
     assert max((parts[name] - weight).abs().max() for name, weight in whole.items()) > 1e-3
-
-
-def test_trainer_logs_loss_and_penalty_of_the_whole_update(
-    two_processes: dict[str, Any], tmp_path: Path
-) -> None:
-    """Means over all rows of the update, wherever they were."""
-    _, whole = two_updates("pairs", tmp_path / "whole", 32, **WITH_PENALTY)
-    _, parts = two_updates("pairs", tmp_path / "parts", 8, accumulated=4, **WITH_PENALTY)
-    model, rows = make_model("pairs").eval(), list(make_rows("pairs"))
-    first_update = model(**collate(rows[:32]))
-    assert first_update.penalty.std() > 0.01, "the premise: rows differ"
-    assert whole[0]["penalty"] == pytest.approx(first_update.penalty.mean().item(), abs=1e-5)
-    for logs in (parts, two_processes["logs"]):
-        for entry, expected in zip(logs[:2], whole[:2], strict=True):
-            for name in ("loss", "penalty"):
-                assert entry[name] == pytest.approx(expected[name], abs=1e-5)
 
 
 def test_trainer_shares_every_row_once_and_resumes_bit_for_bit(
@@ -221,7 +176,7 @@ def test_trainer_shares_every_row_once_and_resumes_bit_for_bit(
 ) -> None:
     """Both draw the same batches, and continue with the rows and random state of their own."""
     assert two_processes["times_seen"] == [1.0] * NUM_ROWS
-    assert_same(two_processes["resumed"], two_processes["uninterrupted"], 0)
+    assert_close(two_processes["resumed"], two_processes["uninterrupted"], rtol=0, atol=0)
 
 
 def test_trainer_evaluates_each_row_once_and_in_order_in_two_processes(
@@ -241,52 +196,27 @@ def test_trainer_evaluates_each_row_once_and_in_order_in_two_processes(
     assert evaluated["eval_penalty"] == pytest.approx(output.penalty.mean().item(), abs=1e-5)
 
 
-def test_run_in_two_processes_equals_that_in_one(
-    two_processes: dict[str, Any], tmp_path: Path
-) -> None:
-    """The same predictions, and every file written once and whole.
-
-    The `train_loss` of transformers has the last losses of the first process alone.
-    """
-    write_splits(tmp_path)
-    expected = whole_run(tmp_path)
-    for name in ("eval_loss", "eval_accuracy", "eval_penalty", "test_accuracy"):
-        assert two_processes["run"][name] == pytest.approx(expected[name], abs=1e-5), name
-    folder = two_processes["folder"]
-    predictions, expected_predictions = (
-        [line["scores"] for line in read_lines(path / "whole_run" / "predictions.jsonl")]
-        for path in (folder, tmp_path)
-    )
-    assert predictions == [pytest.approx(scores, abs=1.1e-4) for scores in expected_predictions]
-    assert json.loads((folder / "record.json").read_text())["hardware"]["processes"] == 2
-    assert is_complete(list_checkpoints(folder / "whole_run")[0])
-
-
 def logged(run: Path) -> list[dict[str, float]]:
     """Return the losses and penalties of the updates and of the evaluation."""
     entries = json.loads((run / "trainer_state.json").read_text())["log_history"]
     entries.append(json.loads((run / "eval_results.json").read_text()))
-    names = ("loss", "penalty", "eval_loss", "eval_penalty")
+    names = ("loss", "penalty", "eval_loss", "eval_penalty", "eval_accuracy")
     kept = ({name: entry[name] for name in names if name in entry} for entry in entries)
     return [entry for entry in kept if entry]
 
 
 def test_train_on_two_machines_equals_one_process(tmp_path: Path) -> None:
-    """By `accelerate launch`; the second machine writes only the random state of its process."""
-    options = {
-        **TINY_MODEL,
-        **QUIET,
-        **write_splits(tmp_path),
-        "do_train": True,
-        "do_eval": True,
-        "max_steps": 4,
-        "embedding_dropout": 0.0,
-        "classifier_dropout": 0.0,
-        "logging_steps": 1,
-    }
-    alone = {"per_device_train_batch_size": 12, "output_dir": tmp_path / "one"}
-    load_command("train").main(flags(**options, **alone))
-    expected = logged(tmp_path / "one")
+    """By `accelerate launch`; the second machine writes only the random state of its process.
+
+    No flag says that there is no GPU: if this went unnoticed, each process would train alone.
+    """
+    options = {**TINY_MODEL, **QUIET, **write_splits(tmp_path), "use_cpu": None, "max_steps": 4}
+    options |= {"do_train": True, "do_eval": True, "do_predict": True, "logging_steps": 1}
+    options |= {"embedding_dropout": 0.0, "classifier_dropout": 0.0, "record": "record.json"}
+    one = tmp_path / "one"
+    alone = {"per_device_train_batch_size": 12, "output_dir": one, "record": one / "record.json"}
+    load_command("train").main(flags(**{**options, **alone}))
+    expected = logged(one)
     assert len(expected) == 5, "the premise: 4 updates and an evaluation"
 
     with socket.socket() as free:
@@ -295,16 +225,19 @@ def test_train_on_two_machines_equals_one_process(tmp_path: Path) -> None:
     launcher = ["accelerate.commands.launch", "--multi_gpu", "--num_machines=2"]
     launcher += ["--num_processes=2", "--main_process_ip=127.0.0.1", f"--main_process_port={port}"]
     words = [str(SCRIPTS / "train.py"), *flags(**options, per_device_train_batch_size=6)]
-    machines = [tmp_path / f"machine_{rank}" for rank in range(2)]
+    first, second = (tmp_path / f"machine_{rank}" for rank in range(2))
     commands = {
         folder: [*launcher, f"--machine_rank={rank}", *words, "--output_dir=run"]
-        for rank, folder in enumerate(machines)
+        for rank, folder in enumerate((first, second))
     }
     launch(commands)
-    assert logged(machines[0] / "run") == [pytest.approx(entry, abs=1e-5) for entry in expected]
-    written = {path.name for path in machines[1].rglob("*") if path.is_file()}
+    assert logged(first / "run") == [pytest.approx(entry, abs=1e-5) for entry in expected]
+    predictions, expected_predictions = (
+        [line["scores"] for line in read_lines(run / "predictions.jsonl")]
+        for run in (first / "run", one)
+    )
+    assert predictions == [pytest.approx(scores, abs=1.1e-4) for scores in expected_predictions]
+    assert json.loads((first / "record.json").read_text())["hardware"]["processes"] == 2
+    assert is_complete(list_checkpoints(first / "run")[0])
+    written = {path.name for path in second.rglob("*") if path.is_file()}
     assert written == {"log.txt", "rng_state_1.pth"}
-
-
-if __name__ == "__main__":
-    work(Path(sys.argv[1]))
