@@ -4,15 +4,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
-from sase_hf import SelfAttentiveConfig
 from sase_hf.models.answers import (
     MULTI_LABEL,
     REGRESSION,
     SINGLE_LABEL,
     Answers,
-    answers_of,
     answers_of_kind,
 )
 
@@ -21,39 +18,6 @@ SCORES = [0.2, 0.7, 0.6]
 SINGLE, SEVERAL, NUMBERS = (
     answers_of_kind(kind, NAMES) for kind in (SINGLE_LABEL, MULTI_LABEL, REGRESSION)
 )
-
-
-@pytest.mark.parametrize(
-    ("fields", "kind"),
-    [
-        ({}, SINGLE_LABEL),
-        ({"problem_type": MULTI_LABEL}, MULTI_LABEL),
-        ({"problem_type": REGRESSION}, REGRESSION),
-    ],
-)
-def test_answers_of_a_config_have_its_kind_names_and_threshold(
-    fields: dict[str, Any], kind: str
-) -> None:
-    config = SelfAttentiveConfig(id2label=dict(enumerate(NAMES)), **fields)
-    config.answer_threshold = 0.25
-    answers = answers_of(config)
-    assert (answers.kind, answers.names, answers.threshold) == (kind, NAMES, 0.25)
-
-
-@pytest.mark.parametrize(
-    ("answers", "scores", "chosen"),
-    [
-        (SINGLE, torch.tensor([0.0, 2.0, -1.0]).softmax(0), [1]),
-        (SEVERAL, torch.tensor([0.0, 2.0, -1.0]).sigmoid(), [[0, 1, 0]]),
-        (NUMBERS, torch.tensor([0.0, 2.0, -1.0]), [[0.0, 2.0, -1.0]]),
-    ],
-)
-def test_answers_turn_logits_into_scores_and_a_choice(
-    answers: Answers, scores: Tensor, chosen: list[Any]
-) -> None:
-    logits = torch.tensor([0.0, 2.0, -1.0])
-    assert torch.equal(answers.scores(logits), scores)
-    assert answers.chosen(logits[None]).tolist() == chosen
 
 
 @pytest.mark.parametrize(
@@ -75,19 +39,6 @@ def test_answers_name_what_is_predicted(
     assert answers.predicted(SCORES) == predicted
     assert answers.columns(SCORES) == {**columns, **scores}
     assert SEVERAL.predicted([0.5, 0.51, 0.0]) == ["mild"], "those above a half"
-
-
-@pytest.mark.parametrize("answers", [SINGLE, SEVERAL, NUMBERS])
-def test_result_has_the_best_score_and_all_of_them(answers: Answers) -> None:
-    result = answers.result(SCORES)
-    labels = {"labels": ["mild", "hot"]} if answers is SEVERAL else {}
-    assert result == {
-        "kind": answers.kind,
-        "label": "mild",
-        "score": 0.7,
-        "scores": dict(zip(NAMES, SCORES, strict=True)),
-        **labels,
-    }
 
 
 @pytest.mark.parametrize(
@@ -123,36 +74,6 @@ def test_sureness_sorts_the_least_sure_first(
     surest_first = least_sure_first[::-1]
     surest_first.sort(key=answers.sureness)
     assert surest_first == least_sure_first
-
-
-def test_sureness_of_one_label_is_its_probability_and_numbers_have_none() -> None:
-    assert answers_of_kind(SINGLE_LABEL, ["only"]).sureness([1.0]) == (0, 1.0)
-    assert NUMBERS.sureness(SCORES) is None
-
-
-@pytest.mark.parametrize(
-    ("answers", "true_label", "expected"),
-    [
-        (SINGLE, "mild", True),
-        (SINGLE, "hot", False),
-        (SINGLE, ["mild"], None),
-        (SEVERAL, ["hot", "mild"], True),
-        (SEVERAL, ["mild"], False),
-        (SEVERAL, "mild", False),
-        (NUMBERS, [0.2, 0.7, 0.6], None),
-    ],
-)
-def test_answers_say_whether_a_result_is_right(
-    answers: Answers, true_label: Any, expected: bool | None
-) -> None:
-    assert answers.is_right(true_label, answers.result(SCORES)) is expected
-
-
-@pytest.mark.parametrize(
-    ("answers", "shown"), [(SINGLE, "60.0%"), (SEVERAL, "0.600"), (NUMBERS, "0.600")]
-)
-def test_answers_say_how_a_score_is_shown(answers: Answers, shown: str) -> None:
-    assert answers.shown(0.6) == shown
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,12 @@ from typing import Any
 import pytest
 from checkpoints import TEXTS, save_checkpoint
 from isolated import run_isolated
-from tiny import ON_BERT, tiny_model
+from tiny import tiny_model
 from tiny_translation import save_translator
 from transformers import (
     AutoModel,
     AutoModelForSequenceClassification,
     AutoTokenizer,
-    TokenizersBackend,
     pipeline,
 )
 
@@ -85,10 +84,6 @@ def shuffled(vocabulary: dict[str, int]) -> dict[str, int]:
     return {word: index for index, word in enumerate([*special, *words])}
 
 
-def halved(vocabulary: dict[str, int]) -> dict[str, int]:
-    return dict(list(vocabulary.items())[: len(vocabulary) // 2])
-
-
 Spoil = Callable[[Path], Any]
 LABELS_REVERSED = {"id2label": {"0": "good", "1": "bad"}, "label2id": {"good": 0, "bad": 1}}
 FOREIGN: dict[str, tuple[Spoil, str]] = {
@@ -99,11 +94,6 @@ FOREIGN: dict[str, tuple[Spoil, str]] = {
         "tokenizer.json",
     ),
     "words shuffled": (vocabulary_by(shuffled), "tokenizer.json"),
-    "words gone": (vocabulary_by(halved), "tokenizer.json"),
-    "another normalizer": (
-        lambda f: change(f / "tokenizer.json", lambda c: c["normalizer"]["normalizers"].pop()),
-        "tokenizer.json",
-    ),
     "special tokens read in texts": (
         tokenizer_with(split_special_tokens=False),
         "tokenizer_config.json",
@@ -117,12 +107,7 @@ FOREIGN: dict[str, tuple[Spoil, str]] = {
         "special_tokens_map.json",
     ),
     "labels reversed": (config_with(**LABELS_REVERSED), "config.json"),
-    "label moved": (
-        config_with(id2label={"0": "good", "1": "best"}, label2id={"good": 0, "best": 1}),
-        "config.json",
-    ),
     "normalize_states": (config_with(normalize_states=False), "config.json"),
-    "problem_type": (config_with(problem_type="multi_label_classification"), "config.json"),
     "architecture of another head": (
         config_with(architectures=["SelfAttentiveForNLI"]),
         "config.json",
@@ -182,25 +167,12 @@ def test_foreign_part_of_a_translator_is_refused(tmp_path: Path) -> None:
             load_checkpoint(str(tmp_path))
 
 
-@pytest.mark.parametrize("count", [1, 0])
-def test_layers_that_the_config_of_an_inner_encoder_does_not_count_are_refused(
-    count: int, tmp_path: Path
-) -> None:
-    save_checkpoint(tmp_path, **{**ON_BERT, "encoder_config": {**ON_BERT["encoder_config"]}})
-    change(tmp_path / "config.json", lambda c: c["encoder_config"].update(num_hidden_layers=count))
-    list_files(tmp_path, ["config.json"])
-    with pytest.raises(ValueError, match=rf"reads encoder\..*layer\.{count}\."):
-        load_checkpoint(str(tmp_path))
-
-
 LEGITIMATE: dict[str, Spoil] = {
     "labels renamed": config_with(
         id2label={"0": "negative", "1": "good"}, label2id={"negative": 0, "good": 1}
     ),
-    "label2id gone": config_with(id2label={"0": "no", "1": "yes"}, label2id={}),
     "tokenizer saved": lambda f: AutoTokenizer.from_pretrained(f).save_pretrained(f),
     "card edited": lambda f: (f / "README.md").write_text("Mine."),
-    "another file": lambda f: (f / "notes.json").write_text("{}"),
     "tokenizer gone": lambda f: (f / "tokenizer.json").unlink(),
     "list gone": lambda f: ((f / "SHA256SUMS").unlink(), vocabulary_by(shuffled)(f)),
 }
@@ -210,19 +182,9 @@ LEGITIMATE: dict[str, Spoil] = {
 def test_change_on_purpose_is_loaded(kind: str, copied: Path) -> None:
     LEGITIMATE[kind](copied)
     model = AutoModelForSequenceClassification.from_pretrained(copied)
-    assert model.config.id2label[1] == {"label2id gone": "yes"}.get(kind, "good")
+    assert model.config.id2label[1] == "good"
     if kind != "tokenizer gone":
         load_checkpoint(str(copied))
-
-
-def test_tokenizer_that_another_program_saves_is_not_listed(copied: Path, tmp_path: Path) -> None:
-    """As in a training without the package, which saves into one folder again and again."""
-    model, tokenizer = load_checkpoint(str(copied))
-    for lengths in (False, True):
-        model.save_pretrained(tmp_path / "new")
-        tokenizer(TEXTS, padding=lengths)
-        TokenizersBackend.save_pretrained(tokenizer, tmp_path / "new")
-        load_checkpoint(str(tmp_path / "new"))
 
 
 def test_weights_keep_a_listed_tokenizer(copied: Path) -> None:
@@ -233,27 +195,18 @@ def test_weights_keep_a_listed_tokenizer(copied: Path) -> None:
         load_checkpoint(str(copied))
 
 
-def test_labels_without_names_may_get_some(tmp_path: Path) -> None:
-    tiny_model(SelfAttentiveForSequenceClassification).save_pretrained(tmp_path)
-    config_with(id2label={"0": "bad", "1": "good"}, label2id={"bad": 0, "good": 1})(tmp_path)
-    SelfAttentiveForSequenceClassification.from_pretrained(tmp_path)
-
-
 def test_changes_in_python_are_saved_and_loaded(copied: Path, tmp_path: Path) -> None:
-    """New labels, more words, another classifier: no save is refused afterwards."""
+    """New labels and more words: no save is refused afterwards."""
     model, tokenizer = load_checkpoint(str(copied))
     model.config.id2label, model.config.label2id = {0: "no", 1: "yes"}, {"no": 0, "yes": 1}
-    model.save_pretrained(tmp_path / "renamed")
-    tokenizer.save_pretrained(tmp_path / "renamed")
-    renamed, tokenizer = load_checkpoint(str(tmp_path / "renamed"))
-    assert renamed.config.id2label == {0: "no", 1: "yes"}
     tokenizer.add_tokens(["unheard"])
-    renamed.resize_token_embeddings(len(tokenizer))
-    renamed.save_pretrained(tmp_path / "renamed")
-    tokenizer.save_pretrained(tmp_path / "renamed")
-    longer, tokenizer = load_checkpoint(str(tmp_path / "renamed"))
-    assert longer.config.vocab_size == len(tokenizer)
-    SelfAttentiveForNLI.from_pretrained(tmp_path / "renamed", ignore_mismatched_sizes=True)
+    model.resize_token_embeddings(len(tokenizer))
+    for _ in range(2):
+        model.save_pretrained(tmp_path / "changed")
+        tokenizer.save_pretrained(tmp_path / "changed")
+    changed, tokenizer = load_checkpoint(str(tmp_path / "changed"))
+    assert changed.config.id2label == {0: "no", 1: "yes"}
+    assert changed.config.vocab_size == len(tokenizer)
 
 
 def test_list_names_every_file_in_the_form_of_sha256sum(copied: Path) -> None:
@@ -283,12 +236,3 @@ def test_layers_that_an_own_encoder_does_not_count_are_refused(tmp_path: Path) -
     for head in (SelfAttentiveForSequenceClassification, SelfAttentiveModel, SelfAttentiveForNLI):
         with pytest.raises(ValueError, match=r"reads encoder\.token_encoder\.layers\.1\."):
             head.from_pretrained(tmp_path, ignore_mismatched_sizes=True)
-
-
-def test_labels_that_only_follow_from_label2id_are_refused(tmp_path: Path) -> None:
-    """Without id2label the other map would decide, and could exchange the labels."""
-    save_checkpoint(tmp_path, id2label={0: "bad", 1: "good", 2: "fair"})
-    load_checkpoint(str(tmp_path))
-    change(tmp_path / "config.json", lambda config: config.pop("id2label"))
-    with pytest.raises(ValueError, match=r"config\.json in .* is not as it was saved"):
-        load_checkpoint(str(tmp_path))

@@ -1,7 +1,6 @@
 """Contributions: exact sums over hops and words, as in loops over the path and the encoder."""
 
 import random
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import peft
@@ -10,7 +9,6 @@ import reference
 import torch
 from tiny import (
     BESIDE_BERT,
-    ON_BERT,
     name_of,
     pair_batch,
     reference_weights,
@@ -27,7 +25,6 @@ REGRESSION = {"problem_type": "regression", "num_labels": 2}
 REGRESSION |= {"target_mean": [2.0, -1.0], "target_deviation": [3.0, 0.5]}
 HEADS: tuple[dict[str, Any], ...] = (
     {"classifier": "mlp"},
-    {"classifier": "pruned_mlp", "encoder": "cnn"},
     {
         "classifier": "mlp",
         "problem_type": "multi_label_classification",
@@ -36,17 +33,9 @@ HEADS: tuple[dict[str, Any], ...] = (
     {"classifier": "pruned_mlp", **REGRESSION, "linear_part": "words"},
     {"matching": "concat", "attention_function": "softmax", "linear_part": "words_and_pairs"},
     {"matching": "gated", "classifier": "pruned_mlp", "linear_part": "words"},
-    {"matching": "gated"},
-    {"encoder": "dilated_cnn"},
+    {"classifier": "pruned_mlp", "encoder": "dilated_cnn"},
     {"num_lstm_layers": 2, "lstm_shortcuts": True},
-    {"num_lstm_layers": 2, "matching": "concat"},
     {"encoder": "none"},
-    {"linear_part": "words_and_pairs"},
-    {
-        "matching": "concat",
-        "classifier": "pruned_mlp",
-        "problem_type": "multi_label_classification",
-    },
 )
 SINGLE = {"problem_type": "single_label_classification", "num_labels": 3}
 
@@ -58,30 +47,39 @@ def model_and_texts(head: dict[str, Any]) -> tuple[Any, Any, Any]:
     return model, PAIRS if is_pair else TEXTS, pair_batch if is_pair else text_batch
 
 
-@pytest.mark.parametrize("head", HEADS, ids=name_of)
+# Of these, words alone do not add up.
+MIXING: tuple[dict[str, Any], ...] = (
+    BESIDE_BERT,
+    {**BESIDE_BERT, "matching": "concat", "problem_type": "multi_label_classification"},
+    {"encoder": "relation_network"},
+)
+
+
+@pytest.mark.parametrize("head", [*HEADS, *MIXING], ids=name_of)
 def test_contributions_sum_to_the_logit_minus_that_of_a_text_without_tokens(
     head: dict[str, Any],
 ) -> None:
+    """Those of the hops, and those of the words with what they leave."""
     model, texts, batch_of = model_and_texts(head)
     batch, nothing = batch_of(texts, "holed", random.Random(3)), batch_of([texts[2]])
     nothing["attention_mask"].zero_()
     labels = torch.tensor([1, 0, 1, 0])
     why = explain(model, **batch, labels=labels)
     with torch.no_grad():
-        logits = torch.cat([model(**batch).logits, model(**nothing).logits])
+        logits = model(**batch).logits - model(**nothing).logits
     if model.config.problem_type == "single_label_classification":
         logits = logits - logits.mean(1, keepdim=True)
-    expected = logits[:-1] - logits[-1]
-    of_label = expected[torch.arange(4), labels]
-    total = why.contributions.flatten(1).sum(1) + why.linear.sum(1)
-    torch.testing.assert_close(total, of_label, rtol=1e-4, atol=1e-4)
+    of_label = logits[torch.arange(4), labels]
+    rest = why.rest.view(4, -1).sum(1)
+    for total in (
+        why.contributions.flatten(1).sum(1) + why.linear.sum(1),
+        why.words.sum(1) + rest,
+    ):
+        torch.testing.assert_close(total, of_label, rtol=1e-4, atol=1e-4)
+    assert (rest.abs().max() > 1e-3) == (head in MIXING)
     padding = batch["attention_mask"] == 0
-    assert not why.words[padding].any()
-    of_words = why.words.sum(1)
-    torch.testing.assert_close(of_words, of_label, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(why.rest, torch.zeros_like(why.rest), rtol=0, atol=1e-4)
-    assert not why.linear[padding].any()
-    assert not why.contributions.flatten(1, -2).mT[padding].any()
+    for of_tokens in (why.words, why.linear, why.contributions.flatten(1, -2).mT):
+        assert not of_tokens[padding].any()
 
 
 @pytest.mark.parametrize("head", HEADS, ids=name_of)
@@ -113,48 +111,6 @@ def test_contributions_equal_loops_over_the_path(head: dict[str, Any]) -> None:
             torch.testing.assert_close(mine[:, own], expected, **close)
 
 
-@pytest.mark.parametrize("encoder", [ON_BERT, {"encoder": "relation_network"}], ids=name_of)
-def test_words_of_an_encoder_that_mixes_words_leave_a_rest(encoder: dict[str, Any]) -> None:
-    model, texts, batch_of = model_and_texts(encoder)
-    batch = batch_of(texts)
-    why = explain(model, **batch)
-    total = why.contributions.sum((1, 2))
-    torch.testing.assert_close(why.words.sum(1) + why.rest, total, rtol=1e-5, atol=1e-5)
-    assert why.rest.abs().max() > 0.01 * total.abs().max()
-
-
-@pytest.mark.parametrize(
-    "head",
-    [{}, {"matching": "concat", "problem_type": "multi_label_classification"}, REGRESSION],
-    ids=name_of,
-)
-def test_mean_state_of_a_pretrained_encoder_is_explained_as_a_hop_with_even_attention(
-    head: dict[str, Any],
-) -> None:
-    model, texts, batch_of = model_and_texts({**BESIDE_BERT, **head})
-    batch, nothing = batch_of(texts, "holed", random.Random(3)), batch_of([texts[2]])
-    nothing["attention_mask"].zero_()
-    labels = torch.tensor([1, 0, 1, 0])
-    why = explain(model, **batch, labels=labels)
-    with torch.no_grad():
-        logits = model(**batch).logits - model(**nothing).logits
-        model.linear_part.state_weight.zero_()
-        without = explain(model, **batch, labels=labels)
-    if model.config.problem_type == "single_label_classification":
-        logits = logits - logits.mean(1, keepdim=True)
-    of_label = logits[torch.arange(4), labels]
-    total = why.contributions.flatten(1).sum(1) + why.linear.sum(1)
-    torch.testing.assert_close(total, of_label, rtol=1e-5, atol=1e-5)
-    of_words = why.words.sum(1) + why.rest.view(4, -1).sum(1)
-    torch.testing.assert_close(of_words, of_label, rtol=1e-5, atol=1e-5)
-    *hops, of_mean = why.contributions.unbind(-2)
-    *as_before, nothing_of_mean = without.contributions.unbind(-2)
-    torch.testing.assert_close(hops, as_before)
-    assert of_mean.any()
-    assert not nothing_of_mean.any()
-    assert not why.words[batch["attention_mask"] == 0].any()
-
-
 def test_words_that_grow_beyond_all_measure_get_what_the_hops_added_there() -> None:
     """Held gates bound nothing in an LSTM with large weights, in one text of a batch or in all."""
     model, _, _ = model_and_texts({"initializer_range": 1.0})
@@ -179,41 +135,6 @@ def test_words_of_word_vectors_and_biases_of_zero_are_zero() -> None:
     assert not why.words.any()
 
 
-@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # peft reads it
-@pytest.mark.parametrize("target", ["weight_hh_l0", "embeddings"])
-def test_words_of_an_adapted_encoder_add_up_with_their_rest(target: str) -> None:
-    """Weights beside an adapter are not those of the model: an adapted LSTM leaves a rest."""
-    model, texts, batch_of = model_and_texts({})
-    batch = batch_of(texts)
-    target_parameters = target_modules = None
-    if target == "embeddings":
-        target_modules = [target]
-    else:
-        names = [name for name, _ in model.named_parameters()]
-        target_parameters = [name for name in names if name.endswith(target)]
-    config = peft.LoraConfig(
-        r=2,
-        target_modules=target_modules or [],
-        target_parameters=target_parameters,
-        init_lora_weights=False,
-    )
-    adapted = peft.get_peft_model(model, config).eval()
-    why = explain(adapted, **batch)
-    total = why.contributions.sum((1, 2))
-    torch.testing.assert_close(why.words.sum(1) + why.rest, total, rtol=1e-5, atol=1e-5)
-    assert (why.rest.abs().max() < 1e-4) == (target == "embeddings")
-
-
-def test_threads_explain_with_one_model() -> None:
-    """A server shares it."""
-    model, texts, batch_of = model_and_texts({})
-    batch = batch_of(texts)
-    expected = explain(model, **batch).words
-    with ThreadPoolExecutor(4) as pool:
-        for found in pool.map(lambda _: explain(model, **batch).words, range(40)):
-            torch.testing.assert_close(found, expected)
-
-
 def test_explain_takes_the_best_label_and_refuses_what_has_no_contributions() -> None:
     model = tiny_model(SelfAttentiveForSequenceClassification, **SINGLE)
     batch = text_batch([[4, 9, 2], [3, 5]])
@@ -228,69 +149,37 @@ def test_explain_takes_the_best_label_and_refuses_what_has_no_contributions() ->
 @pytest.mark.parametrize(
     "ids",
     [
-        torch.tensor([0]),
-        torch.tensor([[0], [1]]),
         torch.tensor([0, -1]),
         torch.tensor([3, 0]),
         torch.tensor([0.0, 1.0]),
-        torch.tensor([True, False]),
     ],
     ids=str,
 )
 def test_labels_to_explain_are_checked(ids: torch.Tensor) -> None:
     """A wrong shape or id would explain another label without an error."""
-    batch = text_batch([[4, 9, 2], [3, 5]])
-    pairs = pair_batch([([4], [9, 2]), ([3], [5])])
-    for head, rows in (
-        (SelfAttentiveForSequenceClassification, batch),
-        (SelfAttentiveForNLI, pairs),
-    ):
-        with pytest.raises((ValueError, RuntimeError), match=r"labels|[Cc]lass values|one_hot"):
-            explain(tiny_model(head, **SINGLE), **rows, labels=ids)
+    model = tiny_model(SelfAttentiveForSequenceClassification, **SINGLE)
+    with pytest.raises((ValueError, RuntimeError), match=r"labels|[Cc]lass values|one_hot"):
+        explain(model, **text_batch([[4, 9, 2], [3, 5]]), labels=ids)
 
 
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # peft reads it
 @pytest.mark.parametrize("layer", ["hidden", "output"])
-def test_explain_refuses_an_adapted_classifier_and_explains_it_merged(layer: str) -> None:
+def test_explain_refuses_an_adapted_classifier(layer: str) -> None:
     """The weights beside an adapter would explain another model."""
     batch, labels = text_batch([[4, 9, 2], [3, 5]]), torch.tensor([0, 1])
-    nothing = {**batch, "attention_mask": torch.zeros_like(batch["attention_mask"])}
     model = tiny_model(SelfAttentiveForSequenceClassification, **SINGLE)
     config = peft.LoraConfig(r=2, target_modules=[layer], init_lora_weights=False)
     adapted = peft.get_peft_model(model, config).eval()
     with pytest.raises(ValueError, match=rf"classifier.{layer} is a Linear.*merge_and_unload"):
         explain(adapted, **batch, labels=labels)
-    with torch.no_grad():
-        added = adapted(**batch).logits - adapted(**nothing).logits
-    expected = (added - added.mean(1, keepdim=True))[torch.arange(2), labels]
-    why = explain(adapted.merge_and_unload(), **batch, labels=labels)
-    torch.testing.assert_close(why.contributions.sum((1, 2)), expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("head", [{}, {"matching": "concat"}], ids=["text", "pair"])
-def test_autocast_changes_no_contribution(dtype: torch.dtype, head: dict[str, Any]) -> None:
+def test_autocast_changes_no_contribution() -> None:
     """Processors without AVX-512 read no LSTM in half precision where a gradient is needed."""
-    model, texts, batch_of = model_and_texts(head)
+    model, texts, batch_of = model_and_texts({})
     batch = batch_of(texts)
     expected = explain(model, **batch)
-    with torch.autocast("cpu", dtype):
+    with torch.autocast("cpu", torch.bfloat16):
         cast = explain(model, **batch)
     for value, whole in zip(cast, expected, strict=True):
         torch.testing.assert_close(value, whole, rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_contributions_of_a_model_in_half_precision_are_near_those_in_float32(
-    dtype: torch.dtype,
-) -> None:
-    model, texts, batch_of = model_and_texts({"encoder": "cnn"})
-    batch = batch_of(texts)
-    labels = torch.tensor([1, 0, 1, 0])
-    model = model.to(dtype)
-    found = explain(model, **batch, labels=labels)
-    expected = explain(model.float(), **batch, labels=labels)
-    for name in ("contributions", "words"):
-        part, whole = getattr(found, name), getattr(expected, name)
-        assert part.dtype == torch.float32
-        torch.testing.assert_close(part, whole, rtol=0.1, atol=0.1 * whole.abs().max().item())

@@ -2,14 +2,11 @@
 
 import random
 from pathlib import Path
-from typing import Any
 
-import peft
 import pytest
 import reference
 import tiny
 import torch
-from huggingface_hub.errors import StrictDataclassError
 from tiny_translation import KINDS, tiny_translator
 from torch import nn
 
@@ -70,23 +67,12 @@ def test_both_languages_can_get_more_words(tmp_path: Path) -> None:
     torch.testing.assert_close(model(**batch).logits[..., :23], before)
     model.save_pretrained(tmp_path)
     loaded = RNNSearchForConditionalGeneration.from_pretrained(tmp_path)
-    new = {"input_ids": torch.tensor([[29, 3]]), "labels": torch.tensor([[29, 2]])}
-    torch.testing.assert_close(loaded(**new).loss, model(**new).loss)
+    torch.testing.assert_close(loaded(**batch).logits, model(**batch).logits)
     assert loaded.decoder.embeddings.padding_idx == 0
 
 
-@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # peft reads it
-def test_translation_model_returns_its_adapted_word_vectors() -> None:
-    """Without a size, `resize_token_embeddings` returns the word vectors as they are."""
-    model = tiny_translator()
-    config = peft.LoraConfig(r=2, target_modules=["embeddings"])
-    peft.get_peft_model(model, config)
-    vectors = model.resize_token_embeddings()
-    assert vectors is model.get_input_embeddings()
-
-
 def test_new_model_starts_as_the_paper() -> None:
-    """Nine orthogonal squares, deviations, zeros, and a first alignment that is even."""
+    """Nine orthogonal squares, deviations and zeros."""
     torch.manual_seed(0)
     model = RNNSearchForConditionalGeneration(
         RNNSearchConfig(vocab_size=50, embedding_size=40, hidden_size=30, attention_size=35)
@@ -104,12 +90,6 @@ def test_new_model_starts_as_the_paper() -> None:
     for square in squares:
         torch.testing.assert_close(square @ square.t(), torch.eye(30), rtol=0, atol=1e-5)
     assert not torch.equal(squares[0], squares[1])
-    outputs = model(
-        **tiny.text_batch([[3, 4, 5]]),
-        decoder_input_ids=torch.zeros(1, 1).long(),
-        output_attentions=True,
-    )
-    torch.testing.assert_close(outputs.cross_attentions[0], torch.full((1, 1, 1, 3), 1 / 3))
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
@@ -130,107 +110,17 @@ def test_translation_loss_is_that_of_torch_and_adds_up_over_parts(smoothing: flo
     torch.testing.assert_close(model.eval()(**batch).loss, measure(whole.logits.mT, labels))
 
 
-def test_labels_padded_on_either_side_have_the_same_loss() -> None:
-    """Also where y_0 is not the padding; and what was read can stand for the source."""
-    model = tiny_translator(decoder_start_token_id=2)
-    source, labels = tiny.text_batch(SOURCES[:1]), torch.tensor([[5, 6, 2]])
-    expected = model(**source, labels=labels).loss
-    for padding in ((2, 0), (0, 1)):
-        padded = nn.functional.pad(labels, padding, value=-100)
-        torch.testing.assert_close(model(**source, labels=padded).loss, expected)
-    given = {"encoder_outputs": model.get_encoder()(**source), "labels": labels}
-    found = model(**given, attention_mask=source["attention_mask"]).loss
-    torch.testing.assert_close(found, expected)
-
-
 @kinds
-def test_empty_and_long_sources_give_finite_scores(has_attention: bool) -> None:
-    """No token, a row of padding beside another, 2,000 tokens."""
-    model = tiny_translator(has_attention=has_attention)
-    words = torch.tensor([[0, 5, 3]])
+def test_empty_source_gives_finite_scores(has_attention: bool) -> None:
+    """No token, or a row of padding beside another."""
+    model, words = tiny_translator(has_attention=has_attention), torch.tensor([[0, 5, 3]])
     empty = model(input_ids=torch.empty(1, 0), decoder_input_ids=words)
-    beside = tiny.text_batch([[], [3, 4]])
-    two = model(**beside, decoder_input_ids=words.expand(2, -1), output_attentions=True)
+    two = model(**tiny.text_batch([[], [3, 4]]), decoder_input_ids=words.expand(2, -1))
     assert empty.logits.isfinite().all()
     torch.testing.assert_close(two.logits[:1], empty.logits)
-    assert not has_attention or not two.cross_attentions[0][0].any()
-    long = torch.randint(3, 23, (1, 2000))
-    assert model(input_ids=long, decoder_input_ids=words).logits.isfinite().all()
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_translation_model_runs_in_half_precision(dtype: torch.dtype) -> None:
-    model = tiny_translator(0.3)
-    batch = {**tiny.text_batch(SOURCES), "labels": torch.tensor(TARGETS)}
-    exact = model(**batch)
-    with torch.autocast("cpu", torch.bfloat16):
-        torch.testing.assert_close(model(**batch).loss, exact.loss, rtol=0.02, atol=0)
-    half = model.to(dtype)(**batch, output_attentions=True)
-    torch.testing.assert_close(half.loss, exact.loss, rtol=0.02, atol=0)
-    assert half.cross_attentions[0].dtype == torch.float32
-
-
-# transformers before 5.20 warns that the weights are on another device than the ids.
-@pytest.mark.filterwarnings("ignore:You are calling .generate")
-@kinds
-def test_offloaded_weights_are_read_where_they_are_fetched(
-    has_attention: bool, tmp_path: Path
-) -> None:
-    """Logits and beams are to the bit those of a model in memory, whatever lies on the disk."""
-    tiny_translator(has_attention=has_attention).save_pretrained(tmp_path / "model")
-    load: Any = RNNSearchForConditionalGeneration.from_pretrained
-    model, batch = load(tmp_path / "model"), tiny.text_batch(SOURCES)
-    targets = torch.tensor(TARGETS)
-    expected = model(**batch, decoder_input_ids=targets).logits
-    beams = model.generate(**batch, num_beams=2, max_new_tokens=5)
-    in_memory = dict.fromkeys(("encoder", "decoder", "lm_head"), "cpu")
-    for part in in_memory:
-        places = {**in_memory, part: "disk"}
-        other = load(tmp_path / "model", device_map=places, offload_folder=tmp_path / part)
-        assert torch.equal(other(**batch, decoder_input_ids=targets).logits, expected), places
-        assert torch.equal(other.generate(**batch, num_beams=2, max_new_tokens=5), beams), places
-
-
-def test_translation_model_returns_the_hidden_states_asked_for() -> None:
-    model = tiny_translator()
-    batch = {**tiny.text_batch(SOURCES), "decoder_input_ids": torch.tensor(TARGETS)}
-    assert model(**batch).encoder_hidden_states is None
-    outputs = model(**batch, output_hidden_states=True)
-    words, annotations = outputs.encoder_hidden_states
-    assert torch.equal(words, model.encoder.embeddings(batch["input_ids"]))
-    assert annotations is outputs.encoder_last_hidden_state
-    assert torch.equal(model.lm_head(*outputs.decoder_hidden_states), outputs.logits)
-    options = {"output_hidden_states": True, "return_dict_in_generate": True}
-    generated = model.generate(**batch, max_new_tokens=2, **options)
-    assert torch.equal(generated.encoder_hidden_states[1], annotations)
-
-
-IDS = {"input_ids": torch.ones(1, 3)}
-LABELS = torch.ones(1, 2).long()
-
-
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
-        ({**IDS, "decoder_input_ids": None}, "give decoder_input_ids or"),
-        ({**IDS, "labels": LABELS}, r"labels has shape \(1, 2\); .* per token, \(1, 1\)"),
-        (
-            {**IDS, "decoder_input_ids": LABELS, "decoder_attention_mask": torch.ones(1, 1)},
-            r"decoder_attention_mask has shape \(1, 1\); .* one entry per token, \(1, 2\)",
-        ),
-    ],
-)
-def test_translation_model_refuses_other_inputs(inputs: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        tiny_translator()(**{"decoder_input_ids": torch.zeros(1, 1).long(), **inputs})
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"decoder_start_token_id": 30000}, "decoder_start_token_id is 30000; .* from 0 to 29999"),
-    ],
-)
-def test_config_of_translation_refuses(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(StrictDataclassError, match=message):
-        RNNSearchConfig(**fields)
+def test_translation_model_refuses_labels_of_another_shape() -> None:
+    ids, labels = torch.ones(1, 3).long(), torch.ones(1, 2).long()
+    with pytest.raises(ValueError, match=r"labels has shape \(1, 2\); .* per token, \(1, 1\)"):
+        tiny_translator()(ids, decoder_input_ids=torch.zeros(1, 1).long(), labels=labels)
