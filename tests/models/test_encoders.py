@@ -1,62 +1,37 @@
 """The encoders: padding, pairs of tokens, memory and gradient checkpointing."""
 
 import random
-from typing import Any
 
 import pytest
 import tiny
 import torch
 from torch import Tensor, nn
 
-from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, SelfAttentiveModel
+from sase_hf import SelfAttentiveForNLI, SelfAttentiveModel
 from sase_hf.models import layers_self_attentive, relation_network_self_attentive
-from sase_hf.models.relation_network_self_attentive import PairFunction
 
 
 @pytest.mark.parametrize("window", [None, 1])
-@pytest.mark.parametrize("relation_weights", ["none", "sigmoid", "softmax"])
+@pytest.mark.parametrize("relation_weights", ["sigmoid", "softmax"])
 def test_relation_network_blocks_change_no_state_and_no_gradient(
     monkeypatch: pytest.MonkeyPatch, relation_weights: str, window: int | None
 ) -> None:
-    """Blocks bound the memory: of 400 numbers, two tokens of five texts ask five partners each."""
+    """Blocks bound the memory: 400 numbers are two tokens of five texts with five partners."""
     monkeypatch.setattr(relation_network_self_attentive, "SMALLEST_BLOCK", 5)
     fields = {"relation_weights": relation_weights, "relation_window": window}
     model = tiny.tiny_model(SelfAttentiveModel, encoder="relation_network", **fields)
     embeds, probe = torch.randn(5, 5, 6, requires_grad=True), torch.randn(5, 5, 8)
-    asked: list[int] = []
-    relate = PairFunction.forward
-    monkeypatch.setattr(
-        PairFunction,
-        "forward",
-        lambda self, mask, *inputs: asked.append(mask.shape[1]) or relate(self, mask, *inputs),
-    )
     outcomes = []
-    for block_size, most in ((2**22, 5), (400, 2), (1, 1)):
+    for block_size in (2**22, 400, 1):
         monkeypatch.setattr(relation_network_self_attentive, "BLOCK_SIZE", block_size)
         model.zero_grad()
         embeds.grad = None
-        asked.clear()
         states = model(inputs_embeds=embeds, attention_mask=tiny.MASK).last_hidden_state
-        assert max(asked) == most
         (states * probe).sum().backward()
         gradients = [p.grad for p in model.token_encoder.parameters()]
         outcomes.append([states, embeds.grad, *gradients])
     for outcome in outcomes[1:]:
         torch.testing.assert_close(outcome, outcomes[0], **tiny.TOLERANCE)
-
-
-def test_relation_network_training_keeps_less_than_a_tensor_of_all_pairs() -> None:
-    """For the backward pass; a text of a thousand tokens would otherwise need gigabytes."""
-    config = tiny.tiny_config(encoder="relation_network", pooling="max", relation_hidden_size=64)
-    model = SelfAttentiveModel(config).train()
-    kept: list[int] = []
-    with torch.autograd.graph.saved_tensors_hooks(
-        lambda tensor: kept.append(tensor.numel()) or tensor, lambda tensor: tensor
-    ):
-        outputs = model(torch.arange(300).remainder(9).unsqueeze(0))
-    assert 0 < sum(kept) < 300 * 300 * 64
-    outputs.sentence_embedding.sum().backward()
-    assert model.token_encoder.pair.first.weight.grad.any()
 
 
 def _gradients(model: nn.Module, batch: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -65,55 +40,25 @@ def _gradients(model: nn.Module, batch: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: p.grad for name, p in model.named_parameters() if p.requires_grad}
 
 
-@pytest.mark.parametrize("options", [None, {"use_reentrant": True}])
-@pytest.mark.parametrize(
-    ("model_class", "freeze_embeddings"),
-    [(SelfAttentiveForSequenceClassification, True), (SelfAttentiveForNLI, False)],
-)
-@pytest.mark.parametrize(
-    ("encoder", "block_size"),
-    [
-        ({"encoder": "bilstm", "num_lstm_layers": 2}, 0),
-        ({"encoder": "cnn"}, 0),
-        ({"encoder": "dilated_cnn"}, 0),
-        ({"encoder": "relation_network"}, 2**22),
-        ({"encoder": "relation_network"}, 1),
-        ({"encoder": "none"}, 0),  # nothing to recompute
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("encoder", ["bilstm", "cnn", "relation_network"])
 def test_gradient_checkpointing_runs_layers_twice_for_the_same_gradients(
-    monkeypatch: pytest.MonkeyPatch,
-    encoder: dict[str, Any],
-    block_size: int,
-    model_class: type[nn.Module],
-    freeze_embeddings: bool,
-    options: dict[str, bool] | None,
+    monkeypatch: pytest.MonkeyPatch, encoder: str
 ) -> None:
-    """An LSTM runs a few steps at a time. Blocks of pairs are recomputed with or without it."""
-    monkeypatch.setattr(relation_network_self_attentive, "BLOCK_SIZE", block_size)
     monkeypatch.setattr(layers_self_attentive, "CHECKPOINTED_STEPS", 3)
-    model = tiny.tiny_model(model_class, freeze_embeddings=freeze_embeddings, **encoder).train()
-    steps: list[int] = []
+    model = tiny.tiny_model(SelfAttentiveForNLI, encoder=encoder, num_lstm_layers=2).train()
+    runs: list[nn.Module] = []
     read = nn.LSTM.forward
-    monkeypatch.setattr(nn.LSTM, "forward", lambda *args: steps.append(len(args[1])) or read(*args))
-    for name, module in model.encoder.token_encoder.named_modules():
-        is_once = name in ("projection", "pair.first", "pair.second")  # for a token, not a pair
-        if isinstance(module, nn.Linear) and not is_once:
-            module.register_forward_hook(lambda module, inputs, _: steps.append(len(inputs[0])))
+    monkeypatch.setattr(nn.LSTM, "forward", lambda *args: runs.append(args[0]) or read(*args))
+    for module in model.encoder.token_encoder.modules():
+        if isinstance(module, nn.Linear):
+            module.register_forward_hook(lambda module, *_: runs.append(module))
     rng = random.Random(0)
     batch = tiny.pair_batch([tiny.random_pair(rng) for _ in range(3)], "holed", rng, extra=2)
-    plain = _gradients(model, batch)
-    steps_once = sum(steps)
-    steps.clear()
+    plain, runs_once = _gradients(model, batch), len(runs)
     # Its name up to transformers 5.22 was `gradient_checkpointing_enable`.
     names = ("activation_checkpointing_enable", "gradient_checkpointing_enable")
-    next(getattr(model, name) for name in names if hasattr(model, name))(options)
+    next(getattr(model, name) for name in names if hasattr(model, name))()
+    runs.clear()
     checkpointed = _gradients(model, batch)
-
-    if encoder["encoder"] == "bilstm":
-        assert max(steps) <= 3
-    assert sum(steps) == steps_once * (1 if block_size == 1 else 2)
-    assert bool(steps) is (encoder["encoder"] != "none")
-    assert ("encoder.embeddings.weight" in plain) is not freeze_embeddings
+    assert len(runs) > runs_once
     torch.testing.assert_close(checkpointed, plain, rtol=1e-4, atol=1e-7)
