@@ -13,15 +13,18 @@ All operations are differentiable, so that autograd gives the reference gradient
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from functools import partial
 from typing import Any, NamedTuple
 
+import entmax
 import torch
 from torch import Tensor
 
 Weights = Mapping[str, Tensor]
 Prediction = tuple[Tensor, Tensor]  # logits and P
+Function = Callable[[Tensor], Tensor]
 
 
 class Encoded(NamedTuple):
@@ -41,38 +44,44 @@ def part(weights: Weights, prefix: str) -> Weights:
 # The hidden states H
 
 
-def lstm(S: Tensor, weights: Weights) -> Tensor:
+def lstm(
+    S: Tensor,
+    weights: Weights,
+    biases: Tensor | None = None,
+    sigmoid: Function = torch.sigmoid,
+    tanh: Function = torch.tanh,
+) -> Tensor:
     """Read the sentence from its first word to its last (equation 2); return n x u states.
 
-    The four gates lie one below the other in the weights: input, forget, cell, output.
+    The four gates lie one below the other in the weights: input, forget, cell, output. Each word
+    may have biases and the units other functions, by which the words are followed back.
     """
     u = weights["weight_hh_l0"].shape[1]
+    if biases is None:
+        biases = (weights["bias_ih_l0"] + weights["bias_hh_l0"]).repeat(len(S), 1)
     h, c = S.new_zeros(u), S.new_zeros(u)
-    states = S.new_zeros(0, u)
-    for w in S:
-        gates = weights["weight_ih_l0"] @ w + weights["bias_ih_l0"]
-        gates = gates + weights["weight_hh_l0"] @ h + weights["bias_hh_l0"]
-        i, f, g, o = gates[:u], gates[u : 2 * u], gates[2 * u : 3 * u], gates[3 * u :]
-        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-        h = torch.sigmoid(o) * torch.tanh(c)
-        states = torch.cat([states, h.unsqueeze(0)])
-    return states
+    states = []
+    for w, b in zip(S, biases, strict=True):
+        i, f, g, o = (weights["weight_ih_l0"] @ w + weights["weight_hh_l0"] @ h + b).split(u)
+        c = sigmoid(f) * c + sigmoid(i) * tanh(g)
+        h = sigmoid(o) * tanh(c)
+        states.append(h)
+    return torch.stack(states) if states else S.new_zeros(0, u)
 
 
-def bilstm(S: Tensor, weights: Weights) -> Tensor:
-    """Read the sentence in both directions (equations 2 to 4); return H, n x 2u."""
-    forward = lstm(S, part(weights, "forward_lstm."))
-    backward = lstm(S.flip(0), part(weights, "backward_lstm.")).flip(0)
-    return torch.cat([forward, backward], dim=1)
+def stacked_bilstm(S: Tensor, weights: Weights, config: Any, read: Any = lstm) -> Tensor:
+    """Read in both directions (equations 2 to 4); return H, n x 2u.
 
-
-def stacked_bilstm(S: Tensor, weights: Weights, config: Any) -> Tensor:
-    """Let each layer read the states below it, or the words and all states below (shortcuts)."""
-    read = [S]
+    Each layer reads the states below it, or the words and all states below (shortcuts).
+    """
+    below = [S]
     for layer in range(config.num_lstm_layers):
-        below = torch.cat(read, dim=1) if config.lstm_shortcuts else read[-1]
-        read.append(bilstm(below, part(weights, f"layers.{layer}.")))
-    return read[-1]
+        X = torch.cat(below, dim=1) if config.lstm_shortcuts else below[-1]
+        own = part(weights, f"layers.{layer}.")
+        forward = read(X, part(own, "forward_lstm."))
+        backward = read(X.flip(0), part(own, "backward_lstm.")).flip(0)
+        below.append(torch.cat([forward, backward], dim=1))
+    return below[-1]
 
 
 def convolution(S: Tensor, weights: Weights, places: Sequence[int]) -> Tensor:
@@ -169,33 +178,17 @@ def softmax(x: Tensor) -> Tensor:
     return torch.exp(x) / torch.exp(x).sum(dim=1, keepdim=True)
 
 
-def sparse(x: Tensor, alpha: float) -> Tensor:
-    """Make each row of a matrix at least 0 with sum 1, most of it exactly 0.
-
-    p_t = [(alpha - 1) x_t - tau]_+ ^ (1 / (alpha - 1)): sparsemax for alpha 2 (Martins and
-    Astudillo, 2016), 1.5-entmax for 1.5 (Peters, Niculae and Martins, 2019). The k largest entries
-    are the support for the largest k whose threshold tau lies below all of them.
-    """
-    rows = []
-    for z in (x - x.max(dim=1, keepdim=True).values) * (alpha - 1):  # a constant changes nothing
-        for k in range(1, len(z) + 1):
-            largest = z.sort(descending=True).values[:k]
-            mean = largest.mean()
-            if alpha == 2:  # sum over the support of (z - tau) = 1
-                threshold = mean - 1 / k
-            else:  # sum over the support of (z - tau)^2 = 1
-                root = 1 / k - ((largest - mean) ** 2).mean()
-                threshold = mean - root.sqrt() if root > 0 else largest[0]
-            if threshold < largest[-1]:
-                tau = threshold
-        rows.append(torch.relu(z - tau) ** (1 / (alpha - 1)))
-    return torch.stack(rows)
+# Sparsemax (Martins and Astudillo, 2016), 1.5-entmax (Peters, Niculae and Martins, 2019).
+FUNCTIONS = {
+    "softmax": softmax,
+    "entmax15": partial(entmax.entmax15, dim=1),
+    "sparsemax": partial(entmax.sparsemax, dim=1),
+}
 
 
 def weigh(scores: Tensor, config: Any) -> Tensor:
     """Make weights of scores by the function that the config names."""
-    alpha = {"entmax15": 1.5, "sparsemax": 2.0}.get(config.attention_function)
-    return sparse(scores, alpha) if alpha else softmax(scores)
+    return FUNCTIONS[config.attention_function](scores)
 
 
 def readable(H: Tensor, config: Any) -> Tensor:
@@ -442,32 +435,22 @@ def held_words(config: Any, weights: Weights, S: Tensor, slopes: Tensor) -> Tens
     biases = []
 
     def held_lstm(X: Tensor, own: Weights) -> Tensor:
-        u = own["weight_hh_l0"].shape[1]
         bias = (own["bias_ih_l0"] + own["bias_hh_l0"]).detach().repeat(len(X), 1)
         biases.append(bias.requires_grad_())
-        h, c = X.new_zeros(u), X.new_zeros(u)
-        states = []
-        for t in range(len(X)):
-            z = own["weight_ih_l0"] @ X[t] + own["weight_hh_l0"] @ h + bias[t]
-            i, f, g, o = z[:u], z[u : 2 * u], z[2 * u : 3 * u], z[3 * u :]
-            c = torch.sigmoid(f).detach() * c + torch.sigmoid(i).detach() * held_tanh(g)
-            h = torch.sigmoid(o).detach() * held_tanh(c)
-            states.append(h)
-        return torch.stack(states)
+        return lstm(X, own, bias, held_sigmoid, held_tanh)
 
-    read = [S]
-    for layer in range(config.num_lstm_layers):
-        below = torch.cat(read, dim=1) if config.lstm_shortcuts else read[-1]
-        of_layer = part(weights, f"token_encoder.layers.{layer}.")
-        forward = held_lstm(below, part(of_layer, "forward_lstm."))
-        backward = held_lstm(below.flip(0), part(of_layer, "backward_lstm.")).flip(0)
-        read.append(torch.cat([forward, backward], dim=1))
-    of_words, *of_biases = torch.autograd.grad((read[-1] * slopes).sum(), [S, *biases])
+    H = stacked_bilstm(S, part(weights, "token_encoder."), config, held_lstm)
+    of_words, *of_biases = torch.autograd.grad((H * slopes).sum(), [S, *biases])
     words = (of_words * S).sum(1)
     for number, (gradient, bias) in enumerate(zip(of_biases, biases, strict=True)):
         added = (gradient * bias).sum(1)
         words = words + (added.flip(0) if number % 2 else added)
     return words.detach()
+
+
+def held_sigmoid(z: Tensor) -> Tensor:
+    """Return a gate, held fixed."""
+    return torch.sigmoid(z).detach()
 
 
 def held_tanh(z: Tensor) -> Tensor:

@@ -20,9 +20,6 @@ PAIRS = [
     {"text": "", "text_pair": "good bread"},
 ]
 LABELS = ["food", "sleep"]
-# Longer than the limit of the model.
-LONG_TEXTS = ["good bread " * 400, "not good"]
-LONG_PAIRS = [{"text": "no one slept " * 300, "text_pair": "all slept well"}, PAIRS[0]]
 
 
 def tensors(outputs: Any) -> dict[str, Any]:
@@ -61,10 +58,8 @@ def load_and_answer(folder: Path, **flags: Any) -> dict[str, Any]:
     tokenizer = AutoTokenizer.from_pretrained(folder / "classifier", **flags)
     answered = answers_of_models(models, tokenizer)
     for name, task, options, inputs in (
-        ("classifier", "text-classification", {"top_k": None}, TEXTS + LONG_TEXTS),
-        ("nli", "text-classification", {"top_k": None}, PAIRS + LONG_PAIRS),
-        ("classifier", "sentiment-analysis", {}, LONG_TEXTS),
-        ("nli", "sentiment-analysis", {}, LONG_PAIRS),
+        ("classifier", "text-classification", {"top_k": None}, TEXTS),
+        ("nli", "text-classification", {"top_k": None}, PAIRS),
         ("base", "feature-extraction", {}, TEXTS),
         ("classifier", "feature-extraction", {}, TEXTS),
         ("nli", "zero-shot-classification", {"candidate_labels": LABELS}, TEXTS[:2]),

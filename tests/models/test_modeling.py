@@ -68,53 +68,28 @@ def test_model_compiled_equals_eager_at_any_length(pooling: str) -> None:
             torch.testing.assert_close(graph, eager, rtol=1e-5, atol=1e-5)
 
 
-def test_model_refuses_data_parallel_and_names_the_command_to_use_instead() -> None:
-    with pytest.raises(RuntimeError, match="torchrun --nproc_per_node"):
-        tiny.tiny_model(SelfAttentiveModel)._replicate_for_data_parallel()
+def test_model_without_a_mask_reads_every_token() -> None:
+    """The mask alone decides which tokens are real; the id of padding does not."""
+    model = tiny.tiny_model(SelfAttentiveModel)
+    ids = torch.tensor([[1, 2, 0, 3, 0]])
+    plain, masked = model(ids), model(ids, attention_mask=torch.ones(1, 5))
+    assert torch.equal(plain.sentence_embedding, masked.sentence_embedding)
+    without = model(ids, attention_mask=(ids != 0).long())
+    assert not torch.equal(plain.sentence_embedding, without.sentence_embedding)
 
 
-@pytest.mark.parametrize("where", ["argument", "config"])
-@pytest.mark.parametrize("encoder", tiny.ENCODERS, ids=tiny.name_of)
-def test_model_returns_states_and_attention_on_request(encoder: dict[str, Any], where: str) -> None:
-    """By the call or by the config; `num_hidden_layers` + 1 states, whatever the encoder."""
-    sizes = {"num_lstm_layers": 2, "dilated_cnn_num_layers": 3}
-    model = tiny.tiny_model(SelfAttentiveModel, **{**encoder, **sizes})
-    batch = tiny.text_batch([[1, 2, 3]])
-    assert model(**batch).attentions is model(**batch).hidden_states is None
-    asked = {"output_attentions": True, "output_hidden_states": True}
-    if where == "config":
-        model.config.output_attentions = model.config.output_hidden_states = True
-        asked = {}
-    outputs = model(**batch, **asked)
-    shapes = [tuple(states.shape) for states in outputs.hidden_states]
-    assert shapes == [
-        (1, 3, model.config.embedding_size),
-        *[(1, 3, 8)] * model.config.num_hidden_layers,
-    ]
-    assert torch.equal(outputs.hidden_states[-1], outputs.last_hidden_state)
-    assert [tuple(attention.shape) for attention in outputs.attentions] == [(1, 3, 3)]
+IDS = torch.ones(2, 3, dtype=torch.long)
 
 
-IDS, VECTORS = torch.ones(2, 3, dtype=torch.long), torch.ones(2, 3, 6)
-
-
-@pytest.mark.parametrize("model_class", [SelfAttentiveModel, SelfAttentiveForNLI])
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ({}, "either input_ids or inputs_embeds"),
-        ({"input_ids": IDS, "inputs_embeds": VECTORS}, "inputs_embeds, and not both"),
         ({"input_ids": IDS[0]}, r"shape \(3, 6\); .*input_ids\[None\]"),
-        ({"inputs_embeds": VECTORS[0]}, r"word vectors have shape \(3, 6\); .* three"),
-        *(  # never broadcast
-            ({"input_ids": IDS, "attention_mask": torch.ones(shape)}, "attention_mask has shape")
-            for shape in ((1, 3), (2, 1), (2, 3, 3))
-        ),
+        # never broadcast
+        ({"input_ids": IDS, "attention_mask": torch.ones(1, 3)}, "attention_mask has shape"),
     ],
 )
-def test_model_refuses_inputs_of_another_shape(
-    model_class: type[Any], inputs: dict[str, Tensor], message: str
-) -> None:
+def test_model_refuses_inputs_of_another_shape(inputs: dict[str, Tensor], message: str) -> None:
     """The most likely mistake is a sentence without a batch dimension."""
     with pytest.raises(ValueError, match=message):
-        tiny.tiny_model(model_class)(**inputs, token_type_ids=torch.zeros_like(IDS))
+        tiny.tiny_model(SelfAttentiveModel)(**inputs)

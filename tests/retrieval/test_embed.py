@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from checkpoints import TEXTS, change_weights, save_checkpoint, script_main
-from datasets import ClassLabel, Dataset, Features, Value, load_dataset
+from checkpoints import TEXTS, change_weights, save_checkpoint
+from datasets import Dataset
 from guides import code_blocks
 from rows import write_csv, write_jsonl
 from safetensors.torch import load_file
@@ -73,13 +73,8 @@ def test_embedder_gives_each_text_the_embedding_that_it_has_alone(
 
 
 def test_embedder_is_a_function_for_map_of_datasets(checkpoint: str) -> None:
-    """The class names of another column stay."""
-    rows = Dataset.from_list(CORPUS).add_column("label", [n % 2 for n in range(NUM_ROWS)])
-    rows = rows.cast_column("label", ClassLabel(names=["bad", "good"]))
-    mapped = rows.map(Embedder(checkpoint), batched=True, batch_size=9)
-    assert mapped.column_names == ["id", "text", "label", "embedding"]
-    assert mapped.features["label"].names == ["bad", "good"]
-    assert mapped["id"][:] == list(range(NUM_ROWS))
+    mapped = Dataset.from_list(CORPUS).map(Embedder(checkpoint), batched=True, batch_size=9)
+    assert mapped.column_names == ["id", "text", "embedding"]
     assert_right(mapped.with_format("numpy")["embedding"][:], checkpoint)
 
 
@@ -107,11 +102,6 @@ def test_embedder_works_on_two_workers_of_ray_as_in_the_guide(
     assert_right(found["embedding"].to_pylist()[::66], checkpoint)
 
 
-def test_embedder_rounds(checkpoint: str) -> None:
-    found = Embedder(checkpoint, precision="bf16").embed(ASKED)
-    assert 1e-5 < np.abs(found - one_by_one(checkpoint)).max() < 0.05
-
-
 def test_embedder_knows_its_model_by_every_weight_that_embeds(tmp_path: Path) -> None:
     """So no ranking takes embeddings of a model that was trained further, in whatever layer."""
     folder = Path(save_checkpoint(tmp_path))
@@ -125,7 +115,7 @@ def test_embedder_knows_its_model_by_every_weight_that_embeds(tmp_path: Path) ->
     assert unchanged == {"classifier"}
 
 
-@pytest.mark.parametrize("ending", ["jsonl.gz", "csv", "parquet"])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_embed_gives_the_same_for_every_format(
     ending: str, checkpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,7 +126,7 @@ def test_embed_gives_the_same_for_every_format(
         texts = pa.array(ASKED).dictionary_encode()
         pq.write_table(pa.table({"id": range(NUM_ROWS), "text": texts}), given)
     else:
-        (write_csv if ending == "csv" else write_jsonl)(given, CORPUS)
+        write_csv(given, CORPUS)
     output = tmp_path / "out.parquet"
     embed.main([checkpoint, str(given), "--output", str(output), "--precision", "float32"])
     assert {path.name for path in tmp_path.iterdir()} == {given.name, output.name}
@@ -146,60 +136,11 @@ def test_embed_gives_the_same_for_every_format(
     assert_right(table["embedding"].to_pylist(), checkpoint)
 
 
-def test_embed_keeps_class_names_and_load_dataset_reads_the_output(
-    checkpoint: str, tmp_path: Path
-) -> None:
-    given, output = str(tmp_path / "given.parquet"), str(tmp_path / "out.parquet")
-    features = Features({"body": Value("string"), "label": ClassLabel(names=["bad", "good"])})
-    Dataset.from_dict({"body": ASKED, "label": [1] * NUM_ROWS}, features).to_parquet(given)
-    flags = ["--text_column_names=body", "--output", output, "--precision=float32"]
-    script_main("embed")([checkpoint, given, *flags])
-    read = load_dataset("parquet", data_files=output, split="train", cache_dir=str(tmp_path))
-    assert read.features["label"].names == ["bad", "good"]
-    assert_right(read.with_format("numpy")["embedding"][:], checkpoint)
-
-
-@pytest.mark.parametrize(("is_fast", "precision"), [(True, "bf16"), (False, "float32")])
-def test_embed_computes_in_bf16_where_the_processor_is_fast_in_it(
-    is_fast: bool,
-    precision: str,
-    checkpoint: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(embed, "is_fast_in_bfloat16", lambda: is_fast)
-    words = [checkpoint, str(write_jsonl(tmp_path / "rows.jsonl", CORPUS))]
-    embed.main([*words, f"--output={tmp_path / 'open'}"])
-    embed.main([*words, f"--output={tmp_path / 'named'}", f"--precision={precision}"])
-    assert (tmp_path / "open").read_bytes() == (tmp_path / "named").read_bytes()
-
-
 @pytest.mark.parametrize(
-    ("rows", "column"),
-    [
-        ([*CORPUS[:9], {"id": 9, "text": None}], "text"),
-        (CORPUS, "body"),
-        (CORPUS, "id"),
-        ([{"text": "a"}] * 1_001 + [{"text": "a", "id": 1}], "id"),
-        ([], "text"),
-    ],
+    ("rows", "column"), [([*CORPUS[:9], {"id": 9, "text": None}], "text"), (CORPUS, "body")]
 )
 def test_open_rows_refuses_rows_without_texts(
     rows: list[dict[str, Any]], column: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ValueError, match=f"no column '{column}' with a text in each row; choose"):
         open_rows(str(write_jsonl(tmp_path / "rows.jsonl", rows)), column)
-
-
-def test_embed_refuses_an_input_that_is_torn_and_replaces_embeddings(
-    checkpoint: str, tmp_path: Path
-) -> None:
-    torn, output = tmp_path / "torn.parquet", tmp_path / "out.parquet"
-    pq.write_table(pa.Table.from_pylist(CORPUS), torn)
-    torn.write_bytes(torn.read_bytes()[:-9])
-    with pytest.raises(SystemExit, match=r"cannot read .*torn"):
-        embed.main([checkpoint, str(torn), f"--output={output}"])
-    assert not output.exists()
-    embedded = write_jsonl(tmp_path / "rows.jsonl", [{**row, "embedding": 1} for row in CORPUS])
-    embed.main([checkpoint, str(embedded), f"--output={output}", "--precision=float32"])
-    assert_right(pq.read_table(output)["embedding"].to_pylist(), checkpoint)

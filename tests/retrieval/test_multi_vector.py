@@ -7,8 +7,6 @@ import pytest
 import sentence_transformers.multi_vector_encoder as late
 import torch
 from checkpoints import TEXTS
-from datasets import Dataset
-from sentence_transformers.multi_vector_encoder import evaluation, losses
 from tiny import tiny_model
 
 from sase_hf import SelfAttentiveForRetrieval, build_tokenizer
@@ -51,24 +49,3 @@ def test_multi_vector_encoder_gives_the_scores_by_rows(
     encoder = save_ranker(tmp_path, **fields)
     assert encoder.get_embedding_dimension() == encoder.encode(["soup"])[0].shape[1]
     assert_scores_are_those_by_rows(encoder, tmp_path)
-
-
-@pytest.mark.slow
-def test_multi_vector_encoder_trains_saves_and_stays_a_ranker(tmp_path: Path) -> None:
-    """By the trainer, a loss and an evaluator of sentence-transformers."""
-    encoder, saved = save_ranker(tmp_path / "ranker"), tmp_path / "saved"
-    queries = ["soup", "good", "?", "bread", "came", "people"]
-    numbered = [dict(zip("abcdef", texts, strict=True)) for texts in (queries, TEXTS)]
-    own = {name: {name} for name in "abcdef"}
-    evaluate = evaluation.MultiVectorInformationRetrievalEvaluator(*numbered, own)
-    before = evaluate(encoder)["maxsim_mrr@10"]
-    options: Any = {"max_steps": 20, "learning_rate": 0.02, "use_cpu": True, "disable_tqdm": True}
-    arguments = late.MultiVectorEncoderTrainingArguments(str(tmp_path), **options)
-    rows = Dataset.from_dict({"query": queries, "document": TEXTS})
-    loss = losses.MultiVectorMultipleNegativesRankingLoss(encoder)
-    late.MultiVectorEncoderTrainer(encoder, arguments, train_dataset=rows, loss=loss).train()
-    assert evaluate(encoder)["maxsim_mrr@10"] == 1 > before
-
-    encoder.save_pretrained(str(saved))
-    assert_scores_are_those_by_rows(encoder, saved)
-    assert_scores_are_those_by_rows(load(saved), saved)
