@@ -84,26 +84,3 @@ def test_learned_page_shows_hostile_words_and_labels_and_obeys_none(text: str) -
     assert_harmless(source)
     assert "<script" not in source
     assert "\u202e" not in source
-
-
-def test_learned_page_of_nothing_says_so() -> None:
-    labels = [LearnedLabel("good", 0, [], [])]
-    page = assert_harmless(page_of(num_texts=0, labels=labels))
-    assert page.elements.count("svg") == 0
-    assert "What the model learned" in page.texts["h2"]
-    assert "What the model learned" not in attention_html([])
-
-
-@pytest.mark.slow
-@pytest.mark.browser
-@pytest.mark.parametrize("width", [390, 1280])
-def test_learned_page_fits_a_phone(width: int, chromium: Any) -> None:
-    """Also with long words, in the dark, and without a script."""
-    long = word_of("Donaudampfschifffahrtsgesellschaftskapitän", 5.0)
-    words = [long, word_of("warm", 1.0), word_of("quick", 1.0)]
-    labels = [label_of("l" * 70, words_for=words), label_of("bad"), label_of("fair")]
-    page = chromium.new_page(viewport={"width": width, "height": 800}, color_scheme="dark")
-    page.set_content(page_of(labels=labels))
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    words_of_labels = page.locator(".scroll").first
-    assert words_of_labels.evaluate("e => e.scrollWidth <= e.clientWidth")
