@@ -11,7 +11,6 @@ import pytest
 from checkpoints import KINDS, save_kinds
 from huggingface_hub import ModelCard
 from tiny import tiny_config, tiny_model
-from tiny_translation import save_translator
 
 from sase_hf import SelfAttentiveForNLI, build_tokenizer
 from sase_hf.hub import model_card, write_model_card
@@ -69,16 +68,6 @@ def test_card_front_matter_has_task_origins_and_rounded_results(
     assert data.datasets == ["someone/rooms"]
 
 
-def test_card_names_the_encoder_that_a_model_was_built_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If it is on the Hub; records cut the path of a folder elsewhere to its last part."""
-    (tmp_path / "runs").mkdir()
-    monkeypatch.chdir(tmp_path)
-    for name, expected in (("a/bert", "a/bert"), ("bert", None), ("runs/bert", None)):
-        assert card_of({"arguments": {"encoder_name_or_path": name}}).data.base_model == expected
-
-
 def test_card_shows_results_sources_settings_sizes_and_labels() -> None:
     """Without settings nobody can repeat it, without size and speed nobody can plan with it."""
     record = {**RECORD, "wall_seconds": 125.0, "rows_per_second": 4321.6}
@@ -97,19 +86,6 @@ def test_card_shows_results_sources_settings_sizes_and_labels() -> None:
     ):
         assert shown in text
     assert "runs/x" not in text
-
-
-def test_card_says_what_was_scaled_on_the_validation_rows() -> None:
-    """And nothing of it where no measurement came with the model."""
-    scaled = {**RECORD, "temperature": 1.5}
-    card = card_of(scaled, answer_threshold=0.1234, answer_error=0.1).text
-    assert "probabilities were scaled on the validation rows (temperature" in card
-    assert "a probability of 0.123 or more" in card
-    assert "* The probabilities are not calibrated." in card_of({**RECORD, "temperature": 1.0}).text
-    assert "calibrated" not in card_of().text
-    scales = {"temperature": 1.0, "scale_of_hops": 0.31, "scale_of_words": 0.6}
-    card = card_of({**RECORD, **scales}, linear_part="words_and_pairs").text
-    assert "scaled on the validation rows (factors 0.31 and 0.60)" in card
 
 
 def test_card_shows_what_only_the_owner_knows() -> None:
@@ -157,11 +133,6 @@ def test_card_facts_are_read_from_the_card(
     assert facts["Trained on"] == said
     assert facts["Measured"].startswith("accuracy 0.75, on test rows")
     assert facts["Licence"] == "other, x-terms"
-
-
-def test_card_names_a_field_that_there_is_not() -> None:
-    with pytest.raises(ValueError, match=r"licence: .* license, license_name"):
-        model_card(tiny_config(), name="x", num_parameters=9, about={"licence": "mit"})
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
@@ -221,13 +192,6 @@ def test_card_examples_run(name: str, kinds: Path, monkeypatch: pytest.MonkeyPat
     drawn = "".join(ElementTree.parse("heatmap.svg").getroot().itertext())
     has_why = "\nwhy\n" in drawn
     assert has_why == ("row `why` has" in card.text) == (name != "retrieval")
-
-
-def test_card_of_a_translation_shows_its_alignment(tmp_path: Path) -> None:
-    save_translator(tmp_path, ["a dog runs across a field"])
-    text = write_model_card(tmp_path).read_text(encoding="utf-8")
-    assert ">runs</text>" in (tmp_path / "heatmap.svg").read_text(encoding="utf-8")
-    assert "The picture shows the alignment" in text
 
 
 @pytest.mark.parametrize("shards", [{}, {"max_shard_size": "2KB"}], ids=["whole", "shards"])

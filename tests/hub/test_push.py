@@ -2,24 +2,20 @@
 
 import hashlib
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from browsers import watched_tab
-from checkpoints import change_weights, replace_text
+from checkpoints import change_weights
 from huggingface_hub import HfApi, RepoCard
 from loopback_hub import DROP, OWNER, TOKEN, Hub
 from script_files import load_command
 from tiny import tiny_config, tiny_model
-from transformers import pipeline
 
 from sase_hf import (
     SelfAttentiveForSequenceClassification,
     build_tokenizer,
 )
 from sase_hf.hub import push, write_model_card
-from sase_hf.models.checkpoint import SavedFiles, sha256_of
 from sase_hf.utils.loading import load_checkpoint
 
 NAME = f"{OWNER}/rooms"
@@ -67,7 +63,6 @@ def test_push_dry_run_lists_everything_and_needs_no_network(
     lines = capsys.readouterr().out.splitlines()
     size = (folder / "config.json").stat().st_size
     assert f"goes up     config.json ({size:,} bytes)" in lines
-    assert len([line for line in lines if line.startswith("goes up")]) == len(MODEL_FILES)
     assert "stays here  .env" in lines
     assert not hub.requests
 
@@ -84,34 +79,6 @@ def test_push_space_sends_a_page_and_its_readme_alone(folder: Path, hub: Hub) ->
     assert front == {"title": "rooms", "sdk": "static", "license": "cc0-1.0"}
     assert b"<bdi>cc0-1.0</bdi>" in held["index.html"]
     assert b"<bdi>fr</bdi>" in held["index.html"]
-
-
-def test_push_space_keeps_the_terms_of_the_card(folder: Path, hub: Hub) -> None:
-    replace_text(folder / "README.md", "license: mit", "license: other\nlicense_name: x-terms")
-    push(folder, NAME, page="new")
-    front = RepoCard(hub.files(SPACE)["README.md"].decode()).data.to_dict()
-    assert (front["license"], front["license_name"]) == ("other", "x-terms")
-
-
-def test_push_takes_a_licence_that_the_card_lacks(
-    folder: Path, hub: Hub, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """And prints where the model is."""
-    replace_text(folder / "README.md", "license: mit\n", "")
-    with pytest.raises(SystemExit, match=r"lacks license; .*--license"):
-        by_command(folder)
-    by_command(folder, "--license", "apache-2.0")
-    assert f"{hub.address}/{NAME}\n" in capsys.readouterr().out
-    assert b"\nlicense: apache-2.0\n" in hub.files(NAME)["README.md"]
-
-
-def test_push_lists_what_it_writes(folder: Path, tmp_path: Path) -> None:
-    """Also a config whose labels have got other names, which every reader then has."""
-    replace_text(folder / "config.json", '"good"', '"great"')
-    done = push(folder, NAME, output=tmp_path / "out")
-    digests = SavedFiles.read(tmp_path / "out").digests
-    assert digests.keys() | {"SHA256SUMS"} == done.files.keys()
-    assert all(sha256_of(tmp_path / "out" / name) == digests[name] for name in digests)
 
 
 def test_push_replaces_weights_of_another_form(folder: Path, hub: Hub) -> None:
@@ -155,10 +122,9 @@ def test_transformers_own_pushes_send_all_that_a_checkpoint_needs(hub: Hub, tmp_
     (tmp_path / "training_args.bin").write_bytes(b"private")
     with pytest.raises(ValueError, match=r"call model\.push_to_hub\(NAME\)"):
         model.save_pretrained(tmp_path, push_to_hub=True, repo_id=NAME)
-    model.push_to_hub(NAME, tags=["rooms"], revision="draft", commit_message="Try")
+    model.push_to_hub(NAME, revision="draft")
     build_tokenizer(["the room was small"]).push_to_hub(NAME)
     assert hub.files(NAME, "draft").keys() == needed | {".gitattributes"}
-    assert b"rooms" in hub.files(NAME, "draft")["README.md"]
     assert hub.files(NAME).keys() >= {"tokenizer.json", "tokenizer_config.json"}
 
 
@@ -184,15 +150,9 @@ def test_transformers_own_push_sends_the_card_of_the_same_weights(folder: Path, 
     assert "heatmap.svg" not in hub.files(f"{NAME}2")
 
 
-@pytest.mark.parametrize(
-    ("asked", "status", "named"),
-    [("create", 403, "403 Forbidden"), ("commit", DROP, "disconnected")],
-)
-def test_push_errors_have_a_way_out_and_no_token(
-    folder: Path, hub: Hub, asked: str, status: int, named: str
-) -> None:
-    hub.faults[asked] = status
-    expected = rf"^cannot push to {NAME}: .*{named}.*hf auth login"
+def test_push_errors_have_a_way_out_and_no_token(folder: Path, hub: Hub) -> None:
+    hub.faults["commit"] = DROP
+    expected = rf"^cannot push to {NAME}: .*disconnected.*hf auth login"
     with pytest.raises(OSError, match=expected) as failed:
         push(folder, NAME)
     assert TOKEN not in str(failed.value)
@@ -213,16 +173,3 @@ def test_push_interrupted_leaves_the_old_model_whole(folder: Path, hub: Hub) -> 
     push(folder, NAME)
     new = hub.files(NAME)["model.safetensors"]
     assert new == (folder / "model.safetensors").read_bytes() != old["model.safetensors"]
-
-
-@pytest.mark.browser
-def test_pushed_space_answers_what_is_typed(folder: Path, hub: Hub, chromium: Any) -> None:
-    """In a browser, by the file that the Hub serves, which asks for nothing more."""
-    by_command(folder, "--space")
-    with watched_tab(chromium) as tab:
-        tab.goto(f"{hub.address}/{SPACE}/resolve/main/index.html")
-        tab.wait_for_selector("body[data-ready]")
-        tab.fill("textarea", "the soup was cold")
-        tab.wait_for_function("() => first('.words').textContent === 'the soup was cold'")
-        best = pipeline("text-classification", str(folder))("the soup was cold")[0]
-        assert tab.text_content(".target") == best["label"]

@@ -3,7 +3,6 @@
 import re
 from typing import Any
 
-import pytest
 from shown import Page
 
 from sase_hf.visualization import alignment_html, alignment_text
@@ -34,8 +33,3 @@ def test_alignment_text_names_the_strongest_source_words() -> None:
     lines = alignment_text(RESULT, top=2).splitlines()
     assert lines[0] == "un $chien$"
     assert lines[2].split() == ["$chien$", "<b>dog", "100%,", "a", "0%"]
-
-
-def test_alignment_refuses_a_model_without_attention() -> None:
-    with pytest.raises(ValueError, match="the model has no attention"):
-        alignment_html({**RESULT, "alignment": None})

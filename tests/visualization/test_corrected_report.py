@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from browsers import downloaded, open_source, watched_tab
-from shown import PAYLOADS, assert_harmless, pair_result, result
+from shown import PAYLOADS, pair_result, result
 
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, answers_of_kind
 from sase_hf.visualization.page import page_html, texts_section
@@ -35,14 +35,6 @@ def to_correct(page: str) -> Any:
     """Return what the script of a page reads."""
     content = page.partition('id="to-correct">')[2].partition("</script>")[0]
     return json.loads(content)
-
-
-def test_report_without_answers_has_no_script() -> None:
-    """Nor has one that shows no texts."""
-    shown = result("dull but fine", true_label=LABELS[0])
-    page = assert_harmless(page_html("report", [texts_section([shown])]))
-    assert "button" not in page.elements
-    assert "<script" not in report()
 
 
 @pytest.mark.parametrize("payload", [*PAYLOADS, "</script><script>alert(1)</script>"])
@@ -116,18 +108,3 @@ def test_correction_of_a_label_keeps_the_marks_of_the_training_data(
         [row] = downloaded(tab)
     assert row["label"] == LABELS[1]
     assert (row["rationale"], row["rationale_against"]) == ([[0, 4]], [[5, 9]])
-
-
-@pytest.mark.slow
-@pytest.mark.browser
-def test_text_that_a_report_shows_twice_is_corrected_in_both_places(
-    tmp_path: Path, chromium: Any
-) -> None:
-    shown = {**result("good soup"), "true_label": "another"}
-    with opened(tmp_path, chromium, report(shown, shown)) as tab:
-        one, other = tab.locator(".result").all()
-        for article in (other, one):
-            article.locator(".correct").click()
-        one.locator(".words span").last.click()
-        assert other.locator(".correction").count() == 0, "it would not know of the mark"
-        assert other.locator("[data-mark=why]").all_text_contents() == ["soup"]

@@ -19,7 +19,6 @@ from sase_hf.visualization.learned_words import (
     LearnedWords,
     read_learned_words,
 )
-from sase_hf.visualization.rendering import percent
 
 TEXTS = [
     "The soup was good, and the bread was good!",
@@ -119,28 +118,6 @@ def test_learned_words_of_pairs_tell_the_two_texts_apart() -> None:
     assert_sums_up(reader, read_learned_words(reader, PAIRS), PAIRS)
 
 
-def test_learned_words_explain_the_most_frequent_of_many_labels(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(learned_words, "MAX_LABELS", 2)
-    reader = reader_of(TEXTS, id2label={number: f"topic {number}" for number in range(11)})
-    learned = read_learned_words(reader, TEXTS)
-    predicted = Counter(reader(text)["label"] for text in TEXTS)
-    shown = {label.label: label.num_texts for label in learned.labels}
-    assert list(shown.values()) == [predicted[name] for name in shown]
-    assert sorted(shown.values()) == sorted([*predicted.values(), 0])[-2:]
-    assert_sums_up(reader, learned, TEXTS)
-
-
-def test_learned_words_put_the_strongest_first_and_few_occurrences_behind() -> None:
-    learned = read_learned_words(reader_of(TEXTS), TEXTS)
-    for label in learned.labels:
-        for words, sign in ((label.words_for, 1), (label.words_against, -1)):
-            strengths = [sign * word.mean * word.count / (word.count + 5) for word in words]
-            assert strengths == sorted(strengths, reverse=True)
-            assert all(strength > 0 for strength in strengths)
-
-
 CAFE = "caf\N{LATIN SMALL LETTER E WITH ACUTE}"
 
 
@@ -173,25 +150,3 @@ def test_learned_words_leave_rare_words_out(monkeypatch: pytest.MonkeyPatch) -> 
     for label in learned.labels:
         frequent = {"the", "soup", "was", "good", "bread", "cold", "and", "."}
         assert numbers_of(label).keys() == frequent
-
-
-def test_learned_words_say_what_a_hop_reads() -> None:
-    reader = reader_of(TEXTS)
-    rows = read_learned_words(reader, TEXTS).hops.rows
-    results = [reader(text) for text in TEXTS]
-    assert len(rows) == reader.model.config.num_hops
-    for hop, (_, reads) in enumerate(rows):
-        given: Counter[str] = Counter()
-        for result in results:
-            for token, weight in zip(result["tokens"], result["attention"][hop], strict=True):
-                given[token.lower()] += weight
-        shares = [f"{word} {percent(n / given.total())}" for word, n in given.most_common(6)]
-        assert reads == ", ".join(shares)
-
-
-@pytest.mark.parametrize("texts", [[], ["", ""], ["soup"]])
-def test_learned_words_of_few_or_empty_texts(texts: list[str]) -> None:
-    learned = read_learned_words(reader_of(TEXTS), texts)
-    assert learned.num_texts == len(texts)
-    for label in learned.labels:
-        assert len(listed(label)) == len(set(texts) - {""})
