@@ -76,20 +76,6 @@ def test_card_front_matter_has_task_origins_and_rounded_results(
     assert data.datasets == ["someone/rooms"]
 
 
-def test_card_without_a_record_says_that_nothing_was_measured() -> None:
-    assert "No measurement came with this checkpoint." in card_of().text
-
-
-def test_card_names_the_encoder_that_a_model_was_built_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If it is on the Hub; records cut the path of a folder elsewhere to its last part."""
-    (tmp_path / "runs").mkdir()
-    monkeypatch.chdir(tmp_path)
-    for name, expected in (("a/bert", "a/bert"), ("bert", None), ("runs/bert", None)):
-        assert card_of({"arguments": {"encoder_name_or_path": name}}).data.base_model == expected
-
-
 def test_card_shows_results_sources_settings_sizes_and_labels() -> None:
     """Without settings nobody can repeat it, without size and speed nobody can plan with it."""
     record = {**RECORD, "wall_seconds": 125.0, "rows_per_second": 4321.6}
@@ -108,13 +94,6 @@ def test_card_shows_results_sources_settings_sizes_and_labels() -> None:
     assert "runs/x" not in text
 
 
-def test_card_of_a_resumed_run_says_nothing_of_its_time() -> None:
-    """The time of the last part alone would mislead."""
-    arguments = {**RECORD["arguments"], "resume_from_checkpoint": "true"}
-    text = card_of({**RECORD, "wall_seconds": 125.0, "arguments": arguments}).text
-    assert "## Training\n\nThese settings" in text
-
-
 def test_card_says_first_what_is_predicted_and_how_often_it_is_right() -> None:
     """In percent, and without numbers that say nothing."""
     measured = {"loss": 0.4, "mse": 0.25, "accuracy": 0.71234, "macro_f1": 0.5, "penalty": 0.3}
@@ -130,28 +109,6 @@ def test_card_says_first_what_is_predicted_and_how_often_it_is_right() -> None:
     assert "| accuracy | 71.2% |\n| macro F1 | 50.0% |\n| mse | 0.25 |\n" in section
     for silent in ("penalty", "loss", "calibration"):
         assert silent not in section
-
-
-def test_card_of_a_regression_has_no_labels() -> None:
-    regression = card_of(num_labels=1, problem_type="regression").text
-    assert "LABEL_0" not in regression
-    assert "calibrated" not in regression
-
-
-def test_card_says_what_was_scaled_on_the_validation_rows() -> None:
-    """And nothing of it where no measurement came with the model."""
-    assert "are not calibrated" in card_of(RECORD).text
-    scales = {"scale_of_hops": 0.31, "scale_of_words": 0.6}
-    card = card_of({**RECORD, **scales}, linear_part="words_and_pairs").text
-    assert "scaled on the validation rows (factors 0.31 and 0.60)" in card
-    assert "| linear part beside the hops | words and pairs of words |" in card
-
-
-def test_card_says_how_often_a_set_of_answers_holds_the_label() -> None:
-    record = RECORD
-    card = card_of(record, answer_threshold=0.1234, answer_error=0.1).text
-    assert "a probability of 0.123 or more" in card
-    assert "in about 90 % of the sets" in card
 
 
 def test_card_shows_what_only_the_owner_knows() -> None:
@@ -174,15 +131,6 @@ def test_card_shows_what_only_the_owner_knows() -> None:
     assert "| 0 | 1 (one \\*star\\*) |\n| 1 | 2 |\n\n## Sizes" in card.text
 
 
-def test_card_asks_for_the_meaning_of_labels_that_are_numbers() -> None:
-    assert "the meaning of each number" in card_of(id2label={0: "1", 1: "2"}).text
-
-
-def test_card_names_a_field_that_there_is_not() -> None:
-    with pytest.raises(ValueError, match=r"licence: .* license, license_name"):
-        model_card(tiny_config(), name="x", num_parameters=9, about={"licence": "mit"})
-
-
 @pytest.mark.parametrize(
     ("record", "about", "said"),
     [
@@ -196,11 +144,6 @@ def test_training_data_are_read_from_the_card(
 ) -> None:
     card = model_card(tiny_config(), record, name="rooms", num_parameters=1, about=about)
     assert facts_of(tmp_path, card).get("Trained on") == said
-
-
-@pytest.mark.parametrize("broken", ["no front matter", "---\n: [\n---\n", "---\n- a\n---\n"])
-def test_card_facts_of_a_broken_card_are_empty(broken: str, tmp_path: Path) -> None:
-    assert not any(facts_of(tmp_path, broken).values())
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)

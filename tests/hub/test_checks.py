@@ -40,10 +40,6 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: replace_text(f / "layers_self_attentive.py", "import torch", "import os"),
         rf"^layers_self_attentive\.py in .* {UNSAVED}",
     ),
-    "changed picture": (
-        lambda f: replace_text(f / "heatmap.svg", "</svg>", "<script>alert(1)</script></svg>"),
-        rf"^heatmap\.svg in .* {UNSAVED}",
-    ),
     "path of a user": (
         lambda f: replace_text(f / "README.md", "license: mit", "license: mit # /home/ada/rows"),
         r"^README\.md in .* holds the path of a user",
@@ -71,11 +67,6 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: change_json(f / "tokenizer_config.json", auto_map={"AutoTokenizer": ELSEWHERE}),
         rf"^auto_map in tokenizer_config\.json{OTHER_CODE}",
     ),
-    "module of another package": (
-        lambda f: ((f / "modules.json").write_text("[]"), list_files(f, ["modules.json"])),
-        rf"^modules\.json{OTHER_CODE}",
-    ),
-    "no checksums": (lambda f: (f / "SHA256SUMS").unlink(), "lists no tokenizer"),
     "tokenizer that is not listed": (
         lambda f: drop_lines(f / "SHA256SUMS", "tokenizer"),
         "lists no tokenizer.* then the tokenizer",
@@ -124,13 +115,11 @@ def test_card_that_its_owner_edits_is_fit(folder: Path) -> None:
     check_publishable(folder, {"license": "mit"})
 
 
-@pytest.mark.parametrize("name", ["README.md", "config.json", "model.safetensors"])
+@pytest.mark.parametrize("name", ["README.md", "model.safetensors"])
 def test_token_is_refused_and_not_repeated(folder: Path, name: str) -> None:
     """Error messages are kept in logs; of the weights the header is read."""
     if name == "README.md":
         replace_text(folder / name, "license: mit", f"license: mit # {TOKEN}")
-    elif name == "config.json":
-        change_json(folder / name, note=TOKEN)
     else:
         save_file(load_file(folder / name), folder / name, {"format": "pt", "note": TOKEN})
         list_files(folder, [name])

@@ -3,35 +3,38 @@
 import json
 from pathlib import Path
 
-import answers
 import pytest
 import torch
-from checkpoints import KINDS, save_kinds, write_owned_card
+from checkpoints import TEXTS
 from huggingface_hub import constants
 from isolated import run_fresh
 from loopback_hub import OWNER, Hub
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from sase_hf.hub import push
 
 pytestmark = pytest.mark.slow
 
 NAME = f"{OWNER}/classifier"
+ANSWER = """
+import json, sys
+from transformers import pipeline
+explain = pipeline("self-attention", sys.argv[1], trust_remote_code=True)
+print(json.dumps(explain(json.loads(sys.argv[2]))))
+"""
 
 
-def test_pushed_checkpoints_load_as_remote_code_in_a_fresh_process(
-    hub: Hub, tmp_path: Path
+def test_pushed_checkpoint_answers_as_remote_code_in_a_fresh_process(
+    hub: Hub, folder: Path, tmp_path: Path
 ) -> None:
     """Without the package and without an account."""
-    save_kinds(tmp_path)
-    for name in KINDS:
-        write_owned_card(tmp_path / name)
-        push(tmp_path / name, f"{OWNER}/{name}")
-    expected = json.loads(json.dumps(answers.load_and_answer(tmp_path)))
-    home, output = tmp_path / "home", tmp_path / "answers.json"
+    push(folder, NAME)
+    expected = pipeline("self-attention", str(folder))(TEXTS)
+    home = tmp_path / "home"
     home.mkdir()
-    run_fresh([answers.__file__, OWNER, str(output)], home, hub.environment(home, token=""))
-    assert json.loads(output.read_text(encoding="utf-8")) == expected
+    words = ["-c", ANSWER, NAME, json.dumps(TEXTS)]
+    printed = run_fresh(words, home, hub.environment(home, token=""))
+    assert json.loads(printed) == json.loads(json.dumps(expected))
 
 
 def test_pushed_checkpoint_loads_with_the_package_and_offline_once_cached(

@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from browsers import watched_tab
 from checkpoints import change_weights, replace_text
 from huggingface_hub import HfApi, RepoCard, constants
 from loopback_hub import DROP, OWNER, TOKEN, Hub
 from script_files import load_command
 from tiny import tiny_config, tiny_model
-from transformers import pipeline
 
 from sase_hf import (
     SelfAttentiveForSequenceClassification,
@@ -96,20 +94,6 @@ def test_push_space_sends_a_page_and_its_readme_alone(
     assert b"<bdi>fr</bdi>" in held["index.html"]
 
 
-def test_push_space_needs_a_card(folder: Path, hub: Hub) -> None:
-    (folder / "README.md").unlink()
-    with pytest.raises(SystemExit, match=r"there is no .*README\.md"):
-        by_command(folder, "--space")
-    assert not hub.requests
-
-
-def test_push_space_keeps_the_terms_of_the_card(folder: Path, hub: Hub) -> None:
-    replace_text(folder / "README.md", "license: mit", "license: other\nlicense_name: x-terms")
-    push(folder, NAME, page="new")
-    front = RepoCard(hub.files(SPACE)["README.md"].decode()).data.to_dict()
-    assert (front["license"], front["license_name"]) == ("other", "x-terms")
-
-
 def test_push_takes_a_licence_that_the_card_lacks(
     folder: Path, hub: Hub, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -160,12 +144,6 @@ def test_push_deletes_the_onnx_export_of_earlier_weights(folder: Path, hub: Hub)
         HfApi().upload_file(path_or_fileobj=b"earlier", path_in_repo=name, repo_id=NAME)
     push(folder, NAME)
     assert [name for name in hub.files(NAME) if "onnx/" in name] == ["my_onnx/model.onnx"]
-
-
-def test_push_private_makes_a_private_repository(folder: Path, hub: Hub) -> None:
-    push(folder, NAME, private=True)
-    assert hub.repositories[NAME].private
-    assert hub.files(NAME).keys() >= MODEL_FILES
 
 
 def test_push_private_refuses_a_public_repository(folder: Path, hub: Hub) -> None:
@@ -255,16 +233,3 @@ def test_push_interrupted_leaves_the_old_model_whole(folder: Path, hub: Hub) -> 
     push(folder, NAME)
     new = hub.files(NAME)["model.safetensors"]
     assert new == (folder / "model.safetensors").read_bytes() != old["model.safetensors"]
-
-
-@pytest.mark.browser
-def test_pushed_space_answers_what_is_typed(folder: Path, hub: Hub, chromium: Any) -> None:
-    """In a browser, by the file that the Hub serves, which asks for nothing more."""
-    by_command(folder, "--space")
-    with watched_tab(chromium) as tab:
-        tab.goto(f"{hub.address}/{SPACE}/resolve/main/index.html")
-        tab.wait_for_selector("body[data-ready]")
-        tab.fill("textarea", "the soup was cold")
-        tab.wait_for_function("() => first('.words').textContent === 'the soup was cold'")
-        best = pipeline("text-classification", str(folder))("the soup was cold")[0]
-        assert tab.text_content(".target") == best["label"]

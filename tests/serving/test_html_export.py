@@ -403,61 +403,6 @@ def test_page_names_words_as_attention_html(tmp_path: Path, page: Any, spread: f
 
 
 @pytest.mark.browser
-def test_page_colours_words_by_what_they_added_by_themselves(tmp_path: Path, page: Any) -> None:
-    """Where the line of the linear part is chosen, in the colours of "Why"."""
-    checkpoint = save(tmp_path / "model", ["the good bread"], linear_part="words")
-    open_live_page(page, checkpoint)
-    page.fill("textarea", "the good bread")
-    page.wait_for_function("() => first('.words').textContent === 'the good bread'")
-    page.evaluate("first('.attention').open = true")
-    page.check("[value=linear]")
-    (own,) = answers(page, ["the good bread"])
-    [side] = own["sides"]
-    full = max(map(abs, side["words"]))
-    assert max(map(abs, side["linear"])) > full / 4, "the premise"
-    styles = page.evaluate("""() => every('.words span').map(word => {
-      const { backgroundColor, borderBottomStyle } = getComputedStyle(word);
-      return [backgroundColor, borderBottomStyle];
-    })""")
-    for (colour, line), added in zip(styles, side["linear"], strict=True):
-        assert line == ("solid" if added > 0 else "dashed")
-        strength = float(colour.partition(" / ")[2].rstrip(")") or 1)
-        assert strength == pytest.approx(min(1, abs(added) / full), abs=2e-3)
-
-
-@pytest.mark.browser
-def test_page_without_a_linear_part_has_no_line_of_it(tmp_path: Path, page: Any) -> None:
-    open_live_page(page, save(tmp_path / "model", ["the room"]))
-    assert page.locator(".words span").count()
-    assert not page.locator("[value=linear], .sum, [style*='--own']").count()
-    assert "themselves" not in page.inner_text("body")
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize(
-    ("known", "example"),
-    [
-        ("The bread was not good, but the soup was.", "The room was small"),
-        ("영화가 정말 재미있었지만 음식은 별로였다.", "방은 작았지만"),
-        ("朝食は良かったけれど部屋は狭い", "部屋は狭かった"),
-        ("早餐很好 但是房间太小", "房间很小"),
-    ],
-)
-def test_page_opens_with_the_answer_to_an_example_in_its_language(
-    tmp_path: Path, page: Any, known: str, example: str
-) -> None:
-    """Why is chosen, and the answer and the coloured text are above the fold, on a phone too."""
-    open_live_page(page, save(tmp_path / "model", [known]))
-    assert page.input_value("textarea").startswith(example)
-    assert page.input_value("[name=view]:checked") == "why"
-    for width, height in ((1280, 900), (390, 844)):
-        page.set_viewport_size({"width": width, "height": height})
-        for shown in ("#answer", ".words", ".view.why .top"):
-            place = page.locator(shown).first.bounding_box()
-            assert place["y"] + place["height"] < height
-
-
-@pytest.mark.browser
 def test_page_says_when_there_is_nothing_to_read_or_too_much_to_draw(
     tmp_path: Path, page: Any
 ) -> None:
@@ -543,12 +488,3 @@ def test_export_refuses_what_a_page_cannot_compute(tmp_path: Path, make: Any, fa
     with pytest.raises(SystemExit, match=rf"^export\.py: .*model {fault}, which .*; export it to"):
         load_command("export").main([str(tmp_path / "model"), str(tmp_path / "page.html")])
     assert not (tmp_path / "page.html").exists()
-
-
-def test_export_prints_the_size_of_a_page(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "page.html"
-    load_command("export").main([save_checkpoint(tmp_path / "model"), str(path)])
-    line = capsys.readouterr().out
-    assert f"page.html: {path.stat().st_size:,} bytes; its weights are rounded" in line

@@ -26,7 +26,6 @@ from isolated import run_fresh
 from loopback_hub import OWNER, Hub
 from script_files import load_command
 from tiny import BERT, BESIDE_BERT, PAPER, exports, pair_batch, random_pair
-from tiny_translation import save_translator
 from transformers import AutoModel, AutoModelForSequenceClassification, pipeline
 
 from sase_hf import (
@@ -98,10 +97,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def report_of(root: Path, name: str) -> Any:
-    return json.loads((root / "onnx" / name / "export.json").read_text())
-
-
 def load(root: Path, name: str) -> Any:
     auto_class: Any = AutoModel if name == "encoder" else AutoModelForSequenceClassification
     return auto_class.from_pretrained(root / name).eval()
@@ -141,24 +136,6 @@ def test_graph_equals_the_model_at_any_length_and_padding(root: Path, name: str)
             # float32 sums in another order: an error in proportion to the largest number.
             error = 1e-5 * max(1.0, float(other.abs().max()))
             torch.testing.assert_close(torch.from_numpy(one), other, rtol=1e-5, atol=error)
-
-
-def test_export_names_a_folder_that_exists(root: Path, tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(SystemExit, match="exists; name a new folder"):
-        load_command("export").main([str(root / "classifier"), str(tmp_path)])
-    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
-
-
-def test_export_names_the_command_of_a_translation_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The exporter fails on it with pages of its own."""
-    monkeypatch.setattr(onnx_export, "ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(1))
-    save_translator(tmp_path / "model", ["a dog runs"])
-    with pytest.raises(ValueError, match=r"no ONNX export; sase_hf predict"):
-        export(str(tmp_path / "model"), tmp_path / "onnx")
-    assert not (tmp_path / "onnx").exists()
 
 
 def use_graph(monkeypatch: pytest.MonkeyPatch, graph: Path) -> None:
@@ -261,22 +238,6 @@ def test_predictor_runs_without_torch(root: Path) -> None:
     printed = run_fresh(["-c", code, str(folder / "predictor.py"), *PAIRS[0]], root, {})
     expected = Predictor(folder)({"text": PAIRS[0][0], "text_pair": PAIRS[0][1]})
     assert_same_answers(json.loads(printed), expected)
-
-
-@pytest.mark.parametrize(
-    ("name", "inputs", "error", "expected"),
-    [
-        ("classifier", ["Good!", 7], TypeError, "TextEncodeInput"),
-        ("classifier", [["Good!"]], TypeError, "TextEncodeInput"),
-        ("classifier", {"text": "Good!", "stars": "5"}, KeyError, "text_pair"),
-        ("nli", "Good!", ValueError, r"'Good!' is no pair; .*\"text_pair\""),
-    ],
-)
-def test_predictor_names_a_wrong_input(
-    root: Path, name: str, inputs: Any, error: type[Exception], expected: str
-) -> None:
-    with pytest.raises(error, match=expected):
-        Predictor(root / "onnx" / name)(inputs)
 
 
 def foreign_file(folder: Path, name: str) -> None:

@@ -3,7 +3,6 @@
 import re
 from typing import Any
 
-import pytest
 from shown import Page
 
 from sase_hf.visualization import alignment_html
@@ -28,8 +27,3 @@ def test_alignment_page_shows_every_weight_and_obeys_no_text() -> None:
     assert re.findall(r"--g:([\d.]+)", source) == weights
     assert page.values("title")[:2] == ["un ← a: 70%", "un ← <b>dog: 10%"]
     assert "b" not in page.elements
-
-
-def test_alignment_refuses_a_model_without_attention() -> None:
-    with pytest.raises(ValueError, match="the model has no attention"):
-        alignment_html({**RESULT, "alignment": None})

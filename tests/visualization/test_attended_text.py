@@ -1,13 +1,12 @@
 """Results before they are shown: cut into words, with nothing hidden in them."""
 
-import re
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from shown import Page, result
 
-from sase_hf.visualization import attention_html, attention_svg, attention_text, visible
+from sase_hf.visualization import attention_html, attention_text, visible
 from sase_hf.visualization.attended_text import is_right, parse_result, strengths
 
 INVISIBLE = (
@@ -19,12 +18,11 @@ INVISIBLE = (
 @pytest.mark.parametrize("character", INVISIBLE)
 def test_visible_shows_invisible_characters_by_number(character: str) -> None:
     """They could hide words, turn them round or steer a terminal; some cannot be written."""
-    shown = f"[U+{ord(character):04X}]"
-    assert visible(f"a{character}b") == f"a{shown}b"
+    shown = f"a[U+{ord(character):04X}]b"
     strange = result(f"a{character}b", label=character)
     page = Page(attention_html(strange).encode().decode())
-    assert page.texts["p.words"] == [f"a{shown}b"]
-    assert f"a{shown}b" in attention_text(strange).encode().decode()
+    assert page.texts["p.words"] == [shown]
+    assert shown in attention_text(strange).encode().decode()
 
 
 @pytest.mark.parametrize(
@@ -52,9 +50,7 @@ def test_visible_shows_selectors_joiners_and_carriage_returns_without_use() -> N
 @pytest.mark.parametrize(
     ("text", "offsets", "words", "weights"),
     [
-        ("👍🏽", pairwise(range(3)), [(0, 2)], [0.3]),
         ("🇫🇷🇩🇪", pairwise(range(5)), [(0, 2), (2, 4)], [0.3, 0.7]),
-        ("1\ufe0f\u20e3", pairwise(range(4)), [(0, 3)], [0.6]),
         ("e\u0301", pairwise(range(3)), [(0, 2)], [0.3]),
         # A byte-level tokenizer splits one character into several tokens, and adds some without.
         ("é!", [(0, 1), (0, 1), (0, 0), (1, 2)], [(0, 1), (1, 2)], [0.3, 0.4]),
@@ -74,12 +70,13 @@ def test_attended_text_joins_tokens_within_one_character(
 
 def test_attended_text_joins_tokens_whose_letters_meet() -> None:
     """A reader sees words, whatever the tokenizer cuts; a pair keeps its two texts apart."""
+    weights = [0.1, 0.1, 0.1, 0.1, 0.2, 0.2, 0.1, 0.1]
     side = {
         "text": "won't unreadable 悪い",
         "tokens": [],
         "offsets": [(0, 0), (0, 2), (2, 5), (6, 8), (8, 12), (12, 16), (17, 18), (18, 19)],
-        "overall": [0.1, 0.1, 0.1, 0.1, 0.2, 0.2, 0.1, 0.1],
-        "attention": [[0.1, 0.1, 0.1, 0.1, 0.2, 0.2, 0.1, 0.1]],
+        "overall": weights,
+        "attention": [weights],
         "word_contributions": [9, -2.0, 1.0, 0.5, 3.0, 0.0, 1.0, 2.0],
     }
     of_pair = {name: [value, value] for name, value in side.items()}
@@ -124,8 +121,6 @@ def test_attended_text_joins_neighbours_of_scripts_without_blanks_that_spoke_for
     ("weights", "expected"),
     [
         ([], []),
-        ([0.0, 1.0], [0, 1]),
-        ([0.25] * 4, [0] * 4),
         ([0.5, 0.5, 0, 0], [0.5, 0.5, 0, 0]),  # twice an even share; all would be 4 times
         ([0.04, 0.08, 0.16, 0.72] + [0] * 46, [0.33, 0.67, 1, 1] + [0] * 46),
     ],
@@ -139,13 +134,7 @@ def test_strengths_are_logarithms_of_the_ratio_to_an_even_share(
 
 @pytest.mark.parametrize(
     ("weights", "expected"),
-    [
-        ([1.0], [0]),
-        ([0.5, 0.5], []),
-        ([0.2, 0.8], [1]),
-        ([0.32, 0.34, 0.34], []),
-        ([0.4, 0.1, 0.1, 0.4], [0, 3]),
-    ],
+    [([1.0], [0]), ([0.32, 0.34, 0.34], []), ([0.4, 0.1, 0.1, 0.4], [0, 3])],
 )
 def test_words_stand_out_from_one_and_a_half_even_shares_on(
     weights: list[float], expected: list[int]
@@ -153,18 +142,6 @@ def test_words_stand_out_from_one_and_a_half_even_shares_on(
     words = ["dull", "but", "very", "fine"][: len(weights)]
     [text] = parse_result(result(" ".join(words), overall=weights))
     assert text.top_words(0, 5) == [(words[place], weights[place]) for place in expected]
-
-
-def test_renderers_share_one_scale() -> None:
-    """A word in the page has the colour that it has in the SVG."""
-    shown = result("it was the very best of all the many rooms")
-    [text] = parse_result(shown)
-    expected = strengths(text.views[0])
-    assert 0 < max(expected) < 1
-    [words] = Page(attention_html(shown)).weights
-    assert [own[0] for _, own in words if 0 in own] == [one for one in expected if one]
-    drawn = re.findall(r'"weight" fill-opacity="([\d.]+)" .* y="1"', attention_svg(shown))
-    assert [float(one) for one in drawn[:-1]] == [one for one in expected if one]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """What people correct in the report of a run."""
 
 import json
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 import pytest
 from browsers import downloaded, open_source, watched_tab
-from shown import PAYLOADS, assert_harmless, explained, pair_result, result
+from shown import PAYLOADS, pair_result, result
 
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, answers_of_kind
 from sase_hf.visualization.page import page_html, texts_section
@@ -38,28 +37,6 @@ def to_correct(page: str) -> Any:
     return json.loads(content)
 
 
-def test_report_without_answers_has_no_script() -> None:
-    """Nor has one that shows no texts."""
-    shown = result("dull but fine", true_label=LABELS[0])
-    page = assert_harmless(page_html("report", [texts_section([shown])]))
-    assert "button" not in page.elements
-    assert "<script" not in report()
-
-
-def test_report_gives_its_script_the_words_of_each_text() -> None:
-    """Each stands in an element of its own, whether it has a colour or not."""
-    texts = ["dull  but fine", "x " * 300, ""]
-    shown = [explained(texts[0], [0.0, 0.0, 1.0]), *map(result, texts[1:])]
-    page = report(*[{**one, "true_label": LABELS[1]} for one in shown])
-    items = to_correct(page)["texts"]
-    assert [item["texts"] for item in items] == [[text] for text in texts]
-    assert [item["label"] for item in items] == [LABELS[1]] * 3
-    assert items[0]["words"] == [[[0, 4], [6, 9], [10, 14]]]
-    paragraphs = re.findall(r'<p class="words".*?</p>', page, flags=re.DOTALL)
-    spans = [paragraph.count("<span") for paragraph in paragraphs]
-    assert spans == [len(item["words"][0]) for item in items] == [3, 300, 0]
-
-
 @pytest.mark.parametrize("payload", [*PAYLOADS, "</script><script>alert(1)</script>"])
 def test_report_writes_texts_and_labels_into_its_script_as_data(payload: str) -> None:
     shown = result(payload, payload, true_label=payload)
@@ -85,15 +62,12 @@ def test_texts_of_a_report_are_corrected(
 ) -> None:
     """The true label is chosen at first. The page asks for nothing, and its policy holds."""
     texts = ["dull \U0001f355 fine", *PAYLOADS]
-    shown = [{**result(text), "kind": kind, "true_label": label} for text in texts]
-    if kind == MULTI_LABEL:
-        shown = [{**one, "labels": ["another"]} for one in shown]
+    shown = [result(text, kind=kind, true_label=label, labels=["another"]) for text in texts]
     with opened(tmp_path, chromium, report(*shown, kind=kind)) as tab:
         for article in tab.locator(".result").all():
             article.locator(".correct").click()
             article.locator(".words span").last.click()
             article.locator("[type=submit]").click()
-        assert tab.text_content(".count") == f"{len(texts)} corrections"
         assert not tab.locator("main img, main .result script").count()
         rows = downloaded(tab)
     assert [row["text"] for row in rows] == texts
@@ -107,11 +81,15 @@ def test_texts_of_a_report_are_corrected(
 @pytest.mark.slow
 @pytest.mark.browser
 def test_report_of_pairs_is_corrected_on_both_texts(tmp_path: Path, chromium: Any) -> None:
-    shown = {**pair_result("good soup", "bad"), "true_label": "another"}
-    with opened(tmp_path, chromium, report(shown)) as tab:
-        tab.click(".correct")
-        tab.locator(".words span", has_text="soup").click()
-        tab.locator(".words span", has_text="bad").click()
+    """But for a pair with an empty text, of which training would refuse the file."""
+    pairs = [pair_result("good soup", "bad"), pair_result("good soup", " ")]
+    shown = [{**pair, "true_label": "another"} for pair in pairs]
+    with opened(tmp_path, chromium, report(*shown)) as tab:
+        buttons = tab.locator(".correct").all()
+        assert [button.is_visible() for button in buttons] == [True, False]
+        buttons[0].click()
+        for word in ("soup", "bad"):
+            tab.locator(".words span", has_text=word).first.click()
         [row] = downloaded(tab)
     assert (row["text"], row["text_pair"]) == ("good soup", "bad")
     assert (row["rationale"], row["rationale_pair"]) == ([[5, 9]], [[0, 3]])
@@ -125,40 +103,8 @@ def test_correction_of_a_label_keeps_the_marks_of_the_training_data(
     marks = [[[[0, 4]]], [[[5, 9]]]]
     shown = {**result("good soup"), "true_label": LABELS[0], "marks": marks}
     with opened(tmp_path, chromium, report(shown)) as tab:
-        assert tab.locator("[data-mark=why]").all_text_contents() == ["good"]
-        assert tab.text_content(".correct") == "Correct it"
         tab.click(".correct")
         tab.check(".choices label:nth-child(2) input")
         [row] = downloaded(tab)
     assert row["label"] == LABELS[1]
     assert (row["rationale"], row["rationale_against"]) == ([[0, 4]], [[5, 9]])
-
-
-@pytest.mark.slow
-@pytest.mark.browser
-def test_text_that_a_report_shows_twice_is_corrected_in_both_places(
-    tmp_path: Path, chromium: Any
-) -> None:
-    shown = {**result("good soup"), "true_label": "another"}
-    with opened(tmp_path, chromium, report(shown, shown)) as tab:
-        one, other = tab.locator(".result").all()
-        for article in (other, one):
-            article.locator(".correct").click()
-        one.locator(".words span").last.click()
-        assert other.locator(".correction").count() == 0, "it would not know of the mark"
-        assert other.locator(".kept").text_content() == "Corrected: another"
-        assert other.locator("[data-mark=why]").all_text_contents() == ["soup"]
-        assert tab.text_content(".count") == "1 correction"
-
-
-@pytest.mark.slow
-@pytest.mark.browser
-def test_pair_with_an_empty_text_in_a_report_is_not_corrected(
-    tmp_path: Path, chromium: Any
-) -> None:
-    """Training would refuse the file."""
-    pairs = [pair_result("good soup", " "), pair_result("good soup", "bad")]
-    shown = [{**pair, "true_label": "another"} for pair in pairs]
-    with opened(tmp_path, chromium, report(*shown)) as tab:
-        buttons = tab.locator(".correct").all()
-        assert [button.is_visible() for button in buttons] == [False, True]

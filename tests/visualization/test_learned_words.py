@@ -134,15 +134,6 @@ def test_learned_words_explain_the_most_frequent_of_many_labels(
         assert_same_numbers(numbers_of(label), expected_numbers(reader, TEXTS, label.label))
 
 
-def test_learned_words_put_the_strongest_first_and_few_occurrences_behind() -> None:
-    learned = read_learned_words(reader_of(TEXTS), TEXTS)
-    for label in learned.labels:
-        for words, sign in ((label.words_for, 1), (label.words_against, -1)):
-            strengths = [sign * word.mean * word.count / (word.count + 5) for word in words]
-            assert strengths == sorted(strengths, reverse=True)
-            assert all(strength > 0 for strength in strengths)
-
-
 CAFE = "caf\N{LATIN SMALL LETTER E WITH ACUTE}"
 
 
@@ -176,41 +167,3 @@ def test_learned_words_leave_rare_words_out(monkeypatch: pytest.MonkeyPatch) -> 
     for label in learned.labels:
         frequent = {"the", "soup", "was", "good", "bread", "cold", "and", "."}
         assert numbers_of(label).keys() == frequent
-
-
-@pytest.mark.parametrize("texts", [[], [""], ["", ""], ["soup"]])
-def test_learned_words_of_few_or_empty_texts(texts: list[str]) -> None:
-    learned = read_learned_words(reader_of(TEXTS), texts)
-    assert learned.num_texts == len(texts)
-    for label in learned.labels:
-        assert len(listed(label)) == len(set(texts) - {""})
-
-
-def test_learned_words_read_as_many_tokens_as_the_model() -> None:
-    reader = reader_of(TEXTS)
-    reader.model.config.max_tokens = 2
-    learned = read_learned_words(reader, TEXTS[:1])
-    assert numbers_of(learned.labels[0]).keys() == {"the", "soup"}
-
-
-def test_learned_words_do_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = reader_of(TEXTS)
-    whole = read_learned_words(reader, TEXTS)
-    monkeypatch.setattr(learned_words, "BATCH_SIZE", 1)
-    alone = read_learned_words(reader, TEXTS)
-    for one, other in zip(whole.labels, alone.labels, strict=True):
-        assert_same_numbers(numbers_of(one), numbers_of(other))
-
-
-def test_learned_words_leave_out_what_added_next_to_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    reader = reader_of(TEXTS)
-    words = listed(read_learned_words(reader, TEXTS).labels[0])
-    sizes = sorted(abs(word.mean) for word in words)
-    assert sizes[0] < sizes[-1] / 2, "the premise"
-    monkeypatch.setattr(attended_text, "MIN_ADDED", 0.5)
-    left = listed(read_learned_words(reader, TEXTS).labels[0])
-    assert sorted(abs(word.mean) for word in left) == [
-        size for size in sizes if size >= sizes[-1] / 2
-    ]

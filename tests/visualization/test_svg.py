@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ElementTree
 from typing import Any, NamedTuple
 
 import pytest
-from shown import PAYLOADS, explained, pair_result, result, with_linear_part
+from shown import PAYLOADS, explained, result, with_linear_part
 
 from sase_hf.visualization import attention_svg, visible
 from sase_hf.visualization.attended_text import strengths
@@ -58,31 +58,15 @@ def test_attention_svg_draws_the_strengths_of_all_hops_and_of_each() -> None:
     assert drawn.cells[1:] == [{"attention": weights(0, 1)}]
 
 
-def test_attention_svg_draws_both_texts_of_a_pair() -> None:
-    drawn = drawing(attention_svg(pair_result("all sleep now", "none is awake")))
-    assert drawn.texts == ["predicted: neutral 50.0%", "First text", "Second text"]
-    assert drawn.words[:2] == [["all", "sleep", "now"], ["none", "is", "awake"]]
-
-
 def test_attention_svg_draws_what_words_added_with_its_sign() -> None:
     """What a word added by itself is a part of it already."""
     shown = explained("good but dear", [1.0, 0.0, -2.0], target="other")
     drawn = drawing(attention_svg(with_linear_part(shown, [1.0, 0.0, -1.0])))
-    assert drawn.cells[0]["why"] == [("for", 0.5), ("even", 0.0), ("against", 1.0)]
     assert next(iter(drawn.cells[0])) == "why"
+    assert drawn.cells[0]["why"] == [("for", 0.5), ("even", 0.0), ("against", 1.0)]
     assert drawn.words[1] == ["against: −2.00 or less", "for: +2.00 or more"]
     assert drawn.cells[1] == {"why": [("against", 1.0), ("for", 1.0)]}
     assert "explained: other" in drawn.texts
-    nothing = drawing(attention_svg(explained("good but dear", [0.0, 0.0, 0.0])))
-    assert "why" not in nothing.cells[0]
-
-
-def test_attention_svg_draws_no_hops_that_added_less_than_a_third() -> None:
-    """It says so."""
-    shown = with_linear_part(explained("good but dear", [1.0, 0.0, 0.25]), [1.0, 0.0, 0.0])
-    drawn = drawing(attention_svg(shown))
-    assert [list(rows) for rows in drawn.cells] == [["why"], ["why"]]
-    assert "The hops added +0.25 of +1.25: their attention explains little." in drawn.texts
 
 
 def test_attention_svg_wraps_long_texts_and_says_what_it_leaves_out() -> None:
@@ -97,28 +81,8 @@ def test_attention_svg_wraps_long_texts_and_says_what_it_leaves_out() -> None:
     ]
     *lines, _ = drawn.cells
     assert len(lines) > 2
-    assert list(lines[1])[:2] == ["all hops", "hop 1"]
     cells = [cell for line in lines for cell in line["all hops"]]
     assert cells == weights(*strengths(long["overall"])[:MAX_TOKENS])
-
-
-def test_attention_svg_of_an_empty_text_says_so() -> None:
-    assert "The text is empty." in drawing(attention_svg(result(""))).texts
-
-
-def test_attention_svg_shortens_long_words_labels_and_titles() -> None:
-    words = "Long\u202e names " * 50
-    drawn = drawing(attention_svg(result("x" * 10**5, label=words), words))
-    assert max(map(len, drawn.texts)) == 100
-    assert drawn.words[0] == ["x" * 29 + "…"]
-
-
-def test_attention_svg_leaves_room_for_letters_of_double_width() -> None:
-    narrow, wide = (
-        ElementTree.fromstring(attention_svg(result(letter * 9))).find("{*}g/{*}text")
-        for letter in ("a", "狗")
-    )
-    assert [text.attrib["textLength"] for text in (narrow, wide)] == ["72", "144"]
 
 
 @pytest.mark.parametrize("payload", HOSTILE)
@@ -143,5 +107,3 @@ def test_attention_svg_draws_an_alignment_with_the_source_across() -> None:
     assert drawn.words == [["a", "<b>dog", "[U+202E]", "▁"], ["0", "1"]]
     rows = list(drawn.cells[0].items())
     assert rows[:2] == [("why", weights(0.7, 0.1, 0.2, 0)), ("$chien$", weights(0, 1, 0, 0))]
-    with pytest.raises(ValueError, match="the model has no attention"):
-        attention_svg({**alignment, "alignment": None})
