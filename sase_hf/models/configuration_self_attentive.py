@@ -352,17 +352,8 @@ class SelfAttentiveConfig(CheckedConfig):
         """Width of the flattened sentence matrix, r * H."""
         return self.num_rows * self.hidden_size
 
-    def validate_width(self) -> None:
-        """Refuse an encoder that has no width; `strict` calls this."""
-        if self.hidden_size < 1:
-            raise ValueError(
-                f"hidden_size is {self.hidden_size}; encoder='auto_model' needs encoder_config, "
-                "which sase_hf.build_on_encoder or train.py --encoder_name_or_path make, and "
-                "encoder='cnn' needs cnn_kernel_sizes"
-            )
-
     def validate_labels(self) -> None:
-        """Refuse ids or names of labels that are missing, double or contradict; as above."""
+        """Refuse ids or names of labels that are missing, double or contradict; `strict` calls this."""
         names: dict[Any, str] = dict(self.id2label or {})
         if not names or [*names] != [*range(len(names))] or len({*names.values()}) != len(names):
             raise ValueError(

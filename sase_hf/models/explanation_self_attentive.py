@@ -42,12 +42,10 @@ from transformers import PreTrainedModel
 
 from .answers import answers_of
 from .checkpoint import wide
-from .layers_self_attentive import BiLSTMLayer, Rows, tokens_read
+from .layers_self_attentive import BiLSTMLayer, Inputs, Rows, tokens_read
 
 # ---- hops ----------------------------------------------------------------------------------------
 
-
-Inputs = tuple[Tensor, Tensor | None, Tensor | None]  # ids, mask and token types
 
 # The sum of the sizes of what words added, over that of the hops. Trained models stay below 10; at
 # this number float32 keeps four digits of the sum.

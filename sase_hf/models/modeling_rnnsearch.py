@@ -469,7 +469,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         inputs[CACHE_NAME] = cache
         return inputs
 
-    def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
+    def prepare_decoder_input_ids_from_labels(self, labels: Any) -> Tensor:
         """Return y_0 to y_{L-1}: the labels moved to the right, shape (B, L)."""
         start = self.config.decoder_start_token_id
         words = labels.masked_fill(labels == IGNORED_LABEL, start)  # y_0 after padding on the left
@@ -512,12 +512,6 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
             encode = self.get_encoder()
             source = encode(input_ids, attention_mask, inputs_embeds, output_hidden_states)
         if decoder_input_ids is None:
-            if labels is None:
-                raise ValueError(
-                    "give decoder_input_ids or labels; got neither. Trainer keeps labels for "
-                    "itself with label_smoothing_factor, in place of which config.label_smoothing "
-                    "is there, and with compute_loss_func"
-                )
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
         words = decoder_input_ids
         decoded = decoder_cache({"cache": cache, "past_key_values": past_key_values, **kwargs})

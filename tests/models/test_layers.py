@@ -231,7 +231,6 @@ def test_a_model_reads_at_most_as_many_tokens_as_its_encoder(
     [
         ({"encoder": "cnn"}, "--encoder builds a new encoder"),
         ({"word_vectors": ["vectors.txt"]}, "leave out --word_vectors"),
-        ({"embedding_size": 6}, "embedding_size is 6, but encoder_config has .* 8 wide"),
     ],
 )
 def test_training_refuses_flags_that_the_pretrained_encoder_contradicts(
