@@ -59,7 +59,6 @@ OF_REGRESSION = {"problem_type": ("regression",)}
 LABEL_MAPS = {"id2label", "label2id"}  # each is the inverse of the other
 # A caller may choose these, a file may not: transformers fetches some of them from the Hub.
 IMPLEMENTATIONS = ("attn_implementation", "experts_implementation")
-ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
 Encoder = Literal["bilstm", "cnn", "dilated_cnn", "relation_network", "none", "auto_model"]
 Numbers = list[float | int] | tuple[float | int, ...]
 
@@ -95,7 +94,9 @@ class SelfAttentiveConfig(CheckedConfig):
     eos_token_id = None  # read by transformers when it warns of padding without a mask
     # Fields of transformers; declared again since `strict` skips types that are stored as text.
     architectures: list[str] | None = None
-    problem_type: ProblemType | None = None
+    problem_type: (
+        Literal["single_label_classification", "multi_label_classification", "regression"] | None
+    ) = None
     id2label: dict[int, str] | dict[str, str] | None = None
     label2id: dict[str, int] | dict[str, str] | None = None
     vocab_size: int = described("Rows of the embedding matrix.", 30000, between=(1, MAX_VOCAB_SIZE))
@@ -353,7 +354,7 @@ class SelfAttentiveConfig(CheckedConfig):
         return self.num_rows * self.hidden_size
 
     def validate_labels(self) -> None:
-        """Refuse ids or names of labels that are missing, double or contradict; `strict` calls this."""
+        """Refuse ids or names of labels that are missing, double or contradict, for `strict`."""
         names: dict[Any, str] = dict(self.id2label or {})
         if not names or [*names] != [*range(len(names))] or len({*names.values()}) != len(names):
             raise ValueError(

@@ -94,7 +94,7 @@ class RNNSearchCache(Cache):
 
     def __init__(self, state: Tensor | None = None, num_words: int = 0) -> None:
         super().__init__(layers=[])
-        self.state = state
+        self.state: Any = state  # None before the first word, where no beams are reordered
         self.num_words = num_words
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
@@ -103,8 +103,7 @@ class RNNSearchCache(Cache):
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Take the states of the beams that go on."""
-        if self.state is not None:
-            self.state = self.state.index_select(0, beam_idx.to(self.state.device))
+        self.state = self.state.index_select(0, beam_idx.to(self.state.device))
 
 
 def decoder_cache(inputs: Mapping[str, object]) -> RNNSearchCache:

@@ -10,7 +10,6 @@ Data flow: ids -> `embeddings` (B, T, d) -> `Rows` (B, S, d) -> `token_encoder`:
 `pooling`: A (B, r, S) and M = A H (B, r, H) -> head: logits, loss.
 """
 
-from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -814,8 +813,8 @@ def _unfold(value: Any) -> Any:
     return tuple(map(_unfold, value)) if isinstance(value, tuple) else value.unflatten(0, (-1, 2))
 
 
-def _joined(parts: Sequence[Any], places: Tensor) -> Any:
+def _joined(parts: Any, places: Tensor) -> Any:
     """Join tensors (n, ...), or tuples of them, and return the texts at places (B,): (B, ...)."""
     if isinstance(parts[0], tuple):
         return tuple(_joined(values, places) for values in zip(*parts, strict=True))
-    return torch.cat(tuple(parts)).index_select(0, places)
+    return torch.cat(parts).index_select(0, places)

@@ -17,7 +17,6 @@ Result = dict[str, Any]  # of one input: its fields are listed at `SelfAttention
 
 TASK = "self-attention"
 PAIR_FIELDS = ("text", "text_pair")  # of an input
-MIN_RATIO = 1.5  # least weight of a word that stands out, over an even share
 
 
 class SelfAttentionPipeline(Pipeline):

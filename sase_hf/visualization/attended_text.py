@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import regex
 
 from ..models.answers import answers_of_kind
-from ..models.pipeline_self_attentive import MIN_RATIO
 from ..utils.text import UNSPACED, shown_characters
 
 Result = Mapping[str, Any]
 
+MIN_RATIO = 1.5  # least weight of a word that stands out, over an even share
 FULL_STRENGTH = 8  # times an even share
 NONE_STANDS_OUT = "no word much more than others"
 MIN_ADDED = 0.05  # of the largest contribution in a text; smaller ones are not named
