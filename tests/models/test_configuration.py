@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -19,6 +19,17 @@ from huggingface_hub.errors import (
 from transformers import AutoConfig, PreTrainedConfig
 
 from sase_hf import RNNSearchConfig, SelfAttentiveConfig, SelfAttentiveModel
+
+
+@pytest.mark.parametrize(
+    "field", ["encoder", "pooling", "penalty", "attention_function", "classifier", "matching"]
+)
+def test_choices_of_the_config_are_all_in_the_lists_of_the_tests(field: str) -> None:
+    """A new encoder, pooling or head is compared with the reference, and runs in each model."""
+    listed = (tiny.ON_BERT, *tiny.ARCHITECTURES, *(fields for _, fields in tiny.OWN_MODELS))
+    choices = get_args(SelfAttentiveConfig.__annotations__[field])
+    default = getattr(SelfAttentiveConfig(), field)
+    assert {fields.get(field, default) for fields in listed} == {*choices}
 
 
 @pytest.mark.parametrize(
