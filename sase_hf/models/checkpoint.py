@@ -107,8 +107,7 @@ def list_files(folder: str | os.PathLike[str], names: Iterable[str]) -> None:
     folder = Path(folder)
     if not (folder / CHECKSUMS_NAME).is_file():
         return
-    saved = SavedFiles.read(folder)
-    digests, labels = dict(saved.digests), saved.labels
+    digests, labels = SavedFiles.read(folder)
     for name in names:
         digests.pop(name, None)
         if (folder / name).is_file():
@@ -248,10 +247,8 @@ class CheckedPreTrainedModel(PreTrainedModel):
         for name, content in self.json_files.items():
             text = json.dumps(content, indent=2) + "\n"
             (folder / name).write_text(text, encoding="utf-8")
-        weights = list(folder.glob("*.safetensors"))
-        for path in weights:  # which transformers writes for their owner alone
-            shutil.copymode(folder / CONFIG_NAME, path)
-        names = [path.name for path in (*weights, *folder.glob("*.index.json"), *code)]
+        weights = (*folder.glob("*.safetensors"), *folder.glob("*.index.json"))
+        names = [path.name for path in (*weights, *code)]
         names += [CONFIG_NAME, GENERATION_CONFIG_NAME, *self.json_files]
         old = SavedFiles.read(folder).digests
         kept = [f"{old[name]}  {name}\n" for name in TOKENIZER_NAMES if name in old]
@@ -270,15 +267,10 @@ class CheckedPreTrainedModel(PreTrainedModel):
             card, empty = (ModelCard.load(each / REPOCARD_NAME) for each in (folder, saved))
             weights = map(sha256_of, saved.glob("*.safetensors"))
             if _EMPTY_CARD in empty.text and all(digest in card.text for digest in weights):
-                card.data.tags = [*(card.data.tags or ()), *(empty.data.tags or ())]
                 if (folder / HEATMAP_NAME).is_file():
                     shutil.copyfile(folder / HEATMAP_NAME, saved / HEATMAP_NAME)
                 write_card(saved, card, repo_id)
         return super()._upload_modified_files(working_dir, repo_id, *args, **kwargs)
-
-    @classmethod
-    def register_for_auto_class(cls, auto_class: Any = "AutoModel") -> None:
-        """Change nothing: `save_pretrained` writes the code, and names it, without."""
 
     def code_files(self) -> list[Path]:
         """Return the files of code that a checkpoint of this model needs."""
@@ -329,22 +321,15 @@ class CheckedPreTrainedModel(PreTrainedModel):
         ids that look padded are logged as a warning, once.
 
         Raises:
-            ValueError: If not exactly one of the two is given, or it has not sentences and tokens,
-                or the mask has another shape.
+            ValueError: If not exactly one of the two is given, or the mask has another shape.
         """
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("give either input_ids or inputs_embeds, and not both")
         if input_ids is not None:
             inputs_embeds = self.get_input_embeddings()(input_ids.long())  # floats if T is 0
+            if input_ids.numel() > 0:
+                self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         embeds: Any = inputs_embeds
-        if embeds.ndim != 3:
-            raise ValueError(
-                f"the word vectors have shape {tuple(embeds.shape)}; they must have three "
-                "dimensions: sentences, tokens and the word vector. For a single sentence use "
-                "input_ids[None]"
-            )
-        if input_ids is not None and input_ids.numel() > 0:
-            self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         return embeds, real_tokens(embeds, attention_mask)
 
 

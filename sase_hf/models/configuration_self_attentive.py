@@ -59,7 +59,6 @@ OF_REGRESSION = {"problem_type": ("regression",)}
 LABEL_MAPS = {"id2label", "label2id"}  # each is the inverse of the other
 # A caller may choose these, a file may not: transformers fetches some of them from the Hub.
 IMPLEMENTATIONS = ("attn_implementation", "experts_implementation")
-ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
 Encoder = Literal["bilstm", "cnn", "dilated_cnn", "relation_network", "none", "auto_model"]
 Numbers = list[float | int] | tuple[float | int, ...]
 
@@ -95,7 +94,9 @@ class SelfAttentiveConfig(CheckedConfig):
     eos_token_id = None  # read by transformers when it warns of padding without a mask
     # Fields of transformers; declared again since `strict` skips types that are stored as text.
     architectures: list[str] | None = None
-    problem_type: ProblemType | None = None
+    problem_type: (
+        Literal["single_label_classification", "multi_label_classification", "regression"] | None
+    ) = None
     id2label: dict[int, str] | dict[str, str] | None = None
     label2id: dict[str, int] | dict[str, str] | None = None
     vocab_size: int = described("Rows of the embedding matrix.", 30000, between=(1, MAX_VOCAB_SIZE))
@@ -352,17 +353,8 @@ class SelfAttentiveConfig(CheckedConfig):
         """Width of the flattened sentence matrix, r * H."""
         return self.num_rows * self.hidden_size
 
-    def validate_width(self) -> None:
-        """Refuse an encoder that has no width; `strict` calls this."""
-        if self.hidden_size < 1:
-            raise ValueError(
-                f"hidden_size is {self.hidden_size}; encoder='auto_model' needs encoder_config, "
-                "which sase_hf.build_on_encoder or train.py --encoder_name_or_path make, and "
-                "encoder='cnn' needs cnn_kernel_sizes"
-            )
-
     def validate_labels(self) -> None:
-        """Refuse ids or names of labels that are missing, double or contradict; as above."""
+        """Refuse ids or names of labels that are missing, double or contradict, for `strict`."""
         names: dict[Any, str] = dict(self.id2label or {})
         if not names or [*names] != [*range(len(names))] or len({*names.values()}) != len(names):
             raise ValueError(

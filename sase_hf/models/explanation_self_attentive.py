@@ -42,12 +42,10 @@ from transformers import PreTrainedModel
 
 from .answers import answers_of
 from .checkpoint import wide
-from .layers_self_attentive import BiLSTMLayer, Rows, tokens_read
+from .layers_self_attentive import BiLSTMLayer, Inputs, Rows, tokens_read
 
 # ---- hops ----------------------------------------------------------------------------------------
 
-
-Inputs = tuple[Tensor, Tensor | None, Tensor | None]  # ids, mask and token types
 
 # The sum of the sizes of what words added, over that of the hops. Trained models stay below 10; at
 # this number float32 keeps four digits of the sum.
@@ -343,20 +341,12 @@ def _through_lstm(lstm: Any, x: Tensor, states: Tensor, slopes: Tensor) -> tuple
     return of_biases, slopes_of_candidates @ lstm.weight_ih_l0[of_candidate_rows]
 
 
-class _Held(NamedTuple):
-    """What is held fixed in an LSTM, (B, S, u): of what each number is a multiple, and how much.
+def _hold(lstm: Any, x: Tensor, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what is held fixed in an LSTM that read x (B, S, w) and returned states (B, S, u).
 
-    state_by_cell: h_t = state_by_cell * c_t.
-    cell_by_candidate: c_t = cell_by_candidate * z_t + kept * c_(t-1).
+    Of what each number is a multiple, and how much, each (B, S, u): h_t = state_by_cell * c_t, and
+    c_t = cell_by_candidate * z_t + kept * c_(t-1).
     """
-
-    state_by_cell: Tensor
-    cell_by_candidate: Tensor
-    kept: Tensor
-
-
-def _hold(lstm: Any, x: Tensor, states: Tensor) -> _Held:
-    """Return what is held fixed in an LSTM that read x (B, S, w) and returned states (B, S, u)."""
     before = F.pad(states, (0, 0, 1, -1))
     sums = F.linear(x, lstm.weight_ih_l0, lstm.bias_ih_l0)
     sums = sums + F.linear(before, lstm.weight_hh_l0, lstm.bias_hh_l0)
@@ -369,11 +359,9 @@ def _hold(lstm: Any, x: Tensor, states: Tensor) -> _Held:
     for new_of_step, kept in zip(new.unbind(1), forget_gate.unbind(1), strict=True):
         cell = torch.addcmul(new_of_step, kept, cell)
         cells.append(cell)
-    return _Held(
-        state_by_cell=of_output.sigmoid() * _tanh_quotient(torch.stack(cells, 1)),
-        cell_by_candidate=input_gate * _tanh_quotient(candidate),
-        kept=forget_gate,
-    )
+    state_by_cell = of_output.sigmoid() * _tanh_quotient(torch.stack(cells, 1))
+    cell_by_candidate = input_gate * _tanh_quotient(candidate)
+    return state_by_cell, cell_by_candidate, forget_gate
 
 
 def _tanh_quotient(z: Tensor) -> Tensor:

@@ -131,23 +131,23 @@ class Rows:
         steps = steps if is_tracing(mask) else max(steps, 1)
         self._places = torch.arange(steps, device=mask.device)
         self.real = self._places < self._lengths
+        # Padding goes to a column of its own. (A stable argsort has no ONNX operator.)
+        self._columns = torch.where(mask, mask.cumsum(1) - 1, steps)
 
     def left(self, x: Tensor) -> Tensor:
         """Move the real tokens to the left, zeros on padding: (B, T, ...) -> (B, S, ...)."""
         if self.is_full:
             return x
-        # Padding goes to a column that is cut off. (A stable argsort has no ONNX operator.)
-        columns = torch.where(self.mask, self.mask.cumsum(1) - 1, self.mask.shape[1])
-        wider = x.new_zeros(x.shape[0], x.shape[1] + 1, *x.shape[2:])
-        moved = wider.flatten(0, 1).index_copy(0, _flat(columns, wider), x.flatten(0, 1))
-        return moved.view(wider.shape)[:, : self.real.shape[1]]
+        steps = self.real.shape[1]
+        rows = x.new_zeros(x.shape[0], steps + 1, *x.shape[2:])
+        moved = rows.flatten(0, 1).index_copy(0, _flat(self._columns, rows), x.flatten(0, 1))
+        return moved.view(rows.shape)[:, :steps]
 
     def back(self, x: Tensor) -> Tensor:
         """Move tokens back where they were, zeros on padding: (B, S, ...) -> (B, T, ...)."""
         if self.is_full:
             return x
-        restored = _take(x, (self.mask.cumsum(1) - 1) * self.mask)
-        return restored.masked_fill(_one_for_all(~self.mask, restored), 0)
+        return _take(F.pad(x, [0, 0] * (x.ndim - 2) + [0, 1]), self._columns)
 
     def mirror(self, x: Tensor) -> Tensor:
         """Read every text backwards, the last token first, and padding after it, (B, S, ...)."""
@@ -172,11 +172,6 @@ class Rows:
             with_zeros = F.pad(x, (0, 0, before, after))
             neighbours.append(with_zeros[:, after : after + x.shape[1]])
         return torch.stack(neighbours, 2)
-
-
-def _one_for_all(mask: Tensor, x: Tensor) -> Tensor:
-    """Return a mask (B, N) with as many dimensions as (B, N, ...)."""
-    return mask.view(*mask.shape, *[1] * (x.ndim - 2))
 
 
 def _take(x: Tensor, places: Tensor) -> Tensor:
@@ -375,12 +370,6 @@ class AutoModelEncoder(nn.Module):
         self.config = config
         inner = config.encoder_config
         self.model = AutoModel.from_config(inner, trust_remote_code=False)
-        width = self.model.get_input_embeddings().weight.shape[1]
-        if width != config.embedding_size:
-            raise ValueError(
-                f"embedding_size is {config.embedding_size}, but encoder_config has word vectors "
-                f"that are {width} wide"
-            )
         self.model.set_input_embeddings(None)
         if getattr(self.model, "pooler", None) is not None:
             self.model.pooler = None

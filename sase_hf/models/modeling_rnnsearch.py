@@ -94,7 +94,7 @@ class RNNSearchCache(Cache):
 
     def __init__(self, state: Tensor | None = None, num_words: int = 0) -> None:
         super().__init__(layers=[])
-        self.state = state
+        self.state: Any = state  # None before the first word, where no beams are reordered
         self.num_words = num_words
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
@@ -103,8 +103,7 @@ class RNNSearchCache(Cache):
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Take the states of the beams that go on."""
-        if self.state is not None:
-            self.state = self.state.index_select(0, beam_idx.to(self.state.device))
+        self.state = self.state.index_select(0, beam_idx.to(self.state.device))
 
 
 def decoder_cache(inputs: Mapping[str, object]) -> RNNSearchCache:
@@ -469,7 +468,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         inputs[CACHE_NAME] = cache
         return inputs
 
-    def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
+    def prepare_decoder_input_ids_from_labels(self, labels: Any) -> Tensor:
         """Return y_0 to y_{L-1}: the labels moved to the right, shape (B, L)."""
         start = self.config.decoder_start_token_id
         words = labels.masked_fill(labels == IGNORED_LABEL, start)  # y_0 after padding on the left
@@ -512,12 +511,6 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
             encode = self.get_encoder()
             source = encode(input_ids, attention_mask, inputs_embeds, output_hidden_states)
         if decoder_input_ids is None:
-            if labels is None:
-                raise ValueError(
-                    "give decoder_input_ids or labels; got neither. Trainer keeps labels for "
-                    "itself with label_smoothing_factor, in place of which config.label_smoothing "
-                    "is there, and with compute_loss_func"
-                )
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
         decoded = decoder_cache({"cache": cache, "past_key_values": past_key_values, **kwargs})
         mask = _mask_of_words(decoder_input_ids, decoder_attention_mask, labels, decoded)

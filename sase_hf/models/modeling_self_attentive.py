@@ -10,11 +10,10 @@ Data flow: ids -> `embeddings` (B, T, d) -> `Rows` (B, S, d) -> `token_encoder`:
 `pooling`: A (B, r, S) and M = A H (B, r, H) -> head: logits, loss.
 """
 
-from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Never
+from typing import TYPE_CHECKING, Any, ClassVar, Never
 
 import torch
 import torch.distributed as dist
@@ -417,14 +416,6 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
         )
 
 
-class _Asked(NamedTuple):
-    """Which outputs of the base model are computed beside the sentence matrix."""
-
-    attentions: bool
-    hidden_states: bool
-    last_hidden_state: bool
-
-
 class SelfAttentiveModel(SelfAttentivePreTrainedModel):
     """The sentence encoder: word vectors, states, attention, sentence matrix (section 2.1)."""
 
@@ -483,19 +474,30 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
                     "from marks; choose 'self_attention', or leave rationale out"
                 )
         attends, shows_states = self.asked_outputs(output_attentions, output_hidden_states)
-        asked = _Asked(attends, shows_states, output_last_hidden_state)
+        asked = {
+            "attentions": attends,
+            "hidden_states": shows_states,
+            "last_hidden_state": output_last_hidden_state,
+        }
         vectors = self.dropout(word_vectors)
         parts = parts_of_like_length(mask)
         if len(parts) < 2:
-            outputs = self._encode(vectors, mask, rationale, asked)
+            outputs = self._encode(vectors, mask, rationale, **asked)
         else:
-            outputs = self._encode_parts(vectors, mask, rationale, asked, parts)
+            outputs = self._encode_parts(vectors, mask, rationale, parts, **asked)
         if shows_states:
             outputs.hidden_states = (word_vectors, *outputs.hidden_states)
         return outputs
 
     def _encode(
-        self, vectors: Tensor, mask: Tensor, rationale: Tensor | None, asked: "_Asked"
+        self,
+        vectors: Tensor,
+        mask: Tensor,
+        rationale: Tensor | None,
+        *,
+        attentions: bool,
+        hidden_states: bool,
+        last_hidden_state: bool,
     ) -> Any:
         """Return the outputs for word vectors (B, T, d) whose real tokens are in a mask (B, T)."""
         rows = Rows(mask, self.config.max_tokens)
@@ -506,20 +508,19 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             None if rows.is_full else rows.real,
             None if rationale is None else rows.left(rationale),
         )
-        attentions = None
-        if asked.attentions and attention is not None:
-            attentions = (rows.back(attention.mT).mT,)
-        hidden_states = tuple(map(rows.back, layers)) if asked.hidden_states else None
-        last = hidden_states[-1] if hidden_states else None
-        if asked.last_hidden_state and last is None:
-            last = rows.back(layers[-1])
+        shows_attention = attentions and attention is not None
+        restored: tuple[Tensor, ...] = ()
+        if hidden_states:
+            restored = tuple(map(rows.back, layers))
+        elif last_hidden_state:
+            restored = (rows.back(layers[-1]),)
         return SelfAttentiveOutput(
-            last_hidden_state=last,
+            last_hidden_state=restored[-1] if restored else None,
             sentence_embedding=matrix.flatten(1),
             penalty=penalty,
             rationale_cost=cost,
-            hidden_states=hidden_states,
-            attentions=attentions,
+            hidden_states=restored if hidden_states else None,
+            attentions=(rows.back(attention.mT).mT,) if shows_attention else None,
         )
 
     def _encode_parts(
@@ -527,8 +528,8 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         vectors: Tensor,
         mask: Tensor,
         rationale: Tensor | None,
-        asked: "_Asked",
         parts: tuple[Tensor, ...],
+        **asked: bool,
     ) -> Any:
         """Return the outputs of `_encode` for texts in parts, which hold their places."""
         order = torch.cat(parts)
@@ -536,7 +537,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         outputs = []
         for texts, of_part in zip(parts, vectors_of_parts, strict=True):
             marks = None if rationale is None else rationale[texts]
-            outputs.append(self._encode(of_part, mask[texts], marks, asked))
+            outputs.append(self._encode(of_part, mask[texts], marks, **asked))
         places = order.argsort()
         names = outputs[0].keys()
         joined = {name: _joined([part[name] for part in outputs], places) for name in names}
@@ -858,8 +859,8 @@ def _unfold(value: Any) -> Any:
     return tuple(map(_unfold, value)) if isinstance(value, tuple) else value.unflatten(0, (-1, 2))
 
 
-def _joined(parts: Sequence[Any], places: Tensor) -> Any:
+def _joined(parts: Any, places: Tensor) -> Any:
     """Join tensors (n, ...), or tuples of them, and return the texts at places (B,): (B, ...)."""
     if isinstance(parts[0], tuple):
         return tuple(_joined(values, places) for values in zip(*parts, strict=True))
-    return torch.cat(tuple(parts)).index_select(0, places)
+    return torch.cat(parts).index_select(0, places)

@@ -16,6 +16,7 @@ from ..utils.text import UNSPACED, shown_characters
 
 Result = Mapping[str, Any]
 
+MIN_RATIO = 1.5  # least weight of a word that stands out, over an even share
 FULL_STRENGTH = 8  # times an even share
 MIN_RATIO = 1.5  # least weight of a word that stands out, over an even share
 NONE_STANDS_OUT = "no word much more than others"

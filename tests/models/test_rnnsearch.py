@@ -185,7 +185,6 @@ LABELS = torch.ones(1, 2).long()
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ({**IDS, "decoder_input_ids": None}, "give decoder_input_ids or"),
         ({**IDS, "labels": LABELS}, r"labels has shape \(1, 2\); .* per token, \(1, 1\)"),
         (
             {**IDS, "decoder_input_ids": LABELS, "decoder_attention_mask": torch.ones(1, 1)},
