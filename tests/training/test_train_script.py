@@ -41,6 +41,10 @@ from sase_hf.tasks.labels.calibration import calibrate
 from sase_hf.training.checkpoints import is_complete, list_checkpoints
 from sase_hf.utils.precision import trains_lstm_in_bfloat16
 
+# So warns Python 3.12; the threads of these tests hold no lock that a run takes.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.* is multi-threaded, use of fork:DeprecationWarning"
+)
 main = script_main("train")
 TINY = {**QUIET, **TINY_MODEL, "num_train_epochs": 2, "learning_rate": 0.02}
 
