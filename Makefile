@@ -10,7 +10,7 @@ INSTALLED_FROM := pyproject.toml constraints.txt
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart release test fast lab-tests lint common-tests newest soak site clean
+.PHONY: help quickstart release test fast kernels lab-tests lint common-tests newest soak site clean
 # Two installations into one environment must not run at the same time under `make -j`.
 .NOTPARALLEL:
 
@@ -36,6 +36,12 @@ test: .venv/ready-test ## Run the test suite
 
 fast: .venv/ready-test ## Run the tests that start no process of their own
 	@$(PYTEST) --ignore tests/lab -m "not slow"
+
+# What computes with torch or numpy and compares the numbers: these may differ on another processor.
+KERNELS := tests/models tests/evaluation tests/training/test_trainer.py tests/training/test_train_script.py \
+	tests/tasks/test_first_vectors.py tests/visualization/test_learned_words.py tests/lab/test_pages.py
+kernels: .venv/ready-test ## Run the fast tests whose numbers depend on the processor
+	@$(PYTEST) -m "not slow" $(KERNELS)
 
 lab-tests: .venv/ready-test ## Run the tests of scripts/lab
 	@$(PYTEST) tests/lab

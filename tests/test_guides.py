@@ -48,6 +48,7 @@ NOT_RUN = {
     "make quickstart": "it installs packages; tests/scripts/test_quickstart.py runs its script",
     "make test": THIS_SUITE,
     "make fast": THIS_SUITE,
+    "make kernels": THIS_SUITE,
     "make lab-tests": THIS_SUITE,
     "make newest": "it installs packages, and runs this suite with them",
     "make lint": "it installs packages; it is a check of its own",

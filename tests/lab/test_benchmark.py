@@ -2,14 +2,11 @@
 
 import json
 from argparse import Namespace
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
-import torch
 from bench import models
 from bench.models import OURS, PLAIN, build_model, check_same_results
 from bench.timing import MIN_ROUNDS, in_turn, speedup
@@ -18,13 +15,6 @@ from tiny import SIZES
 
 NUMBERS = {name: size for name, size in SIZES.items() if not name.endswith("dropout")}
 FLAGS = Namespace(device="cpu", seed=0, threads=1, fields=NUMBERS, rounds=1, seconds=0.1)
-
-
-@pytest.fixture
-def script() -> Iterator[ModuleType]:
-    threads = torch.get_num_threads()
-    yield load_script("lab/benchmark")
-    torch.set_num_threads(threads)
 
 
 def test_check_same_results_refuses_other_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,13 +59,13 @@ def test_speedup_is_that_within_each_round() -> None:
 
 @pytest.mark.slow
 def test_benchmark_prints_tables_and_writes_the_record(
-    script: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "record.json"
     words = ["--quick", "--rounds=1", "--seconds=0.1", "--num_texts=3", f"--record={path}"]
     words += ["--models", "pruned", f"--fields={json.dumps(NUMBERS)}"]
     of_script = ["training", "lengths", "inference", "embedding", "why"]
-    script.main([*words, "--only", *of_script])
+    load_script("lab/benchmark").main([*words, "--only", *of_script])
     assert "speedup 1 (1 to 1)" in capsys.readouterr().out
     record = json.loads(path.read_text("utf-8"))
     assert set(record["benchmark"]) == set(of_script)
@@ -83,12 +73,3 @@ def test_benchmark_prints_tables_and_writes_the_record(
     assert whole["settings"]["plain"]["speedup"]["median"] == 1
     assert {"hardware", "versions", "code", "seed", "arguments"} <= record.keys()
     assert str(tmp_path) not in path.read_text("utf-8"), "no local path"
-
-
-def test_exponents_are_slopes_of_logarithms(script: ModuleType) -> None:
-    results = [
-        {"longest": n, "settings": {"ours": {"seconds": {"median": n / 100}, "peak_mib": n * n}}}
-        for n in (250, 500, 1000)
-    ]
-    growth = script.exponents({"lengths": results})
-    assert growth == {"ours": {"seconds": pytest.approx(1), "peak_mib": pytest.approx(2)}}

@@ -47,6 +47,7 @@ from sase_hf.training.trainer import SelfAttentiveTrainer
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:.* is multi-threaded, use of fork:DeprecationWarning"),
     pytest.mark.skipif(
         Version(transformers.__version__) < Version("5.18"),
         reason="resuming in several processes on the CPU needs transformers 5.18",

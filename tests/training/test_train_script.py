@@ -30,6 +30,10 @@ from transformers import AutoConfig, TrainerState, pipeline
 from sase_hf.training.run import is_complete, list_checkpoints
 from sase_hf.utils.process import trains_lstm_in_bfloat16
 
+# So warns Python 3.12; the threads of these tests hold no lock that a run takes.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.* is multi-threaded, use of fork:DeprecationWarning"
+)
 main = script_main("train")
 TINY = {**QUIET, **TINY_MODEL, "num_train_epochs": 2, "learning_rate": 0.02}
 

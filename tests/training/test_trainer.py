@@ -23,6 +23,7 @@ from transformers import (
 
 from sase_hf import SelfAttentiveForSequenceClassification
 from sase_hf.evaluation.metrics import score
+from sase_hf.training.checkpoints import is_complete
 from sase_hf.training.trainer import SelfAttentiveTrainer
 
 ROWS = make_rows("single_label")
@@ -129,6 +130,25 @@ def test_trainer_that_had_ended_makes_no_update_when_it_is_resumed(tmp_path: Pat
         assert training.state.global_step == 11
         finished.append(weights_of(training))
     assert same_weights(*finished)
+
+
+def test_checkpoint_is_complete_once_the_random_state_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of an earlier run in its place is not, as long as it is being replaced."""
+    training = make_trainer(tmp_path, max_steps=1, save_strategy="steps", save_steps=5)
+    checkpoint = tmp_path / "checkpoint-1"
+    seen = []
+
+    def watch() -> None:
+        seen.append(((checkpoint / "rng_state.pth").is_file(), is_complete(checkpoint)))
+
+    training.train()
+    monkeypatch.setattr(training.accelerator, "wait_for_everyone", watch)
+    (checkpoint / "rng_state.pth").unlink()
+    training.train()
+    assert seen == [(False, False), (True, False)]
+    assert is_complete(checkpoint)
 
 
 def test_trainer_learns_the_same_with_evaluations(tmp_path: Path) -> None:
