@@ -17,10 +17,10 @@ from pathlib import Path
 from ..retrieval.documents import DocumentRanker
 from ..retrieval.embed import open_rows
 from ..training.predictions import json_line
-from ..utils.cli import errors_in_one_line, make_parser, positive_int
+from ..utils.cli import errors_in_one_line, make_parser
 from ..utils.files import check_output, write_text
-from ..visualization import attention_html, visible
-from ..visualization.attended_text import shortened
+from ..utils.text import shortened, visible
+from ..visualization import attention_html
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -31,9 +31,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--queries", required=True, help="a file: CSV, JSON Lines, Excel, Parquet and the like")
     add("--text_column_names", default="text", metavar="NAME", help="of queries (default: text)")
     add("--documents", type=Path, required=True, metavar="FILE", help="what embed.py wrote")
-    add("--top_k", type=positive_int, default=10, help="documents of a query (default: 10)")
+    add("--top_k", type=int, default=10, help="documents of a query (default: 10)")
     add("--output", type=Path, help="a page (.html), else the ranking as JSON Lines")
     flags = parser.parse_args(argv)
+    if flags.top_k < 1:
+        parser.error(f"--top_k is {flags.top_k}; give 1 or more")
     with errors_in_one_line(__file__):
         check_output(flags.output, [flags.queries, flags.checkpoint])
         ranker = DocumentRanker(flags.checkpoint, flags.documents)

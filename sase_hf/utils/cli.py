@@ -53,13 +53,6 @@ def errors_in_one_line(script: str, on_interrupt: str = "stopped") -> Iterator[N
         sys.exit(130)
 
 
-def positive_int(text: str) -> int:
-    """Read a flag's value as an integer of 1 or more; for `type=` of `add_argument`."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an integer of 1 or more")
-    return int(text)
-
-
 def add_text_column_names(parser: argparse.ArgumentParser) -> None:
     """Add the flag that names the text columns of a file, as a list."""
     note = 'one text column, or two for pairs: "premise,hypothesis" (default: found by name)'

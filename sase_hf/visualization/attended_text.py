@@ -258,14 +258,6 @@ def whole_words(
     return tokens, words
 
 
-def shortened(text: str, longest: int = 60) -> str:
-    """Return a text on one line of at most `longest` characters."""
-    line = " ".join(text.split())
-    if len(line) <= longest:
-        return line
-    return f"{line[: longest - 1]}…"
-
-
 def predicted_text(result: Result) -> str:
     """Return the predicted label as text; with several labels per text, all that are predicted."""
     return label_text(result.get("labels", result["label"]))

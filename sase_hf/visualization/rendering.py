@@ -13,14 +13,13 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from ..utils.text import INVISIBLE, visible
+from ..utils.text import INVISIBLE, shortened, visible
 from .attended_text import (
     FULL_STRENGTH,
     NONE_STANDS_OUT,
     answer_text,
     label_text,
     predicted_text,
-    shortened,
 )
 
 

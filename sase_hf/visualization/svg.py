@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ..utils.text import visible
+from ..utils.text import shortened, visible
 from .alignment import MAX_TOKENS, parse_alignment
 from .attended_text import (
     FULL_STRENGTH,
@@ -12,7 +12,6 @@ from .attended_text import (
     Result,
     full_contribution,
     parse_result,
-    shortened,
     strengths,
     totals_of,
 )

@@ -12,8 +12,8 @@ from ...evaluation.doubtful_labels import doubtful_rows
 from ...evaluation.linear_part import chosen_by_hops
 from ...training.task import TrainingSetup
 from ...utils.files import write_text
-from ...utils.text import Table, one_line
-from ...visualization.attended_text import label_text, shortened
+from ...utils.text import Table, one_line, shortened
+from ...visualization.attended_text import label_text
 
 logger = logging.getLogger(__name__)
 
