@@ -29,7 +29,7 @@ from bench.parts import PARTS, Result
 from bench.texts import WORKLOADS
 
 from sase_hf.evaluation.records import describe_environment, write_record
-from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
+from sase_hf.utils.cli import errors_in_one_line, make_parser
 from sase_hf.utils.files import check_output
 
 QUICK: dict[str, Any] = {
@@ -57,13 +57,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--only", nargs="+", choices=parts, default=parts, help="parts to measure (default: all)")
     add("--workloads", nargs="+", choices=every, default=every, help="the lengths of texts")
     add("--models", nargs="+", choices=models, default=models, help="of training and inference")
-    add("--lengths", nargs="+", type=positive_int, default=lengths, help=beyond)
-    add("--num_texts", type=positive_int, default=10_000, help="number of texts to embed")
-    add("--rows", type=positive_int, default=10_000, help="of the file that commands read")
-    add("--rounds", type=positive_int, default=7, help="rounds of each comparison")
+    add("--lengths", nargs="+", type=int, default=lengths, help=beyond)
+    add("--num_texts", type=int, default=10_000, help="number of texts to embed")
+    add("--rows", type=int, default=10_000, help="of the file that commands read")
+    add("--rounds", type=int, default=7, help="rounds of each comparison")
     add("--seconds", type=float, default=60.0, help="no round begins after this time")
     add("--device", choices=("cpu", "cuda"), default="cpu", help="where everything runs")
-    add("--threads", type=positive_int, default=1, help="CPU threads")
+    add("--threads", type=int, default=1, help="CPU threads")
     add("--seed", type=int, default=0, help="seed of weights and texts")
     add("--fields", type=json.loads, default={}, help="other sizes as JSON: '{\"num_hops\": 10}'")
     add("--record", type=Path, help="JSON file for the results, with settings and hardware")

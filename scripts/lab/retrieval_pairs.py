@@ -18,7 +18,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from sase_hf.retrieval.embed import open_rows
-from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
+from sase_hf.utils.cli import errors_in_one_line, make_parser
 from sase_hf.utils.errors import refusal
 from sase_hf.utils.files import atomic_write, check_output
 
@@ -34,8 +34,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("texts", help="CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
     add("output", type=Path, help="a file of JSON Lines, with .gz compressed")
     add("--text_column_names", default="text", help="(default: %(default)s)")
-    add("--max_rows", type=positive_int, help="of each draw, the first pairs only")
-    add("--draws", type=positive_int, default=1, help="how often to draw (default: %(default)s)")
+    add("--max_rows", type=int, help="of each draw, the first pairs only")
+    add("--draws", type=int, default=1, help="how often to draw (default: %(default)s)")
     add("--seed", type=int, default=0, help="seed of the draws (default: %(default)s)")
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):

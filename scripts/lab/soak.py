@@ -38,7 +38,7 @@ from sase_hf.commands import embed, train
 from sase_hf.commands.quickstart import CORPUS
 from sase_hf.data.table import table
 from sase_hf.evaluation.records import describe_environment, write_record
-from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
+from sase_hf.utils.cli import errors_in_one_line, make_parser
 from sase_hf.utils.files import check_output
 from sase_hf.utils.recipes import flag_words
 
@@ -313,7 +313,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="(default: all)")
-    add("--minutes", type=positive_int, default=60, help="of all parts (default: %(default)s)")
+    add("--minutes", type=int, default=60, help="of all parts (default: %(default)s)")
     add("--seed", type=int, default=0, help="(default: %(default)s)")
     add("--record", help="a JSON file for the results")
     flags = parser.parse_args(argv)

@@ -36,7 +36,7 @@ from sase_hf.hub import model_card
 from sase_hf.models import FAMILIES
 from sase_hf.tasks import TASKS
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
+from sase_hf.utils.cli import errors_in_one_line, make_parser
 from sase_hf.utils.errors import refusal
 from sase_hf.utils.files import write_text
 from sase_hf.utils.recipes import flag_words
@@ -177,7 +177,7 @@ def build_parser() -> argparse.ArgumentParser:
         shown: Any = {"default": [*values], "metavar": flag[2:-1].upper()}
         leaderboard.add_argument(flag, nargs="+", choices=values, help=", ".join(values), **shown)
     drawn = "numbers of rows drawn from each training file (default: all)"
-    leaderboard.add_argument("--rows", nargs="+", type=positive_int, help=drawn)
+    leaderboard.add_argument("--rows", nargs="+", type=int, help=drawn)
     for command, folder in ((run, "study"), (status, "study"), (leaderboard, "leaderboard")):
         add = command.add_argument
         add("--seeds", nargs="+", type=int, default=[42], help="of each run (default: 42)")
