@@ -17,7 +17,7 @@ from checkpoints import assert_same_answers, save_publishable
 from guides import ROOT, TEXTS, code_blocks, commands, read
 from isolated import run_isolated
 from loopback_hub import OWNER
-from notebook import NOTEBOOK, notebook_text
+from notebook import NOTEBOOK, new_cells, run_cell
 from rows import write_csv, write_jsonl
 from runs import pair_rows, review_rows
 from script_files import load_command, load_script
@@ -247,5 +247,14 @@ def test_handler_of_the_guide_serves_without_the_package(folder: Path, tmp_path:
     assert_same_answers(json.loads(printed), classify(SENTENCES[0], top_k=None))
 
 
-def test_notebook_is_made_of_blocks_of_the_texts() -> None:
-    assert NOTEBOOK.read_text(encoding="utf-8") == notebook_text(), "run tests/helpers/notebook.py"
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_notebook_is_made_of_blocks_of_the_texts_and_stores_pictures(reader: Path) -> None:
+    write_reviews(reader)
+    stored, cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"], new_cells()
+    hint = "run tests/helpers/notebook.py"
+    assert [cell["source"] for cell in stored] == [cell["source"] for cell in cells], hint
+    names: dict[str, Any] = {}
+    for before, cell in zip(stored[3:], cells[3:], strict=True):
+        run_cell(cell, names)
+        assert before["outputs"][-1]["data"].keys() == cell["outputs"][-1]["data"].keys()

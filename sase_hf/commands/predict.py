@@ -17,17 +17,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from transformers import TokenizersBackend
-
-from ..data.batching import rows_for_model
-from ..data.table import ENDINGS, TEXT_COLUMNS, present
-from ..models.answers import answers_of
-from ..models.checkpoint import CheckedPreTrainedModel
-from ..tasks.labels.predictions import predicted_labels, read_texts
-from ..training.predictions import write_rows
+from ..data.table import ENDINGS, TEXT_COLUMNS, present, table
 from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser
-from ..utils.loading import attention_pipeline, load_checkpoint
-from ..visualization.attended_text import UNLIKE
 
 Rows = Sequence[dict[str, Any]]  # the columns of each
 
@@ -45,16 +36,23 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--format", choices=("csv", "jsonl"), default="csv", help="(default: %(default)s)")
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
+        # A fault of the file is named before torch is imported, which takes seconds.
+        is_table = flags.file.lower().endswith(ENDINGS)
+        lines = table(flags.file) if is_table else lines_of(flags.file)
+        from ..data.batching import rows_for_model
+        from ..training.predictions import write_rows
+        from ..utils.loading import load_checkpoint
+
         model, tokenizer = load_checkpoint(flags.checkpoint)
         if not model.is_head:
             raise ValueError(f"{flags.checkpoint} has no labels; sase_hf embed embeds texts")
-        if flags.file.lower().endswith(ENDINGS):
+        if is_table:
             read = rows_for_model(flags.checkpoint, model, flags.file, flags.text_column_names, "")
             test = read.splits["test"]
             texts: Rows = test.select_columns(present(TEXT_COLUMNS, test)).to_list()
             rows: Rows = list(read.test_table or ())
         else:
-            texts = rows = lines_of(flags.file, reads_pairs=model.reads_pairs)
+            texts = rows = [row_of(line, reads_pairs=model.reads_pairs) for line in lines]
         answers = predict(model, tokenizer, texts)
         if isinstance(sys.stdout, io.TextIOWrapper):  # what other programs read is UTF-8
             sys.stdout.reconfigure(encoding="utf-8")
@@ -62,22 +60,29 @@ def main(argv: Sequence[str] | None = None) -> None:
         print_unlike(answers)
 
 
-def lines_of(file: str, *, reads_pairs: bool) -> Rows:
-    """Return the text of each line of a file, or of the standard input for "-".
-
-    For a model of pairs they are the two texts that a tab divides. ValueError: a line is none.
-    """
+def lines_of(file: str) -> list[str]:
+    """Return the lines of a file, or of the standard input for "-"."""
     with open(0 if file == "-" else file, encoding="utf-8-sig", closefd=file != "-") as lines:
-        texts = [line.removesuffix("\n") for line in lines]
-    rows = [text.split("\t") if reads_pairs else [text] for text in texts]
-    for row in rows:
-        if reads_pairs and len(row) != len(TEXT_COLUMNS):
-            raise ValueError(f"{row!r:.80} must be two texts with a tab between: a pair")
-    return [dict(zip(TEXT_COLUMNS, row, strict=False)) for row in rows]
+        return [line.removesuffix("\n") for line in lines]
 
 
-def predict(model: CheckedPreTrainedModel, tokenizer: TokenizersBackend, texts: Rows) -> Rows:
+def row_of(line: str, *, reads_pairs: bool) -> dict[str, Any]:
+    """Return the text of a line, for a model of pairs the two that a tab divides.
+
+    ValueError: they are not two.
+    """
+    texts = line.split("\t") if reads_pairs else [line]
+    if len(texts) != 1 + reads_pairs:
+        raise ValueError(f"{texts!r:.80} must be two texts with a tab between: a pair")
+    return dict(zip(TEXT_COLUMNS, texts, strict=False))
+
+
+def predict(model: Any, tokenizer: Any, texts: Rows) -> Rows:
     """Return the columns of the prediction for each row of one or two texts."""
+    from ..models.answers import answers_of
+    from ..tasks.labels.predictions import predicted_labels, read_texts
+    from ..utils.loading import attention_pipeline
+
     if model.can_generate():
         translate = attention_pipeline(model, tokenizer)
         results = translate((row["text"] for row in texts), batch_size=BATCH_SIZE)
@@ -95,6 +100,8 @@ def predict(model: CheckedPreTrainedModel, tokenizer: TokenizersBackend, texts: 
 
 def print_unlike(answers: Rows) -> None:
     """Say on the standard error how many texts are unlike the training texts, if that is known."""
+    from ..visualization.attended_text import UNLIKE
+
     unlike = [row["familiarity"] < UNLIKE for row in answers if "familiarity" in row]
     if unlike:
         share = sum(unlike) / len(unlike)

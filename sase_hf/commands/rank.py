@@ -32,6 +32,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--top_k", type=int, default=10, help="documents of a query (default: 10)")
     add("--output", type=Path, help="a page (.html), else the ranking as JSON Lines")
     flags = parser.parse_args(argv)
+    if flags.top_k < 1:
+        parser.error(f"--top_k is {flags.top_k}; give 1 or more")
     with errors_in_one_line(__file__):
         check_output(flags.output, [flags.queries, flags.checkpoint])
         ranker = DocumentRanker(flags.checkpoint, flags.documents)

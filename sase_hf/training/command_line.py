@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 TaskT = TypeVar("TaskT", bound=Task)
 GROUPS: Any = (Settings, RunArguments)
+KINDS = {entry.name: str(entry.type) for group in GROUPS for entry in fields(group)}  # of flags
 
 
 def parse_arguments(
@@ -54,10 +55,9 @@ def make_task(
     The splits `in_memory` are rows of the program. Raises ValueError for names and values that no
     flag has, and for contradictions.
     """
-    kinds = {entry.name: str(entry.type) for group in GROUPS for entry in fields(group)}
     values = {"task": task.names[0]}
     for name, value in given.items():
-        values[name] = _plain(value, takes_several="list" in kinds.get(name, ""))
+        values[name] = _plain(value, takes_several="list" in KINDS.get(name, ""))
     chosen = implied(values, in_memory)
     values = {**chosen, **values}
     if values["task"] not in task.names:

@@ -62,6 +62,14 @@ def one_line(text: object) -> str:
     return " ".join(visible(text).split())
 
 
+def shortened(text: str, longest: int = 60) -> str:
+    """Return a text on one line of at most `longest` characters."""
+    line = " ".join(text.split())
+    if len(line) <= longest:
+        return line
+    return f"{line[: longest - 1]}…"
+
+
 class Table(NamedTuple):
     """Rows of texts under heads; the first text of a row is its name.
 
@@ -81,12 +89,8 @@ def table_lines(table: Table) -> Iterator[str]:
     longest = max(len(cell) for _, *cells in shown for cell in cells)
     width = min(longest, MAX_CELL_WIDTH)
     for name, *cells in shown:
-        columns = (f"  {_cut(cell, width):>{width}}" for cell in cells)
-        yield f"{_cut(name, NAME_WIDTH):<{NAME_WIDTH}}{''.join(columns)}"
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 3] + "..."
+        columns = (f"  {shortened(cell, width):>{width}}" for cell in cells)
+        yield f"{shortened(name, NAME_WIDTH):<{NAME_WIDTH}}{''.join(columns)}"
 
 
 # ---- folders, names of users and machines, and tokens --------------------------------------------

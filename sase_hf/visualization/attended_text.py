@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import regex
 
 from ..models.answers import answers_of_kind
-from ..utils.text import UNSPACED, shown_characters
+from ..utils.text import UNSPACED, shortened, shown_characters
 
 Result = Mapping[str, Any]
 
@@ -262,14 +262,6 @@ def whole_words(
             tokens.append([token])
             words.append((start, end))
     return tokens, words
-
-
-def shortened(text: str, longest: int = 60) -> str:
-    """Return a text on one line of at most `longest` characters."""
-    line = " ".join(text.split())
-    if len(line) <= longest:
-        return line
-    return f"{line[: longest - 1]}…"
 
 
 def predicted_text(result: Result) -> str:

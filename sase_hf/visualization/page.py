@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from ..models.answers import Answers, answers_of_kind
-from ..utils.text import Table, visible
+from ..utils.text import Table, shortened, visible
 from .attended_text import (
     FULL_STRENGTH,
     AttendedText,
@@ -27,7 +27,6 @@ from .attended_text import (
     label_text,
     parse_result,
     parse_results,
-    shortened,
     strengths,
     totals_of,
 )

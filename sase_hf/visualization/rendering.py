@@ -14,7 +14,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from ..utils.text import INVISIBLE, visible
+from ..utils.text import INVISIBLE, shortened, visible
 from .attended_text import (
     FULL_STRENGTH,
     NONE_STANDS_OUT,
@@ -24,7 +24,6 @@ from .attended_text import (
     nearest_text,
     predicted_text,
     score_text,
-    shortened,
 )
 
 

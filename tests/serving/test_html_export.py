@@ -34,13 +34,12 @@ from sase_hf.data.tokenizer import built_settings
 from sase_hf.models.checkpoint import readable
 from sase_hf.models.pipeline_self_attentive import with_whole_characters
 from sase_hf.serving.html_export import LIVE_FOLDER, live_page
-from sase_hf.utils.text import UNSPACED
+from sase_hf.utils.text import UNSPACED, shortened
 from sase_hf.visualization import visible
 from sase_hf.visualization.attended_text import (
     NONE_STANDS_OUT,
     label_text,
     parse_result,
-    shortened,
     totals_of,
 )
 from sase_hf.visualization.page import TOP_WORDS

@@ -132,6 +132,12 @@ def test_regressor_learns_numbers() -> None:
     model = tiny(TextRegressor).fit(TEXTS, [stars / 2 for stars in STARS])
     assert model.predict(NEW).shape == (7,)
     assert -10 < model.score(TEXTS, STARS) <= 1
+    both = np.array([[stars / 2, -stars] for stars in STARS])
+    model = tiny(TextRegressor).fit(TEXTS, both)
+    texts = pd.Series(NEW, index=list("abcdefg"))
+    frame = model.predict(texts, as_frame=True)
+    assert frame.index.tolist() == texts.index.tolist()
+    np.testing.assert_array_equal(frame, model.predict(NEW))
 
 
 def test_classifier_refuses_numbers() -> None:

@@ -23,7 +23,7 @@ from transformers import (
 
 from sase_hf import SelfAttentiveForSequenceClassification
 from sase_hf.evaluation.metrics import score
-from sase_hf.training.checkpoints import is_complete
+from sase_hf.training.run import is_complete
 from sase_hf.training.trainer import SelfAttentiveTrainer
 
 ROWS = make_rows("single_label")

@@ -17,9 +17,9 @@ from shown import (
 )
 
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL
-from sase_hf.utils.text import Table
+from sase_hf.utils.text import Table, shortened
 from sase_hf.visualization import attention_fragment, attention_html, comparison_html
-from sase_hf.visualization.attended_text import parse_result, shortened
+from sase_hf.visualization.attended_text import parse_result
 from sase_hf.visualization.page import (
     page_html,
     table_section,

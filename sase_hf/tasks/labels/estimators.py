@@ -30,7 +30,7 @@ from ...evaluation.records import results_of
 from ...hub import write_model_card
 from ...models.answers import LEAST_PROBABILITY, REGRESSION, answers_of
 from ...models.checkpoint import TOKENIZER_NAMES, CheckedPreTrainedModel, list_files
-from ...training.command_line import make_task
+from ...training.command_line import KINDS, make_task
 from ...training.run import run
 from ...training.task import TrainingSetup
 from ...training.trainer import only_training_bar
@@ -75,14 +75,18 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
     learns_labels: ClassVar[bool]
 
     def __init__(self, **settings: Any) -> None:
-        self.__dict__.update(settings)
+        self.set_params(**settings)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the settings that are given; other attributes begin or end with an underscore."""
-        return {name: value for name, value in vars(self).items() if name == name.strip("_")}
+        """Return the settings that are given."""
+        return {name: value for name, value in vars(self).items() if name in KINDS}
 
     def set_params(self, **params: Any) -> Self:
-        """Change or add settings."""
+        """Change or add settings; ValueError for a name that no flag has."""
+        unknown = params.keys() - KINDS.keys()
+        if unknown:
+            what = f"there is no parameter {', '.join(unknown)}"
+            raise refusal(what, "sase_hf train --help_all lists them, as flags")
         self.__dict__.update(params)
         return self
 
@@ -283,9 +287,8 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
         """Return the label of each of N texts, (N,), in the type of the labels of `fit`.
 
         With several labels for each text these are N lists, or a matrix (N, C) if `fit` had one.
-        `as_frame` gives a DataFrame with the index of the texts and the columns `label`,
-        `confidence` (its probability) and `margin` (to that of the second label). Of several
-        labels for each text, both are those of the least sure one.
+        `as_frame` gives a DataFrame with the index of the texts and the columns `label`, and where
+        a text has one label `confidence` (its probability) and `margin` (to that of the second).
         """
         scores = self.predict_proba(texts)
         has_one_label = answers_of(self.model_.config).has_one_label
@@ -297,13 +300,11 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
             labels = [self.classes_[row].tolist() for row in applies]
         if not as_frame:
             return labels
-        best = np.maximum(scores, 1 - scores).min(1)
-        second = 1 - best
+        columns = {"label": list(labels)}
         if has_one_label:
             second, best = np.sort(scores)[:, -2:].T
-        index = texts.index if isinstance(texts, pd.DataFrame | pd.Series) else None
-        columns = {"label": list(labels), "confidence": best, "margin": best - second}
-        return pd.DataFrame(columns, index=index)
+            columns |= {"confidence": best, "margin": best - second}
+        return _frame(texts, columns)
 
     def predict_proba(self, texts: Any) -> np.ndarray:
         """Return the probability of each of the `classes_` for N texts, (N, C).
@@ -323,10 +324,21 @@ class TextRegressor(RegressorMixin, _TextEstimator):  # type: ignore[misc]
 
     learns_labels = False
 
-    def predict(self, texts: Any) -> np.ndarray:
-        """Return the number of each of N texts, (N,); the numbers, (N, K), if `fit` had K."""
+    def predict(self, texts: Any, as_frame: bool = False) -> Any:
+        """Return the number of each of N texts, (N,); the numbers, (N, K), if `fit` had K.
+
+        `as_frame` gives a DataFrame with the index of the texts and a column for each number.
+        """
         numbers = self._scores(texts)
+        if as_frame:
+            names = answers_of(self.model_.config).names
+            return _frame(texts, dict(zip(names, numbers.T, strict=True)))
         return numbers[:, 0] if numbers.shape[1] == 1 else numbers
+
+
+def _frame(texts: Any, columns: Any) -> pd.DataFrame:
+    """Return columns of N values, with the index of the texts where these are of pandas."""
+    return pd.DataFrame(columns, index=texts.index if hasattr(texts, "iloc") else None)
 
 
 @contextmanager

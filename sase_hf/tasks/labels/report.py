@@ -28,8 +28,7 @@ from ...training.task import TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
 from ...utils.files import write_text
 from ...utils.loading import attention_pipeline
-from ...utils.text import Table, one_line
-from ...visualization.attended_text import shortened
+from ...utils.text import Table, one_line, shortened
 from ...visualization.learned_words import read_learned_words
 from ...visualization.page import Section, learned_section, page_html, table_section, texts_section
 
