@@ -136,7 +136,8 @@ class SelfAttentionPipeline(Pipeline):
             explained = [model_outputs[x] for x in ("labels", "rivals") if x in model_outputs]
             result["target"] = RIVAL_SIGN.join(answers.names[ids[0].item()] for ids in explained)
         if "distances" in model_outputs:
-            distances, neighbours = model_outputs["distances"], self.model.neighbours
+            distances = model_outputs["distances"]
+            neighbours: Any = self.model.neighbours
             result["familiarity"] = neighbours.familiarity(distances).item()
             result["nearest"] = neighbours.nearest(distances[0], answers)
             ids = model_outputs["input_ids"][model_outputs["attention_mask"] != 0]

@@ -55,7 +55,7 @@ def read_texts(
     lengths = [sum(map(len, texts)) for texts in rows]
     order = sorted(range(len(rows)), key=lambda row: -lengths[row])
     logits = torch.zeros(len(rows), len(answers_of(model.config).names))
-    neighbours = getattr(model, "neighbours", None)
+    neighbours: Any = getattr(model, "neighbours", None)
     familiarity = None if neighbours is None else torch.zeros(len(rows))
     starts = range(0, len(rows), batch_size)
     for start in tqdm(starts, "Predicting", delay=SECONDS_WITHOUT_BAR):
