@@ -16,6 +16,7 @@ import pandas as pd
 from records import RECORDS, replace_record
 
 from sase_hf import TextClassifier
+from sase_hf.evaluation.records import describe_environment
 from sase_hf.visualization.attended_text import UNLIKE
 
 MOST = 1_000
@@ -34,7 +35,7 @@ def main(checkpoint: str, *files: str) -> None:
         Path(file).name: [(values < UNLIKE).mean(), (1 + np.sign(own - values).mean()) / 2]
         for file, values in found.items()
     }
-    record = {"run": Path(checkpoint).name, **measured}
+    record = {"run": Path(checkpoint).name, **measured, **describe_environment()}
     replace_record(RECORDS / "familiarity.jsonl", record)
 
 

@@ -15,6 +15,7 @@ from transformers import (
 )
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, build_tokenizer
+from sase_hf.models.pipeline_self_attentive import _target_ids
 
 TEXT = "The soup was not good,  but the bread was."
 PAIR = {"text": "Two dogs sleep on a mat.", "text_pair": "No dog is awake."}
@@ -144,7 +145,7 @@ def linear_reader(tokenizer: TokenizersBackend) -> Any:
 def test_pipeline_contributions_sum_to_the_logit_minus_that_of_an_empty_text(
     linear_reader: Any,
 ) -> None:
-    """For each label, and of two labels to half of the log-odds."""
+    """For each label, and for the difference of two."""
     of_text, of_nothing = (
         linear_reader.model(**linear_reader.tokenizer(text, return_tensors="pt")).logits[0]
         for text in (TEXT, "")
@@ -157,33 +158,23 @@ def test_pipeline_contributions_sum_to_the_logit_minus_that_of_an_empty_text(
         assert total == pytest.approx(expected, abs=1e-6)
         total = sum(result["word_contributions"]) + result["rest"]
         assert total == pytest.approx(expected, abs=1e-6)
-    with pytest.raises(ValueError, match=r"target is 'sport'; the labels are entailment, "):
-        linear_reader(TEXT, target="sport")
+    result = linear_reader(TEXT, target="contradiction>entailment")
+    assert result["target"] == "contradiction>entailment"
+    expected = pytest.approx((added[2] - added[0]).item(), abs=1e-6)
+    assert np.sum(result["contributions"]) + sum(result["linear_contributions"]) == expected
+    assert sum(result["word_contributions"]) + result["rest"] == expected
+    for target in ("sport", "neutral>sport"):
+        with pytest.raises(ValueError, match=f"target is '{target}'; the labels are entailment, "):
+            linear_reader(TEXT, target=target)
 
 
-@pytest.mark.parametrize("kind", ["single_label_classification", "multi_label_classification"])
-def test_pipeline_explains_the_difference_of_two_labels(
-    tokenizer: TokenizersBackend, kind: str
-) -> None:
-    """It sums to that of their logits; a label may have the sign in its own name."""
-    names = {"id2label": {0: "a", 1: "b", 2: "a>b"}, "problem_type": kind}
-    fields = {**names, "linear_part": "words", "num_lstm_layers": 2}
-    reader = random_reader(SelfAttentiveForSequenceClassification, tokenizer, **fields)
-    torch.nn.init.normal_(reader.model.linear_part.word_weight)
-    with torch.no_grad():
-        logits = [
-            reader.model(**tokenizer(text, return_tensors="pt")).logits[0] for text in (TEXT, "")
-        ]
-    added = (logits[0] - logits[1]).tolist()
-    for target, (one, other) in {"b>a": (1, 0), "a>b>b": (2, 1), "a>a>b": (0, 2)}.items():
-        result = reader(TEXT, target=target)
-        assert result["target"] == target
-        expected = pytest.approx(added[one] - added[other], abs=1e-6)
-        assert sum(result["word_contributions"]) + result["rest"] == expected
-        total = np.sum(result["contributions"]) + sum(result["linear_contributions"])
-        assert total == expected
-    with pytest.raises(ValueError, match=r"target is 'a>c'"):
-        reader(TEXT, target="a>c")
+def test_target_may_have_the_sign_of_a_difference_in_its_name() -> None:
+    names = ("a", "b", "a>b")
+    assert [_target_ids(target, names) for target in ("a>b", "a>b>b", "b>a")] == [
+        [2],
+        [2, 1],
+        [1, 0],
+    ]
 
 
 def test_pipeline_contributions_of_two_labels_are_half_of_their_log_odds(

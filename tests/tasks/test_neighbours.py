@@ -12,7 +12,7 @@ from runs import TINY_MODEL, pair_rows, review_rows
 from script_files import load_command
 from transformers import AutoModelForSequenceClassification, pipeline
 
-from sase_hf import TextClassifier, TextRegressor
+from sase_hf import TextClassifier
 from sase_hf.hub.push import check_publishable
 from sase_hf.models.checkpoint import list_files
 from sase_hf.tasks.labels import neighbours
@@ -59,8 +59,6 @@ def test_familiarity_is_the_share_of_held_out_rows_that_are_as_far(folder: Path)
     rows = kept.mean + kept.rows / 32 * kept.unit
     distances = ((matrices[:, None] - rows) / kept.unit).abs().mean(-1).sort(-1).values
     held_out = kept.held_out.double()
-    assert len(held_out) == 27
-    assert len(rows) == 63
     is_as_far = held_out >= distances[:, :5].mean(1, keepdim=True)
     expected = (1 + is_as_far.sum(1)) / 28
     np.testing.assert_allclose(model.familiarity(texts), expected, atol=1e-6)
@@ -90,7 +88,6 @@ def test_result_says_what_speaks_against_it(folder: Path) -> None:
         assert "73% of its words are unknown" in shown
         assert "None of the nearest training texts" in shown
         assert f"other: {others[0]['text'][:20]}" in shown
-    assert "in 100" not in attention_text(result | {"familiarity": 0.05})
 
 
 def test_checkpoint_keeps_texts_only_if_it_is_asked_to(folder: Path, tmp_path: Path) -> None:
@@ -144,9 +141,6 @@ def test_rows_of_pairs_and_of_several_labels_are_named_as_they_are() -> None:
     model = fit(pairs, several, keep_examples=True, num_train_epochs=1)
     [near, *_] = model.explain(pairs[0]).results["nearest"]
     assert sorted(near["label"]) == several[pairs.index(tuple(near["text"]))]
-    numbers = TextRegressor(**OPTIONS, keep_examples=True).fit(TEXTS, [*range(90)])
-    [near, *_] = numbers.explain(TEXTS[0]).results["nearest"]
-    assert near["label"] == [TEXTS.index(near["text"])]
 
 
 def test_predict_says_how_many_texts_are_unlike(folder: Path, capsys: Any, tmp_path: Path) -> None:
