@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from script_files import load_command, load_script
-from tiny import give_neighbours, tiny_model
+from tiny import tiny_model
 
 from sase_hf import (
     SelfAttentiveForNLI,
@@ -60,8 +60,6 @@ def save_kinds(root: Path) -> tuple[dict[str, Any], Any]:
     models: dict[str, Any] = {}
     for name, (model_class, fields) in KINDS.items():
         models[name] = tiny_model(model_class, vocab_size=len(tokenizer), max_tokens=20, **fields)
-        if name in ("linear", "nli"):
-            give_neighbours(models[name])
         models[name].save_pretrained(root / name)
         tokenizer.save_pretrained(root / name)
     return models, tokenizer
