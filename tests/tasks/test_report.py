@@ -104,5 +104,5 @@ def test_table_lines_keep_columns_apart_whatever_the_labels_are() -> None:
     names = ["a" * 99, "b\r\x1b[2J\nc"]
     report = make_report([[1, 0], [0, 1]], [0, 1], names=names)
     first, second = [*table_lines(report_tables(report)[-1])][-2:]
-    assert first.startswith("a" * 31 + "... ")
+    assert first.startswith("a" * 33 + "… ")
     assert second.startswith("b[U+000D][U+001B][2J c ")
