@@ -67,6 +67,11 @@ def test_figures_in_tables_come_from_records() -> None:
         assert linked, page
         assert set(linked) <= records.keys(), page
         assert figures_without_record(read(page), records) == [], page
+    # README's table is that of the leaderboard's records; its other means are those of a page.
+    prose = re.sub(r"^\|.*$", "", read("README.md"), flags=re.MULTILINE)
+    means = {*re.findall(r"\d+\.\d+ ± \d+\.\d+", prose)}
+    assert means
+    assert means <= {*re.findall(r"\d+\.\d+ ± \d+\.\d+", read("model_cards/EXPERIMENTS.md"))}
 
 
 def test_links_lead_to_files() -> None:
