@@ -30,7 +30,6 @@ from ..models.modeling_self_attentive import (
     SelfAttentiveForNLI,
     SelfAttentiveForSequenceClassification,
 )
-from ..models.pipeline_self_attentive import MIN_RATIO
 from ..utils.errors import refusal
 from ..utils.loading import load_checkpoint, name_checkpoints
 from ..utils.text import UNSPACED
@@ -102,7 +101,7 @@ def live_page(
         "min_added": attended_text.MIN_ADDED,
         "max_growth": MAX_GROWTH,
         "full_strength": attended_text.FULL_STRENGTH,
-        "min_ratio": MIN_RATIO,
+        "min_ratio": attended_text.MIN_RATIO,
         "led_by_hops": attended_text.LED_BY_HOPS,
         "none_stands_out": attended_text.NONE_STANDS_OUT,
     }

@@ -1,5 +1,7 @@
 """The rows of a batch: where its tokens are moved, and when texts are read in parts."""
 
+import sys
+
 import pytest
 import tiny
 import torch
@@ -49,7 +51,7 @@ def test_rows_have_windows_that_end_at_the_ends_of_a_text() -> None:
 def test_rows_of_half_precision_have_few_lengths() -> None:
     """Each new length would compile code anew; autocast decides as the weights do."""
 
-    def lengths(dtype: torch.dtype, limit: int | None = None) -> set[int]:
+    def lengths(dtype: torch.dtype, limit: int = sys.maxsize) -> set[int]:
         masks = [torch.ones(1, length, dtype=torch.bool) for length in range(256, 512)]
         return {Rows(mask, dtype, limit).real.shape[1] for mask in masks}
 
