@@ -312,7 +312,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
     def embed(
         self,
         input_ids: Tensor | None,
-        inputs_embeds: Tensor | None,
+        inputs_embeds: Any,
         attention_mask: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         """Return word vectors (B, T, embedding_size), and True on the real tokens, (B, T).
@@ -329,8 +329,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
             inputs_embeds = self.get_input_embeddings()(input_ids.long())  # floats if T is 0
             if input_ids.numel() > 0:
                 self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
-        embeds: Any = inputs_embeds
-        return embeds, real_tokens(embeds, attention_mask)
+        return inputs_embeds, real_tokens(inputs_embeds, attention_mask)
 
 
 def real_tokens(tokens: Tensor, attention_mask: Tensor | None) -> Tensor:

@@ -152,7 +152,7 @@ def _words(model: Any, inputs: Inputs, levels: Sequence[Tensor], slopes: Tensor)
     input_ids, attention_mask, token_type_ids = inputs
     limit = model.config.max_tokens
     types = token_type_ids if model.reads_pairs else None
-    rows = Rows(tokens_read(input_ids, attention_mask, types, limit).flatten(0, 1), limit)
+    rows = Rows(tokens_read(input_ids, attention_mask, types, limit).flatten(0, 1), limit=limit)
     vectors, *layers = [rows.left(level.flatten(0, -3)) for level in levels]
     # An adapter wraps the model, and another class than ours has its own `base_model`.
     plain = model.get_base_model() if hasattr(model, "get_base_model") else model

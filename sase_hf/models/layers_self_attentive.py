@@ -29,6 +29,7 @@ pair. The weights of a new model are zero: `sase_hf.fit_linear_part` finds them 
 """
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -50,6 +51,10 @@ from .configuration_self_attentive import SelfAttentiveConfig
 # as this many tokens, and each of its steps as much as this many texts.
 TOKENS_FOR_PART = 60
 TEXTS_FOR_STEP = 4
+# In half precision oneDNN compiles code for each new number of rows of a product and never frees
+# it, up to a MiB each time. On a CPU rows therefore have lengths of this many bits, and zeros after
+# them: one of 16 from n to 2 n.
+BITS_OF_LENGTH = 5
 
 
 def tokens_read(
@@ -108,27 +113,32 @@ class Rows:
 
     Args:
         mask: True on real tokens, anywhere in a row, shape (B, T).
-        limit: The most real tokens of a text, if that is known.
+        dtype: The precision of what is moved.
+        limit: The most real tokens of a text.
 
     Attributes:
         real: True on the real tokens of the rows, shape (B, S).
         is_full: Whether every place is known to hold a real token; then S is T.
     """
 
-    def __init__(self, mask: Tensor, limit: int | None = None) -> None:
+    def __init__(
+        self, mask: Tensor, dtype: torch.dtype = torch.float32, limit: int = sys.maxsize
+    ) -> None:
         self.mask = mask
         is_known = has_values(mask) and len(mask) > 0
+        is_compiled = is_known and (torch.is_autocast_enabled("cpu") or dtype.itemsize < 4)
         steps = mask.shape[1]
-        self.is_full = is_known and steps > 0 and bool(mask.all())
+        self.is_full = is_known and steps > 0 and not is_compiled and bool(mask.all())
         if self.is_full:
             self.real = mask
             return
         self._lengths = mask.sum(1, keepdim=True)
         if is_known:
             steps = int(self._lengths.max())
-        elif limit is not None and not is_tracing(mask):
-            steps = min(steps, limit)
-        steps = steps if is_tracing(mask) else max(steps, 1)
+        if is_compiled:
+            steps += -steps % (1 << max(steps.bit_length() - BITS_OF_LENGTH, 0))
+        if not is_tracing(mask):
+            steps = max(min(steps, limit), 1)
         self._places = torch.arange(steps, device=mask.device)
         self.real = self._places < self._lengths
         # Padding goes to a column of its own. (A stable argsort has no ONNX operator.)
@@ -665,10 +675,10 @@ class LinearPart(nn.Module):
         self.num_parts = NUM_PARTS_OF_PAIR if reads_pairs else 1
         shape = (self.num_parts, config.vocab_size, num_labels)
         self.word_weight = nn.Parameter(torch.zeros(shape))
-        self.pair_weight: nn.Parameter | None = None
+        self.pair_weight: Any = None
         if config.linear_part == "words_and_pairs":
             self.pair_weight = nn.Parameter(torch.zeros(self.num_parts, NUM_PAIRS, num_labels))
-        self.state_weight: nn.Parameter | None = None
+        self.state_weight: Any = None
         if config.encoder == "auto_model":
             width = config.hidden_size * (FEATURES_OF_PAIR if reads_pairs else 1)
             self.state_weight = nn.Parameter(torch.zeros(width, num_labels))
@@ -678,7 +688,7 @@ class LinearPart(nn.Module):
         input_ids: Tensor,
         attention_mask: Tensor | None,
         token_type_ids: Tensor | None,
-        states: Tensor | None = None,
+        states: Any = None,
     ) -> Tensor:
         """Return what the words and the mean state add to the logits (B, L), in float32 or wider.
 
@@ -695,14 +705,12 @@ class LinearPart(nn.Module):
         added = sum(others, first)
         if self.state_weight is None:
             return added
-        assert states is not None  # a classifier asks its encoder for them
         return added + self.of_mean_state((input_ids, attention_mask, token_type_ids), states)
 
     def of_mean_state(
         self, inputs: Inputs, states: Tensor, share_of_products: float = 1.0
     ) -> Tensor:
         """Return what the `features` of ids, mask, types and states add to the logits, (B, L)."""
-        assert self.state_weight is not None  # on a pretrained encoder alone
         features = self.features(*inputs, states, share_of_products)
         with torch.autocast(features.device.type, enabled=False):
             return features @ self.state_weight.to(features)
@@ -764,7 +772,6 @@ class LinearPart(nn.Module):
 
     def _of_pairs(self, texts: Aligned) -> Tensor:
         """Return the weights of the pairs of words, zero on padding, (B n, S - 1, L)."""
-        assert self.pair_weight is not None  # asked for where there are some
         return _rows_of(self.pair_weight, texts.of_pairs, texts.rows.real[:, 1:])
 
     def _tokens_read(

@@ -500,7 +500,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         last_hidden_state: bool,
     ) -> Any:
         """Return the outputs for word vectors (B, T, d) whose real tokens are in a mask (B, T)."""
-        rows = Rows(mask, self.config.max_tokens)
+        rows = Rows(mask, vectors.dtype, self.config.max_tokens)
         x = rows.left(vectors)
         layers = self.token_encoder(x, rows)
         matrix, attention, penalty, cost = self.pooling(

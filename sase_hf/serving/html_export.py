@@ -31,7 +31,7 @@ from ..models.modeling_self_attentive import (
     SelfAttentiveForSequenceClassification,
 )
 from ..utils.loading import load_checkpoint, name_checkpoints
-from ..utils.neighbours import NUM_AVERAGED, NUM_NEAREST, STEPS
+from ..utils.neighbours import NUM_NEAREST, STEPS
 from ..utils.text import UNSPACED, refusal
 from ..visualization import attended_text, page
 from ..visualization.rendering import INVISIBLE_IN_JAVASCRIPT, render, with_hashes
@@ -106,7 +106,6 @@ def live_page(
         "led_by_hops": attended_text.LED_BY_HOPS,
         "none_stands_out": attended_text.NONE_STANDS_OUT,
         "unlike": attended_text.UNLIKE,
-        "num_averaged": NUM_AVERAGED,
         "num_nearest": NUM_NEAREST,
         "steps": STEPS,
     }

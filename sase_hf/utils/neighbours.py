@@ -20,8 +20,7 @@ from ..models.modeling_self_attentive import (
     SelfAttentiveForSequenceClassification,
 )
 
-NUM_AVERAGED = 5  # nearest rows, whose mean distance says how unlike a text is
-NUM_NEAREST = 3  # of these, which stand beside an answer
+NUM_NEAREST = 3  # rows that stand beside an answer
 STEPS = 32  # in a deviation, so that int8 holds four of them on each side
 
 
@@ -36,7 +35,7 @@ class Neighbours(NamedTuple):
     mean: Tensor  # (W,)
     unit: Tensor  # (W,)
     labels: Tensor  # as `labels_of` returns them, (N,) or (N, C)
-    held_out: Tensor  # the distances of rows that were not learned, sorted, (D,)
+    held_out: Tensor  # the `strangeness` of rows that were not learned, sorted, (D,)
     texts: Sequence[Sequence[str]] = ()  # of each row, one or two; none unless they are known
     keeps_texts: bool = True  # in the file
 
@@ -45,13 +44,12 @@ class Neighbours(NamedTuple):
         numbers = (matrices.flatten(1).float().cpu() - self.mean) / self.unit
         return torch.cdist(numbers, self.rows.float() / STEPS, p=1) / len(self.mean)
 
-    def familiarity(self, distances: Tensor) -> Tensor:
-        """Return how many held-out rows are as far from the rows as each text is: a share, (B,).
+    def familiarity(self, distances: Tensor, unknown: Tensor) -> Tensor:
+        """Return how many held-out rows are as strange as each text is: a share, (B,).
 
         That is a conformal p-value: of texts like the training rows, 5 % have one below 0.05.
         """
-        sizes = mean_of_nearest(distances)
-        num_nearer = torch.searchsorted(self.held_out, sizes)
+        num_nearer = torch.searchsorted(self.held_out, strangeness(distances, unknown))
         num_held_out = len(self.held_out)
         return (1 + num_held_out - num_nearer) / (1 + num_held_out)
 
@@ -60,10 +58,11 @@ class Neighbours(NamedTuple):
     ) -> Fields:
         """Return what a result of the pipeline says of one text, given its ids and `distances`."""
         ids = read["input_ids"][read["attention_mask"] != 0].tolist()
+        unknown = unknown_shares([ids], unknown_id)
         return {
-            "familiarity": self.familiarity(read["distances"]).item(),
+            "familiarity": self.familiarity(read["distances"], unknown).item(),
             "nearest": self.nearest(read["distances"][0], answers),
-            "unknown": ids.count(unknown_id) / max(len(ids), 1),
+            "unknown": unknown.item(),
         }
 
     def nearest(self, distances: Tensor, answers: Answers) -> list[Fields]:
@@ -106,10 +105,18 @@ class Neighbours(NamedTuple):
 _TENSORS = Neighbours._fields[:5]
 
 
-def mean_of_nearest(distances: Tensor) -> Tensor:
-    """Return the mean distance to the nearest rows, (B,), from those to each row, (B, N)."""
-    count = min(NUM_AVERAGED, distances.shape[1])
-    return distances.topk(count, largest=False).values.mean(1)
+def strangeness(distances: Tensor, unknown: Tensor) -> Tensor:
+    """Return the distance to the nearest row, more for unknown words, (B,).
+
+    `distances` are those to each row, (B, N), `unknown` the `unknown_shares`. On other texts the
+    model may answer as on the training texts where it does not know the words.
+    """
+    return distances.amin(1) * (1 + unknown)
+
+
+def unknown_shares(texts: Sequence[Sequence[int]], unknown_id: int | None) -> Tensor:
+    """Return the share of the ids of each text that are of unknown tokens, (B,)."""
+    return torch.tensor([list(ids).count(unknown_id) / max(len(ids), 1) for ids in texts])
 
 
 for _head in (SelfAttentiveForSequenceClassification, SelfAttentiveForNLI):

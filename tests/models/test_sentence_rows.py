@@ -1,5 +1,7 @@
 """The rows of a batch: where its tokens are moved, and when texts are read in parts."""
 
+import sys
+
 import pytest
 import tiny
 import torch
@@ -25,7 +27,7 @@ def test_rows_move_tokens_to_the_left_and_back(name: str, dtype: torch.dtype) ->
     """Read backwards, a text begins with its last token; padding, also NaN, becomes 0."""
     mask = MASKS[name]
     x = torch.randn(*mask.shape, 2).masked_fill(~mask.unsqueeze(-1), torch.nan).to(dtype)
-    rows = Rows(mask)
+    rows = Rows(mask, dtype)
     left = rows.left(x)
     assert rows.real.shape == left.shape[:2]
     for row, real in enumerate(mask):
@@ -44,6 +46,20 @@ def test_rows_have_windows_that_end_at_the_ends_of_a_text() -> None:
     windows = rows.windows(x, [-2, 0, 1]).squeeze(-1)
     assert windows[0].tolist() == [[0, 1, 2], [0, 2, 3], [1, 3, 0]]
     assert windows[1, :2].tolist() == [[0, 4, 5], [0, 5, 0]]
+
+
+def test_rows_of_half_precision_have_few_lengths() -> None:
+    """Each new length would compile code anew; autocast decides as the weights do."""
+
+    def lengths(dtype: torch.dtype, limit: int = sys.maxsize) -> set[int]:
+        masks = [torch.ones(1, length, dtype=torch.bool) for length in range(256, 512)]
+        return {Rows(mask, dtype, limit).real.shape[1] for mask in masks}
+
+    assert len(lengths(torch.bfloat16)) <= 17
+    assert len(lengths(torch.float32)) == 256
+    assert max(lengths(torch.bfloat16, limit=511)) == 511
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert len(lengths(torch.float32)) <= 17
 
 
 def test_rows_have_no_step_beyond_the_limit_where_lengths_are_unknown() -> None:

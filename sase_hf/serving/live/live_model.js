@@ -541,7 +541,7 @@ function* predict(texts) {
 }
 
 /* Return how like the training rows the read texts are, and the nearest rows: `Neighbours` of
-   answers.py. Null if the model has none. */
+   neighbours.py. Null if the model has none. */
 function neighboursOf(sides) {
   if (!model.neighbours.length) return null;
   const [[mean], [unit], [heldOut]] =
@@ -552,14 +552,14 @@ function neighboursOf(sides) {
     numbers.reduce((total, number, place) => total + Math.abs(number - row[place]), 0)
       / (model.steps * numbers.length));
   const order = [...distances.keys()].sort((left, right) => distances[left] - distances[right]);
-  const averaged = order.slice(0, model.num_averaged).map((row) => distances[row]);
-  const size = sum(averaged) / averaged.length;
-  const numAsFar = heldOut.filter((distance) => distance >= size).length;
   const ids = sides.flatMap((side) => side.tokens.map((token) => token.id));
+  const unknown = ids.filter((id) => id === model.tokenizer.unknown).length / Math.max(1, ids.length);
+  const size = distances[order[0]] * (1 + unknown);
+  const numAsFar = heldOut.filter((strange) => strange >= size).length;
   return {
     familiarity: (1 + numAsFar) / (1 + heldOut.length),
     nearest: order.slice(0, model.num_nearest).map((row) => model.neighbours[row]),
-    unknown: ids.filter((id) => id === model.tokenizer.unknown).length / Math.max(1, ids.length),
+    unknown,
   };
 }
 

@@ -17,7 +17,7 @@ from ...evaluation.baselines import labels_of
 from ...evaluation.linear_part import INPUTS, padded
 from ...models.checkpoint import NEIGHBOURS_NAME
 from ...training.task import TrainingSetup
-from ...utils.neighbours import STEPS, Neighbours, mean_of_nearest
+from ...utils.neighbours import STEPS, Neighbours, strangeness, unknown_shares
 
 logger = logging.getLogger(__name__)
 
@@ -54,9 +54,10 @@ def keep_neighbours(setup: TrainingSetup, *, keeps_texts: bool) -> None:
         keeps_texts=keeps_texts,
     )
     held_out = setup.tokens["validation"]
-    places = _shuffled(held_out.num_rows)[:NUM_HELD_OUT]
-    distances = kept.distances(_matrices(model, held_out.select(places)))
-    model.neighbours = kept._replace(held_out=mean_of_nearest(distances).sort().values)
+    held_out = held_out.select(_shuffled(held_out.num_rows)[:NUM_HELD_OUT])
+    unknown = unknown_shares(held_out["input_ids"][:], setup.tokenizer.unk_token_id)
+    strange = strangeness(kept.distances(_matrices(model, held_out)), unknown)
+    model.neighbours = kept._replace(held_out=strange.sort().values)
     without = "with" if keeps_texts else "without"
     logger.info(
         f"neighbours: {len(chosen)} training rows stay in {NEIGHBOURS_NAME} as numbers, with their "

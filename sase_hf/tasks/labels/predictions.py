@@ -10,6 +10,7 @@ from transformers import TokenizersBackend
 
 from ...models.answers import Answers, Scores, answers_of
 from ...models.checkpoint import encode_read
+from ...utils.neighbours import unknown_shares
 
 SECONDS_WITHOUT_BAR = 2
 
@@ -80,5 +81,7 @@ def read_texts(
         logits[places] = outputs.logits.float().cpu()
         if familiarity is not None:
             distances = neighbours.distances(outputs.sentence_embedding)
-            familiarity[places] = neighbours.familiarity(distances)
+            ids = [encoded["input_ids"] for encoded in encodings]
+            unknown = unknown_shares(ids, tokenizer.unk_token_id)
+            familiarity[places] = neighbours.familiarity(distances, unknown)
     return Reading(logits, familiarity)
