@@ -114,9 +114,9 @@ def strangeness(distances: Tensor, unknown: Tensor) -> Tensor:
     return distances.amin(1) * (1 + unknown)
 
 
-def unknown_shares(texts: Sequence[Sequence[int]], unknown_id: int | None) -> Tensor:
+def unknown_shares(texts: Sequence[list[Any]], unknown_id: int | None) -> Tensor:
     """Return the share of the ids of each text that are of unknown tokens, (B,)."""
-    return torch.tensor([list(ids).count(unknown_id) / max(len(ids), 1) for ids in texts])
+    return torch.tensor([ids.count(unknown_id) / max(len(ids), 1) for ids in texts])
 
 
 for _head in (SelfAttentiveForSequenceClassification, SelfAttentiveForNLI):
