@@ -38,7 +38,6 @@ def test_leaderboard_measures_the_baselines(words: list[str], tmp_path: Path) ->
     rows = {name: source["rows"] for name, source in measured["sources"].items()}
     assert rows == {"train": 54, "validation": 6, "test": 20}
     assert 1_000 < measured["bytes_on_disk"] < 10**6
-    assert not (tmp_path / "runs" / "trec" / "tfidf").exists()
 
 
 @pytest.mark.slow
@@ -52,7 +51,6 @@ def test_leaderboard_trains_and_predicts_by_the_command_of_the_readme(
     assert 0 <= record["metrics"]["calibration_error"] <= 1
     assert record["sources"]["test"]["rows"] == 20
     assert 1 <= record["answer_sets"]["size"] <= 3
-    assert record["texts_per_second"] > 0
     assert record["config"]["num_hops"] == TINY_MODEL["num_hops"]
 
 
