@@ -247,8 +247,10 @@ class CheckedPreTrainedModel(PreTrainedModel):
         for name, content in self.json_files.items():
             text = json.dumps(content, indent=2) + "\n"
             (folder / name).write_text(text, encoding="utf-8")
-        weights = (*folder.glob("*.safetensors"), *folder.glob("*.index.json"))
-        names = [path.name for path in (*weights, *code)]
+        weights = list(folder.glob("*.safetensors"))
+        for path in weights:  # which transformers writes for their owner alone
+            shutil.copymode(folder / CONFIG_NAME, path)
+        names = [path.name for path in (*weights, *folder.glob("*.index.json"), *code)]
         names += [CONFIG_NAME, GENERATION_CONFIG_NAME, *self.json_files]
         old = SavedFiles.read(folder).digests
         kept = [f"{old[name]}  {name}\n" for name in TOKENIZER_NAMES if name in old]

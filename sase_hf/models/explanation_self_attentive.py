@@ -152,7 +152,8 @@ def _words(model: Any, inputs: Inputs, levels: Sequence[Tensor], slopes: Tensor)
     input_ids, attention_mask, token_type_ids = inputs
     limit = model.config.max_tokens
     types = token_type_ids if model.reads_pairs else None
-    rows = Rows(tokens_read(input_ids, attention_mask, types, limit).flatten(0, 1), limit=limit)
+    read = tokens_read(input_ids, attention_mask, types, limit)
+    rows = Rows(read.flatten(0, 1), limit=limit)
     vectors, *layers = [rows.left(level.flatten(0, -3)) for level in levels]
     # An adapter wraps the model, and another class than ours has its own `base_model`.
     plain = model.get_base_model() if hasattr(model, "get_base_model") else model
@@ -236,7 +237,8 @@ def mean_gradient(model: Any, matrices: Tensor, weigh_labels: Tensor) -> Tensor:
         logits = F.linear(grown, layer.weight.to(grown.dtype))
         if layer.deviation is not None:
             logits = logits * logits.new_tensor(layer.deviation)
-        (gradient,) = torch.autograd.grad((logits * weigh_labels).sum(), matrices)
+        weighed = (logits * weigh_labels).sum()
+        (gradient,) = torch.autograd.grad(weighed, matrices)
     return gradient
 
 
@@ -348,8 +350,9 @@ def _hold(lstm: Any, x: Tensor, states: Tensor) -> tuple[Tensor, Tensor, Tensor]
     c_t = cell_by_candidate * z_t + kept * c_(t-1).
     """
     before = F.pad(states, (0, 0, 1, -1))
-    sums = F.linear(x, lstm.weight_ih_l0, lstm.bias_ih_l0)
-    sums = sums + F.linear(before, lstm.weight_hh_l0, lstm.bias_hh_l0)
+    of_inputs = F.linear(x, lstm.weight_ih_l0, lstm.bias_ih_l0)
+    of_states = F.linear(before, lstm.weight_hh_l0, lstm.bias_hh_l0)
+    sums = of_inputs + of_states
     of_input, of_forget, candidate, of_output = sums.chunk(4, -1)
     input_gate = of_input.sigmoid()
     forget_gate = of_forget.sigmoid()
@@ -373,7 +376,11 @@ def _tanh_quotient(z: Tensor) -> Tensor:
 
 
 def _through_gradients(
-    encoder: nn.Module, x: Tensor, rows: Rows, slopes: Tensor, are_piecewise_linear: bool
+    encoder: nn.Module,
+    x: Tensor,
+    rows: Rows,
+    slopes: Tensor,
+    are_piecewise_linear: bool,
 ) -> Tensor:
     """Take gradients times word vectors; where states are piecewise linear, add their biases.
 

@@ -39,9 +39,7 @@ class AlignedTranslationPipeline(Pipeline):
     _pipeline_calls_generate = True
     tokenizer: Any
 
-    def _sanitize_parameters(
-        self, **generate_kwargs: Any
-    ) -> tuple[dict[str, object], dict[str, object], dict[str, object]]:
+    def _sanitize_parameters(self, **generate_kwargs: Any) -> tuple[dict[str, object], ...]:
         if taken := ONE_TRANSLATION.keys() & generate_kwargs:
             raise ValueError(
                 f"the {TASK} pipeline returns one translation of a text, without scores of steps; "

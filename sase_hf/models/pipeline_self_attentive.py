@@ -75,7 +75,7 @@ class SelfAttentionPipeline(Pipeline):
 
     def _sanitize_parameters(  # type: ignore[override]  # others are refused
         self, target: str | None = None, match_rows: bool = False
-    ) -> tuple[dict[str, object], dict[str, object], dict[str, object]]:
+    ) -> tuple[dict[str, object], ...]:
         options: dict[str, object] = {"match_rows": True} if match_rows else {}
         if target is not None:
             check_explainable(self.model)
