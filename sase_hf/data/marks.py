@@ -73,18 +73,11 @@ def marked_tokens(offsets: Iterable[Sequence[int]], spans: Marks | None) -> list
     ]
 
 
-def count_marked(rows: Dataset | None) -> int:
-    """Count the tokenized rows with a marked token."""
-    if rows is None or "rationale" not in rows.column_names:
-        return 0
-    return sum(map(any, rows["rationale"]))
-
-
 def with_corrections(splits: Mapping[str, Dataset], corrections: Dataset) -> dict[str, Dataset]:
     """Return splits with corrections in place of the rows that have the same texts.
 
     Test rows stay as they are. Corrections of other texts become training rows. Texts are the same
-    as in `repeats`; of two corrections of one text the later counts. ValueError is raised without
+    as in `table`; of two corrections of one text the later counts. ValueError is raised without
     a train split.
     """
     if "train" not in splits:

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from datasets import concatenate_datasets
+from datasets import Dataset, concatenate_datasets
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from ...data.batching import RationaleCollator
 from ...data.columns import AGAINST_COLUMNS
 from ...data.labels import label_doubts
-from ...data.marks import count_marked
 from ...data.rows import Rows, load_rows
 from ...data.table import present
 from ...evaluation.linear_part import Fit, clear, fit_linear_part, has_linear_part, learn_anew
@@ -132,7 +131,7 @@ class LabelTask(EncoderTask):
             clear(linear_part)
             linear_part.requires_grad_(False)
         config = setup.model.config
-        if self.args.do_train and not config.has_attention and count_marked(setup.tokens["train"]):
+        if self.args.do_train and not config.has_attention and _count_marked(setup.tokens["train"]):
             raise refusal(
                 f"--pooling is {config.pooling}, which has no attention to learn from marks",
                 "choose --pooling self_attention, or take the column rationale out",
@@ -143,7 +142,7 @@ class LabelTask(EncoderTask):
         yield from super().describe(setup)
         names = setup.rows.label_names
         yield f"labels: {len(names)} ({', '.join(names[:10])}), {setup.rows.kind}"
-        num_marked = count_marked(setup.tokens.get("train"))
+        num_marked = _count_marked(setup.tokens.get("train"))
         if num_marked:
             num_rows = setup.tokens["train"].num_rows
             yield f"rationale: {num_marked:,} of {num_rows:,} training rows"
@@ -155,7 +154,7 @@ class LabelTask(EncoderTask):
         """Return the metrics that were asked for or that fit, and what reads the marks."""
         metrics = load_metrics(self.settings.metric_name, setup.rows.kind)
         weight = float(setup.model.config.has_attention)
-        if num_marked := count_marked(setup.tokens.get("train")):
+        if num_marked := _count_marked(setup.tokens.get("train")):
             weight = setup.tokens["train"].num_rows / num_marked
         return {
             "compute_metrics": metrics_function(metrics, setup.rows.answers),
@@ -311,3 +310,10 @@ def calibrate(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, 
     config = setup.model.config
     config.answer_threshold = fit_threshold(probabilities, labels, config.answer_error)
     return {"eval_calibration_error": expected_calibration_error(probabilities, labels)}
+
+
+def _count_marked(rows: Dataset | None) -> int:
+    """Count the tokenized rows with a marked token."""
+    if rows is None or "rationale" not in rows.column_names:
+        return 0
+    return sum(map(any, rows["rationale"]))
