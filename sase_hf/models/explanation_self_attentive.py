@@ -75,6 +75,7 @@ def explain(
     attention_mask: Tensor | None = None,
     token_type_ids: Tensor | None = None,
     labels: Tensor | None = None,
+    rivals: Tensor | None = None,
 ) -> Contributions:
     """Explain the answers of a classifier by a pass forward and one back.
 
@@ -88,6 +89,7 @@ def explain(
         token_type_ids: Shape (B, T).
         labels: The ids of the labels to explain, one per text, shape (B,); by default those with
             the highest logits.
+        rivals: With `labels`, the ids of others, whose logits are subtracted, shape (B,).
 
     Raises:
         ValueError: If the model is no classifier, has no attention, or is in training mode, or if
@@ -115,7 +117,7 @@ def explain(
         if labels is None:
             labels = model.classify(matrices, *inputs, read.last_hidden_state).argmax(-1)
         labels = labels.to(device)
-        weigh_labels = _weigh_labels(model, labels, read.penalty.dtype)
+        weigh_labels = _weigh_labels(model, labels, rivals, read.penalty.dtype)
         gradient = mean_gradient(model, matrices, weigh_labels)  # (..., r, H)
         attention = read.attentions[0]  # (..., r, T)
         states = read.last_hidden_state
@@ -179,8 +181,11 @@ def _bounded(words: Tensor, contributions: Tensor) -> Tensor:
     return torch.where(is_bounded.unsqueeze(-1), words, contributions.sum(-2))
 
 
-def _weigh_labels(model: Any, labels: Tensor, dtype: torch.dtype) -> Tensor:
+def _weigh_labels(model: Any, labels: Tensor, rivals: Tensor | None, dtype: torch.dtype) -> Tensor:
     """Return the weight of each logit in what is explained for labels (B,): (B, L)."""
+    if rivals is not None:
+        of_both = F.one_hot(torch.stack([rivals, labels]), model.config.num_labels)
+        return of_both.diff(dim=0)[0].to(dtype)
     weigh_labels = F.one_hot(labels, model.config.num_labels).to(dtype)
     if answers_of(model.config).has_one_label:
         weigh_labels = weigh_labels - 1 / model.config.num_labels

@@ -18,7 +18,6 @@ Result = dict[str, Any]  # of one input: its fields are listed at `SelfAttention
 TASK = "self-attention"
 PAIR_FIELDS = ("text", "text_pair")  # of an input
 RIVAL_SIGN = ">"  # between the two labels of a target
-CONTRIBUTED = ("contributions", "linear", "words", "rest")  # what of two labels is subtracted
 
 
 class SelfAttentionPipeline(Pipeline):
@@ -103,7 +102,7 @@ class SelfAttentionPipeline(Pipeline):
         shown = {
             name: input_tensors.pop(name) for name in ("texts", "offsets", "names", "truncated")
         }
-        targets = options.pop("targets", None)
+        targets = options.pop("targets", ())
         neighbours = getattr(self.model, "neighbours", None)
         if neighbours is not None:
             options["output_sentence_embedding"] = True
@@ -112,16 +111,10 @@ class SelfAttentionPipeline(Pipeline):
             outputs = self.model(**input_tensors, output_attentions=True, **options)
         if hasattr(self.model, "classify"):
             best = outputs.logits.argmax(-1)
-            targets = [best] if targets is None else [torch.full_like(best, x) for x in targets]
-            # In passes of their own: with gradients, kernels round the last bit in another way.
-            [of_target, *others] = [
-                explain(self.model, **input_tensors, labels=labels) for labels in targets
-            ]
-            shown |= of_target._asdict()
-            for of_rival in others:
-                for name in CONTRIBUTED:
-                    shown[name] = shown[name] - getattr(of_rival, name)
-                shown["rivals"] = of_rival.labels
+            ids = [torch.full_like(best, label) for label in targets] or [best]
+            asked = dict(zip(("labels", "rivals"), ids, strict=False))
+            # In a pass of its own: with gradients, kernels round the last bit in another way.
+            shown |= asked | explain(self.model, **input_tensors, **asked)._asdict()
         if neighbours is not None:
             shown["distances"] = neighbours.distances(outputs.sentence_embedding)
         read = {"logits": outputs.logits, "attention": outputs.attentions[0]}

@@ -11,7 +11,6 @@ from sase_hf.evaluation.baselines import linear_model
 from sase_hf.models.answers import answers_of_kind
 
 TWO_LABELS = answers_of_kind("single_label_classification", "ab")
-TWO_OF_SEVERAL = answers_of_kind("multi_label_classification", "ab")
 
 
 @pytest.mark.parametrize(

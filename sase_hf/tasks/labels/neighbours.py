@@ -81,11 +81,9 @@ def _of_all_labels(labels: Tensor) -> np.ndarray:
 @torch.no_grad()
 def _matrices(model: Any, rows: Dataset) -> Tensor:
     """Return the sentence matrices of encoded rows, (B, W), on the CPU."""
-    was_training = model.training
     model.eval()
     matrices = [
         model.read(*(batch.get(name) for name in INPUTS), None).sentence_embedding.flatten(1)
         for batch in padded(rows, model)
     ]
-    model.train(was_training)
     return torch.cat(matrices).float().cpu()

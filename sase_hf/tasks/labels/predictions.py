@@ -70,8 +70,7 @@ def read_texts(
     logits = torch.zeros(len(rows), len(answers_of(model.config).names))
     neighbours: Any = getattr(model, "neighbours", None)
     familiarity = None if neighbours is None else torch.zeros(len(rows))
-    starts = range(0, len(rows), batch_size)
-    for start in tqdm(starts, "Predicting", delay=SECONDS_WITHOUT_BAR):
+    for start in tqdm(range(0, len(rows), batch_size), "Predicting", delay=SECONDS_WITHOUT_BAR):
         places = order[start : start + batch_size]
         encodings = [encode_read(model, tokenizer, rows[row])[0] for row in places]
         padded = tokenizer.pad(encodings, return_tensors="pt")
