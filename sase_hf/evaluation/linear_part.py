@@ -1,7 +1,8 @@
 """The linear part of a trained classifier: a regression over words, and its share in the logits.
 
 The regression learns from the training rows what each word and each pair of neighbouring words says
-about a label. The logits of the model are then a D + b W: D those of the hops, W those of the
+about a label. Words with characters in common share a part of their weights, which helps those that
+few rows have. The logits of the model are then a D + b W: D those of the hops, W those of the
 words, and a, b >= 0 the two numbers that make the labels of the validation rows most likely. These
 rows also choose how strongly the regression is regularised, and once the model is measured on them,
 the regression may learn them, too (`learn_anew`). Regression and scales lower the loss in
@@ -15,7 +16,7 @@ and then n `NUM_PAIRS` pairs, L labels or numbers.
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -23,7 +24,8 @@ import numpy as np
 import torch
 from datasets import Dataset
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, hstack, vstack
+from scipy.sparse import block_diag, csr_array, diags_array, hstack, vstack
+from scipy.sparse.linalg import aslinearoperator
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -38,18 +40,22 @@ Array = NDArray[np.floating]
 
 # Of a pair beside a word: pairs are rarer, and there are more of them.
 WEIGHT_OF_PAIRS = 0.7
-# scikit-learn's C, the inverse of the regularisation. The first is right for most files. Many rows
+# scikit-learn's C, the inverse of the regularisation. The first is right for few rows. Many rows
 # whose labels are hard to tell need a smaller one: with 2.0 the regression learns them by heart.
-STRENGTHS = (2.0, 0.3, 0.05)
+STRENGTHS = (2.0, 0.6, 0.2, 0.06)
+# Of what words share beside what is their own, and the sizes of the n-grams, with the word's ends.
+# Twice the weight costs accuracy where words are single characters, or the rows are few reviews.
+WEIGHT_OF_NGRAMS = 0.5
+NGRAMS = (3, 6)
 # Of the states of a pretrained encoder, each of deviation 1 over their number, and of the words
 # beside them: in reviews these say more than the states, in short sentences little that is new.
 STRENGTH_OF_STATES = 6.0
 STRENGTHS_BESIDE_STATES = (2.0, 0.6, 0.2)
 FOLDS = 5
 MOST_JUDGED = 2_000  # rows that choose the strength out of their folds
-LEAST_DEVIATION = 1e-3  # of a state that is nearly the same in all rows
 # In nats: a smaller C that makes the validation labels more likely by less may do so by chance.
-LEAST_GAIN = 1.0
+LEAST_GAIN = 0.25
+LEAST_DEVIATION = 1e-3  # of a state that is nearly the same in all rows
 # Of a fit; more change no prediction.
 STEPS = {"maxiter": 200, "gtol": 1e-4}
 # How much the usual scales weigh beside the validation rows: a few rows alone would choose any
@@ -90,12 +96,19 @@ class Fit(NamedTuple):
 
 
 class WordRows:
-    """Encoded rows as the regression reads them, and the loss of the model on them."""
+    """Encoded rows as the regression reads them, and the loss of the model on them.
 
-    def __init__(self, rows: Dataset, model: Any) -> None:
+    ngrams: of each word its shares of the n-grams that it has in common with others, (n V, K).
+    """
+
+    def __init__(self, rows: Dataset, model: Any, words: Sequence[str] = ()) -> None:
         self.features = features_of(rows, model)  # (B, F)
         self.roots = np.sqrt(token_counts(rows))  # (B,)
         self.num_words = len(model.linear_part.word_weight.flatten(0, 1))  # n V
+        self.ngrams = csr_array((self.num_words, 0))
+        if words:
+            num_parts = len(model.linear_part.word_weight)
+            self.ngrams = block_diag([shared_ngrams(words)] * num_parts, format="csr")
         self.num_states = 0  # of the last features: those of the mean state
         if model.reads_mean_state:
             self.num_states = len(model.linear_part.state_weight)
@@ -153,7 +166,9 @@ def has_linear_part(model: Any) -> bool:
     return getattr(model, "linear_part", None) is not None
 
 
-def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = None) -> Fit:
+def fit_linear_part(
+    model: Any, train: Dataset, validation: Dataset | None = None, words: Sequence[str] = ()
+) -> Fit:
     """Fit the linear part of a trained classifier, and scale both parts.
 
     The model is changed, and in evaluation mode afterwards.
@@ -166,12 +181,14 @@ def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = Non
         train: The rows that it was trained on, with `input_ids` and `labels`, and for pairs
             `token_type_ids`.
         validation: Rows that it was not trained on.
+        words: The words of the vocabulary by their ids. Those with characters in common then share
+            a part of their weights.
 
     Returns what was fitted. Its scales are that of the hops, by which the last layer is multiplied,
     and that of the words, which is 0 where they add nothing.
     ValueError is raised for ids that the model does not know.
     """
-    learned = WordRows(train, model)
+    learned = WordRows(train, model, words)
     clear(model.linear_part)
     if validation is None:
         fit = Fit(regression_of(learned, STRENGTHS[0]), USUAL)
@@ -189,13 +206,13 @@ def fit_linear_part(model: Any, train: Dataset, validation: Dataset | None = Non
     return fit
 
 
-def learn_anew(model: Any, fit: Fit, rows: Dataset) -> None:
+def learn_anew(model: Any, fit: Fit, rows: Dataset, words: Sequence[str] = ()) -> None:
     """Let the linear part of a model learn other rows, with the scales and the strength of a fit.
 
     These are more rows than those of the `fit`, such as the validation rows beside the others: a
     regression gains from each, and what was chosen stays right.
     """
-    regression = regression_of(WordRows(rows, model), fit.regression.strength)
+    regression = regression_of(WordRows(rows, model, words), fit.regression.strength)
     write(model, regression, fit.scales.words, regression.bias - fit.regression.bias)
 
 
@@ -247,28 +264,40 @@ def strength_beside_states(rows: WordRows) -> float:
 
 def regression_of(rows: WordRows, strength: float) -> WordRegression:
     """Return the regression that N rows teach, with scikit-learn's C as its `strength`."""
-    known = np.unique(rows.features.indices)  # the weight of a feature that no row has stays 0
-    of_known = rows.features[:, known]
+    features = rows.features
+    num_rows, num_features = features.shape
     # The inverse document frequency, less for pairs, over how often the feature stands in a row
     # that has it: without the latter "the", thirty times in a review, outweighs what is said once.
-    num_with = np.bincount(of_known.indices, minlength=len(known))
-    num_rows = len(rows.roots)
+    num_with = np.bincount(features.indices, minlength=num_features)
     factors = np.log((1 + num_rows) / (1 + num_with)) + 1
-    factors[known >= rows.num_words] *= WEIGHT_OF_PAIRS
-    factors *= num_with / (rows.roots @ of_known)
-    is_state = known >= rows.features.shape[1] - rows.num_states
-    if is_state.any():
-        deviations = of_known[:, is_state].toarray().std(0).clip(LEAST_DEVIATION)
+    factors[rows.num_words :] *= WEIGHT_OF_PAIRS
+    factors *= num_with.clip(1) / (rows.roots @ features).clip(1)
+    if rows.num_states:
+        deviations = features[:, -rows.num_states :].toarray().std(0).clip(LEAST_DEVIATION)
         share = STRENGTH_OF_STATES / strength / rows.num_states
-        factors[is_state] = np.sqrt(share) / deviations
+        factors[-rows.num_states :] = np.sqrt(share) / deviations
+    # A feature has a weight of its own, 0 if no row has it, and a word those of its n-grams, too.
+    own = diags_array(factors, format="csc")[:, num_with > 0]
+    shared = diags_array(WEIGHT_OF_NGRAMS * factors[: rows.num_words]) @ rows.ngrams
+    shared.resize(num_features, shared.shape[1])
+    spread = block_diag([hstack([own, shared]), [[1.0]]], format="csr")
     of_bias = np.ones((num_rows, 1))
-    matrix = hstack([of_known * factors, of_bias], format="csr")
-    costs = np.full((len(known) + 1, 1), rows.cost_of_square / strength)
+    matrix = aslinearoperator(hstack([features, of_bias])) @ aslinearoperator(spread)
+    costs = np.full((spread.shape[1], 1), rows.cost_of_square / strength)
     costs[-1] = 0
-    found = likeliest(rows, matrix, np.zeros((len(known) + 1, rows.num_outputs)), costs)
-    weights = np.zeros((rows.features.shape[1], rows.num_outputs))
-    weights[known] = found[:-1] * factors[:, np.newaxis]
-    return WordRegression(weights, found[-1], strength)
+    found = spread @ likeliest(rows, matrix, np.zeros((len(costs), rows.num_outputs)), costs)
+    return WordRegression(found[:-1], found[-1], strength)
+
+
+def shared_ngrams(words: Sequence[str]) -> csr_array:
+    """Return how V words share n-grams of characters, as TF-IDF counts them: (V, K), or (V, 0)."""
+    from sklearn.feature_extraction.text import TfidfVectorizer  # as above
+
+    try:
+        vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=NGRAMS, min_df=2)
+        return csr_array(vectorizer.fit_transform(words))
+    except ValueError:  # no two words share any, such as those of Chinese
+        return csr_array((len(words), 0))
 
 
 def fit_scales(regression: WordRegression, rows: WordRows, of_hops: Array) -> Fit:

@@ -1,6 +1,7 @@
 """The fit of the linear part: a regression over words, and the scales of both parts."""
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -71,8 +72,10 @@ def test_fit_replaces_an_older_linear_part() -> None:
     assert torch.equal(model.linear_part.word_weight, again.linear_part.word_weight)
 
 
-def regression_of(rows: Dataset, model: Any, strength: float = 2.0) -> linear_part.WordRegression:
-    return linear_part.regression_of(linear_part.WordRows(rows, model), strength)
+def regression_of(
+    rows: Dataset, model: Any, strength: float = 2.0, words: Sequence[str] = ()
+) -> linear_part.WordRegression:
+    return linear_part.regression_of(linear_part.WordRows(rows, model, words), strength)
 
 
 def outputs_of(regression: linear_part.WordRegression, rows: Dataset, model: Any) -> np.ndarray:
@@ -123,17 +126,26 @@ def test_linear_part_learns_further_rows_with_the_same_scales_and_strength() -> 
 def test_regression_is_that_of_scikit_learn_over_rare_words(
     problem: dict[str, Any], judge: Any
 ) -> None:
-    """Each count over the usual one and the root of the length, times the rarity of the word."""
+    """Each count over the usual one and the root of the length, times the rarity of the word.
+
+    Beside the words it reads their n-grams of characters, which a word that no row has shares.
+    """
     labels = rows_of(problem)["labels"][:]
-    texts = [[*text, LAST] for text in rows_of(problem)["input_ids"][:]]
+    unseen = tiny.VOCAB_SIZE - 1
+    texts = [[word % unseen for word in [*text, LAST]] for text in rows_of(problem)["input_ids"]]
     rows = Dataset.from_dict({"input_ids": texts, "labels": labels})
     model = model_of(**problem, linear_part="words")
-    outputs = outputs_of(regression_of(rows, model), rows, model)
+    words = [f"{word:03d}" for word in range(unseen)]
+    regression = regression_of(rows, model, words=[*words, f"{GOOD:03d}s"])
+    assert np.abs(regression.weights[unseen]).max() > 1e-3
+    outputs = outputs_of(regression, rows, model)
     counts = np.array([[text.count(word) for word in range(tiny.VOCAB_SIZE)] for text in texts])
     num_texts = (counts > 0).sum(0)
     rarity = np.log((1 + len(texts)) / (1 + num_texts)) + 1
     usual = counts.sum(0) / num_texts.clip(1)
     features = counts * rarity / usual.clip(1) / np.sqrt(counts.sum(1, keepdims=True))
+    shared = 0.5 * linear_part.shared_ngrams([*words, f"{GOOD:03d}s"])
+    features = np.hstack([features, features @ shared])
     judge.fit(features, labels)
     if problem is NUMBERS:
         expected = judge.predict(features)
@@ -143,7 +155,7 @@ def test_regression_is_that_of_scikit_learn_over_rare_words(
     np.testing.assert_allclose(outputs, expected, rtol=2e-2, atol=2e-2)
 
 
-@pytest.mark.parametrize(("share_right", "strength"), [(0.75, 0.05), (1, 2)])
+@pytest.mark.parametrize(("share_right", "strength"), [(0.75, 0.06), (1, 2)])
 def test_labels_that_words_hardly_tell_are_regularised_more(
     share_right: float, strength: float
 ) -> None:

@@ -88,9 +88,9 @@ def test_saved_model_has_learned_the_held_out_rows_after_they_were_measured(
     """The training rows lack words marked against, the held-out ones do not."""
     learned = []
 
-    def learn(model: Any, fit: Any, rows: Any) -> None:
+    def learn(model: Any, fit: Any, rows: Any, words: Any) -> None:
         learned.append(rows.num_rows)
-        learn_anew(model, fit, rows)
+        learn_anew(model, fit, rows, words)
 
     monkeypatch.setattr(labels_task, "learn_anew", learn)
     marks = {"rationale_against": [[0, 3]]} if has_marks else {}

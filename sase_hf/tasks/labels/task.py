@@ -271,9 +271,15 @@ def _scale_of(targets: np.ndarray) -> dict[str, list[float]]:
 def weigh_words(setup: TrainingSetup) -> Fit:
     """Fit the linear part of a trained model, and scale it and the hops on the validation rows."""
     tokens = setup.tokens
-    fit = fit_linear_part(setup.model, tokens["train"], tokens.get("validation"))
+    fit = fit_linear_part(setup.model, tokens["train"], tokens.get("validation"), words_of(setup))
     setup.model.linear_part.requires_grad_(True)
     return fit
+
+
+def words_of(setup: TrainingSetup) -> list[str]:
+    """Return the words of a model by their ids; a pretrained encoder may have ids without one."""
+    ids = list(range(setup.model.config.vocab_size))
+    return [word or "" for word in setup.tokenizer.convert_ids_to_tokens(ids)]
 
 
 def learn_held_out_rows(setup: TrainingSetup, fit: Fit) -> bool:
@@ -292,7 +298,7 @@ def learn_held_out_rows(setup: TrainingSetup, fit: Fit) -> bool:
     parts = [setup.tokens[name].select_columns(columns) for name in ("train", "validation")]
     if parts[0].features != parts[1].features:
         return False
-    learn_anew(setup.model, fit, concatenate_datasets(parts))
+    learn_anew(setup.model, fit, concatenate_datasets(parts), words_of(setup))
     return True
 
 
