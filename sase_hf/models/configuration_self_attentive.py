@@ -116,7 +116,9 @@ class SelfAttentiveConfig(CheckedConfig):
         "`sase_hf.build_on_encoder` fills it in. The model's `embeddings` are its word vectors.",
         only_for={"encoder": ("auto_model",)},
     )
-    lstm_hidden_size: int = flag("bilstm: u, LSTM units per direction; H is 2u wide.", 150)
+    lstm_hidden_size: int = flag(
+        "bilstm: u, LSTM units per direction; H is 2u wide. `train` and `fit` begin with 64.", 150
+    )
     num_lstm_layers: int = flag(
         "bilstm: layers, each reading the states of the one below.",
         1,
