@@ -250,7 +250,8 @@ def encode(config: Any, weights: Weights, ids: Sequence[int]) -> Encoded:
     """Turn token ids into the sentence matrix: S, H, A, M = A H (equations 1 to 7), and P.
 
     A sentence without tokens has no state to attend to, and a matrix of zeros. The poolings that
-    the paper compares with give a matrix of one row and have no penalty.
+    the paper compares with give a matrix of one row and have no penalty; their A is the share of
+    the units that each state gives.
     """
     S = weights["embeddings.weight"][list(ids)]
     H = ENCODERS[config.encoder](S, part(weights, "token_encoder."), config)
@@ -259,7 +260,23 @@ def encode(config: Any, weights: Weights, ids: Sequence[int]) -> Encoded:
         measure = {"frobenius": penalty, "cosine": cosine_penalty, "kl": kl_penalty}[config.penalty]
         return Encoded(H, A, A @ H, measure(A))
     row = POOLINGS[config.pooling](H) if len(ids) else H.new_zeros(H.shape[1])
-    return Encoded(H, None, row.unsqueeze(0), H.new_zeros(()))
+    A = taken(H, config.pooling).mean(1)
+    return Encoded(H, A.unsqueeze(0), row.unsqueeze(0), H.new_zeros(()))
+
+
+def taken(H: Tensor, pooling: str) -> Tensor:
+    """Return which share of each unit of the only row is from which state, n x H."""
+    shares = torch.zeros_like(H)
+    n, units = H.shape if len(H) else (0, 0)
+    for k in range(units):
+        if pooling == "max":
+            highest = [j for j in range(n) if H[j, k] == H[:, k].max()]
+            shares[highest, k] = 1 / len(highest)  # units of a ReLU are 0 in several states
+        elif pooling == "mean":
+            shares[:, k] = 1 / n
+        else:
+            shares[n - 1 if k < units // 2 else 0, k] = 1
+    return shares
 
 
 def rationale_cost(
@@ -399,14 +416,15 @@ def contributions(
         f = logits[label] - (logits.mean() if is_single else 0)
         found = torch.autograd.grad(f, at)
         total = [G + g / steps for G, g in zip(total, found, strict=True)]
-    hops = [
-        torch.stack([A_i.detach() * (H @ G_i) for A_i, G_i in zip(A, G, strict=True)])
-        for (H, A, _, _), G in zip(read, total, strict=True)
-    ]
-    words = [
-        words_of(config, own, one, torch.einsum("ij,ih->jh", A, G).detach())
-        for one, (_, A, _, _), G in zip(S, read, total, strict=True)
-    ]
+    hops, words = [], []
+    for one, (H, A, _, _), G in zip(S, read, total, strict=True):
+        if config.pooling == "self_attention":
+            slopes = torch.einsum("ij,ih->jh", A, G)
+            hops.append(torch.stack([A_i * (H @ G_i) for A_i, G_i in zip(A, G, strict=True)]))
+        else:
+            slopes = taken(H, config.pooling) * G
+            hops.append((slopes * H).sum(1).unsqueeze(0))
+        words.append(words_of(config, own, one, slopes.detach()))
     return [C.detach() for C in hops], words
 
 

@@ -141,7 +141,7 @@ def write_model_card(
     """
     folder = Path(checkpoint_dir)
     model, tokenizer = loaded or load_checkpoint(str(folder))
-    has_heatmap = model.is_head and model.config.has_attention
+    has_heatmap = model.is_head and getattr(model.config, "has_attention", True)
     (folder / HEATMAP_NAME).unlink(missing_ok=True)
     if has_heatmap:
         example = attention_pipeline(model, tokenizer)(_example_of(type(model)))

@@ -341,14 +341,14 @@ class SelfAttentiveConfig(CheckedConfig):
         return layers.get(self.encoder, 1)
 
     @property
-    def has_attention(self) -> bool:
+    def has_hops(self) -> bool:
         """Whether the pooling weighs tokens, and so has hops, attention and a penalty."""
         return self.pooling == "self_attention"
 
     @property
     def num_rows(self) -> int:
-        """Rows of the sentence matrix M: r, or 1 for the poolings without attention."""
-        return self.num_hops if self.has_attention else 1
+        """Rows of the sentence matrix M: r, or 1 for the poolings without hops."""
+        return self.num_hops if self.has_hops else 1
 
     @property
     def projection_dim(self) -> int:

@@ -6,6 +6,9 @@ by exactly sum_ij C_ij with C_ij = A_ij <G_i, h_j>, where G is the mean gradient
 path: integrated gradients (Sundararajan et al., 2017) of the head alone. The units of the head are
 ReLUs of polynomials of the path, of degree 2 at most, so G has a closed form.
 
+The one row of another pooling takes each unit from states: all of it from the largest, say. There
+C_j is the sum over the units of what they take from token j, times the slope of the unit.
+
 A linear part adds to the logit what its words and pairs of words weigh: the words themselves,
 beside the hops. Half of a pair is of each of its words. On a pretrained encoder it reads the mean
 of the states, too, which is explained as a hop whose attention is even.
@@ -83,7 +86,7 @@ def explain(
     copy is read.
 
     Args:
-        model: A classifier of texts or pairs with attention, in evaluation mode.
+        model: A classifier of texts or pairs, in evaluation mode.
         input_ids: As the model reads them, shape (B, T), and so the mask and the token types.
         attention_mask: Shape (B, T).
         token_type_ids: Shape (B, T).
@@ -92,8 +95,8 @@ def explain(
         rivals: With `labels`, the ids of others, whose logits are subtracted, shape (B,).
 
     Raises:
-        ValueError: If the model is no classifier, has no attention, or is in training mode, or if
-            ids of labels have another shape.
+        ValueError: If the model is no classifier or is in training mode, or if ids of labels have
+            another shape.
         RuntimeError: If labels are no integers, or not ids of the model's.
     """
     check_explainable(model)
@@ -121,14 +124,22 @@ def explain(
         gradient = mean_gradient(model, matrices, weigh_labels)  # (..., r, H)
         attention = read.attentions[0]  # (..., r, T)
         states = read.last_hidden_state
-        contributions = attention * (gradient @ states.mT)
-        slopes = attention.mT @ gradient  # of the states, (..., T, H)
+        # An adapter wraps the model, and another class than ours has its own `base_model`.
+        plain = model.get_base_model() if hasattr(model, "get_base_model") else model
+        rows = _rows_of(model, inputs)
+        if model.config.has_hops:
+            contributions = attention * (gradient @ states.mT)
+            slopes = attention.mT @ gradient  # of the states, (..., T, H)
+        else:
+            taken = plain.base_model.pooling.taken(rows.left(states.flatten(0, -3)), rows.real)
+            slopes = rows.back(taken).view_as(states) * gradient
+            contributions = (slopes * states).sum(-1).unsqueeze(-2)
         if model.reads_mean_state:
             of_mean = _slopes_of_mean_state(model, inputs, states, weigh_labels)
             slopes = slopes + of_mean
             added = (of_mean * states).sum(-1).unsqueeze(-2)
             contributions = torch.cat([contributions, added], -2)
-        words = _words(model, inputs, read.hidden_states, slopes)
+        words = _words(plain, rows, read.hidden_states, slopes)
         linear = torch.zeros_like(input_ids, dtype=attention.dtype)
         if model.linear_part is not None:
             linear = model.linear_part.added(*inputs, weigh_labels).to(linear)
@@ -145,21 +156,23 @@ def explain(
     )
 
 
-def _words(model: Any, inputs: Inputs, levels: Sequence[Tensor], slopes: Tensor) -> Tensor:
+def _rows_of(model: Any, inputs: Inputs) -> Rows:
+    """Return the rows of the texts that a model reads, (B, S), or (2 B, S) of pairs."""
+    input_ids, attention_mask, token_type_ids = inputs
+    limit = model.config.max_tokens
+    types = token_type_ids if model.reads_pairs else None
+    read = tokens_read(input_ids, attention_mask, types, limit)
+    return Rows(read.flatten(0, 1), limit=limit)
+
+
+def _words(model: Any, rows: Rows, levels: Sequence[Tensor], slopes: Tensor) -> Tensor:
     """Return what each token added through the encoder, (B, T), or (B, 2, T) of pairs.
 
     The levels are the word vectors and the states of each layer, (B, T, width) or (B, 2, T, width),
     and the slopes (B, T, H) or (B, 2, T, H) those of the last states.
     """
-    input_ids, attention_mask, token_type_ids = inputs
-    limit = model.config.max_tokens
-    types = token_type_ids if model.reads_pairs else None
-    read = tokens_read(input_ids, attention_mask, types, limit)
-    rows = Rows(read.flatten(0, 1), limit=limit)
     vectors, *layers = [rows.left(level.flatten(0, -3)) for level in levels]
-    # An adapter wraps the model, and another class than ours has its own `base_model`.
-    plain = model.get_base_model() if hasattr(model, "get_base_model") else model
-    encoder = plain.base_model.token_encoder
+    encoder = model.base_model.token_encoder
     of_rows = rows.left(slopes.flatten(0, -3))
     kind = model.config.encoder
     if kind == "bilstm" and all(layer.has_plain_lstms for layer in encoder.layers):
@@ -208,11 +221,11 @@ def _slopes_of_mean_state(
 
 
 def check_explainable(model: PreTrainedModel) -> None:
-    """Raise ValueError unless a model is a classifier with attention and plain weights."""
-    if not (hasattr(model, "classify") and model.config.has_attention):
+    """Raise ValueError unless a model is a classifier with plain weights."""
+    if not hasattr(model, "classify"):
         raise ValueError(
-            f"a {type(model).__name__} with pooling={model.config.pooling!r} has no contributions; "
-            "they need a classifier of texts or pairs with pooling='self_attention'"
+            f"a {type(model).__name__} has no contributions; they need a classifier of texts or "
+            "pairs"
         )
     for name, module in model.named_modules():
         is_read = {"classifier", "matching"} & set(name.split("."))

@@ -420,7 +420,7 @@ ENCODERS: dict[str, type[nn.Module]] = {
 
 
 # M, A, penalty, cost of the marks
-Pooled = tuple[Tensor, Tensor | None, Tensor, Tensor | None]
+Pooled = tuple[Tensor, Tensor, Tensor, Tensor | None]
 # Where entmax or sparsemax gives all marked tokens exactly 0, the logarithm of their weight has no
 # gradient. This share of the weight is a softmax of the same scores, which gives no token 0.
 SOFTMAX_SHARE = 0.01
@@ -540,7 +540,11 @@ class SelfAttentionPooling(nn.Module):
 
 
 class BaselinePooling(nn.Module):
-    """Poolings without attention or parameters, as sentence matrices of one row."""
+    """Poolings without parameters, as sentence matrices of one row.
+
+    Each unit of the row is taken from states: the largest, all alike, or the last of the direction.
+    As attention they have the share of the units that they take from each token.
+    """
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__()
@@ -552,24 +556,26 @@ class BaselinePooling(nn.Module):
         real: Tensor | None,
         rationale: Tensor | None = None,
     ) -> Pooled:
-        """Return M (B, 1, H), no attention, a penalty (B,) of zeros, and no cost of marks."""
+        """Return M (B, 1, H), the shares of the tokens, a penalty of zeros, no cost of marks."""
         if real is None:
             real = states.new_ones(states.shape[:2], dtype=torch.bool)
+        taken = self.taken(states.detach(), real)
+        matrix = (taken * states).sum(1, keepdim=True)
         penalty = torch.zeros(states.shape[0], device=states.device)
-        padding = ~real.unsqueeze(-1)
+        return matrix, wide(taken).mean(-1).unsqueeze(1), penalty, None
+
+    def taken(self, states: Tensor, real: Tensor) -> Tensor:
+        """Return which share of each unit is taken from which state, (B, S, H), zero on padding."""
+        of_tokens = real.unsqueeze(-1).expand_as(states)
         if self.pooling == "max":
-            pooled = states.masked_fill(padding, torch.finfo(states.dtype).min).amax(1)
-        elif self.pooling == "mean":
-            # The sum is in float32, because a thousand states can exceed the range of float16.
-            total = wide(states.masked_fill(padding, 0)).sum(1)
-            pooled = (total / real.sum(1, keepdim=True).clamp(min=1)).to(states.dtype)
-        else:  # the final state of each direction: at the last token, and back at the first
-            forward_states, backward_states = states.chunk(2, dim=-1)
-            last = (real.sum(1) - 1).clamp(min=0).view(-1, 1, 1)
-            last = last.expand(-1, -1, forward_states.shape[-1])
-            pooled = torch.cat([forward_states.gather(1, last)[:, 0], backward_states[:, 0]], -1)
-        matrix = pooled.masked_fill(~real.any(1, keepdim=True), 0).unsqueeze(1)
-        return matrix, None, penalty, None
+            read = states.masked_fill(~of_tokens, torch.finfo(states.dtype).min)
+            of_tokens = of_tokens & (read == read.amax(1, keepdim=True))
+        elif self.pooling == "last":  # of each direction: at the last token, and back at the first
+            places, places_back = of_tokens.cumsum(1).chunk(2, -1)
+            is_end = torch.cat([places == places[:, -1:], places_back == 1], -1)
+            of_tokens = of_tokens & is_end
+        shares = of_tokens.to(states.dtype)
+        return shares / shares.sum(1, keepdim=True).clamp(min=1)
 
 
 class _SparseWeights(torch.autograd.Function):

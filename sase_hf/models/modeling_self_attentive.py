@@ -89,13 +89,13 @@ class SelfAttentiveOutput(ModelOutput):
     sentence_embedding: Tensor | None = None  # the sentence matrix M, row by row, (B, r * H)
     # Of each sentence, or of both of a pair together, without `penalty_coef`, float32, (B,). By
     # default the mean cosine between hops; for `frobenius` ||A A^T - I||_F^2 (equation 8), which is
-    # r for a sentence without tokens. Zero for poolings without attention.
+    # r for a sentence without tokens. Zero for poolings without hops.
     penalty: Tensor | None = None
     # With `rationale`, -log of the mean attention on the marked tokens, without `rationale_coef`,
     # zero without marks, float32, (B,).
     rationale_cost: Tensor | None = None
     hidden_states: tuple[Tensor, ...] | None = None  # word vectors (B, T, d), states (B, T, H)
-    # One tensor A (B, r, T); None for the poolings without attention.
+    # One tensor A (B, r, T); of other poolings, the share of the units taken from each token.
     attentions: tuple[Tensor, ...] | None = None
 
 
@@ -468,7 +468,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         mask = first_tokens(real, self.config.max_tokens)
         if rationale is not None:
             check_one_per_token("rationale", rationale, word_vectors)
-            if not self.config.has_attention:
+            if not self.config.has_hops:
                 raise ValueError(
                     f"pooling is {self.config.pooling!r}, which has no attention that could learn "
                     "from marks; choose 'self_attention', or leave rationale out"
@@ -508,7 +508,6 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             None if rows.is_full else rows.real,
             None if rationale is None else rows.left(rationale),
         )
-        shows_attention = attentions and attention is not None
         restored: tuple[Tensor, ...] = ()
         if hidden_states:
             restored = tuple(map(rows.back, layers))
@@ -520,7 +519,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             penalty=penalty,
             rationale_cost=cost,
             hidden_states=restored if hidden_states else None,
-            attentions=(rows.back(attention.mT).mT,) if shows_attention else None,
+            attentions=(rows.back(attention.mT).mT,) if attentions else None,
         )
 
     def _encode_parts(

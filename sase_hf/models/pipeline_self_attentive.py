@@ -66,8 +66,8 @@ class SelfAttentionPipeline(Pipeline):
     `forward` describes it.
 
     Raises:
-        ValueError: If the model has no attention, a target is no label, or an input is not what the
-            model reads: a text, or a pair.
+        ValueError: If a target is no label, or an input is not what the model reads: a text, or a
+            pair.
     """
 
     tokenizer: Any

@@ -163,7 +163,7 @@ def _obstacle(model: CheckedPreTrainedModel, settings: Mapping[str, object] | No
         return f"is a {type(model).__name__}"
     if config.encoder != "bilstm":
         return f"has encoder={config.encoder!r}"
-    if not config.has_attention:
+    if not config.has_hops:
         return f"has pooling={config.pooling!r}"
     if settings is None:
         return "has a tokenizer that build_tokenizer did not make"

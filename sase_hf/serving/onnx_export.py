@@ -128,13 +128,13 @@ class _Graph(nn.Module):
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
-    ) -> tuple[Tensor, ...]:
-        """Return `logits` (B, num_labels) or `sentence_embedding` (B, r * H).
+    ) -> tuple[Tensor, Tensor]:
+        """Return `logits` (B, num_labels) or `sentence_embedding` (B, r * H), and `attentions`.
 
-        If the model attends, then `attentions`, A (B, r, T), or (B, 2, r, T) for pairs.
+        These are A (B, r, T), or (B, 2, r, T) for pairs.
         """
         outputs = self.model(input_ids, attention_mask, token_type_ids, output_attentions=True)
-        return (outputs[self.answer], *(outputs.attentions or ()))
+        return outputs[self.answer], outputs.attentions[0]
 
 
 @torch.inference_mode()

@@ -171,7 +171,7 @@ def may_be_on_the_hub(name: str) -> bool:
 def load_pipeline(checkpoint: str) -> Pipeline:
     """Load the pipeline that returns attention; raises as `load_checkpoint` does."""
     model, tokenizer = load_checkpoint(checkpoint)
-    if not (model.is_head and model.config.has_attention):
+    if not (model.is_head and getattr(model.config, "has_attention", True)):
         raise refusal(
             f"cannot load {checkpoint}: it has no labels, or attends to nothing",
             "name a checkpoint of sase_hf train with attention",

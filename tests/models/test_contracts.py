@@ -69,10 +69,9 @@ def test_a_model_reads_the_first_tokens_of_each_text(
     assert not torch.allclose(result(model, whole), expected, atol=1e-3), "the premise"
     model.config.max_tokens = 4
     torch.testing.assert_close(result(model, whole), expected, **tiny.NEIGHBOUR_TOLERANCE)
-    if model.config.has_attention:
-        [attention] = model(**whole, **EVERYTHING).attentions  # (B, r, T), or (B, 2, r, T)
-        assert ((attention > 0).sum(-1) <= 4).all()
-    if hasattr(model, "classify") and model.config.has_attention:
+    [attention] = model(**whole, **EVERYTHING).attentions  # (B, r, T), or (B, 2, r, T)
+    assert ((attention > 0).sum(-1) <= 4).all()
+    if hasattr(model, "classify"):
         reasons = explain(model, **whole)
         of_first = explain(model, **tiny.pair_batch(first_tokens), labels=reasons.labels)
         sums = (reasons.words.sum(1), of_first.words.sum(1))
@@ -123,11 +122,11 @@ def test_an_empty_text_has_an_answer_and_finite_gradients(
     sides = (2,) if model_class is SelfAttentiveForNLI else ()
     assert alone.penalty.tolist() == [0], "no hop of an empty text is like another"
     assert alone.hidden_states[-1].shape == (1, *sides, 0, 8)
-    assert alone.attentions is None or alone.attentions[0].shape == (1, *sides, 3, 0)
+    assert alone.attentions[0].shape == (1, *sides, model.config.num_rows, 0)
     assert result(model, empty).isfinite().all()
 
     outputs = model(**tiny.pair_batch([([1, 2, 3], [4, 5]), ([], [])]), **EVERYTHING)
-    assert outputs.attentions is None or outputs.attentions[0][1].abs().max() == 0
+    assert outputs.attentions[0][1].abs().max() == 0
     answer = outputs[1 if model_class is SelfAttentiveModel else 0]
     if model_class is SelfAttentiveModel:
         assert answer[1].abs().max() == 0 < answer[0].abs().max()

@@ -17,7 +17,11 @@ from tiny import (
     tiny_model,
 )
 
-from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
+from sase_hf import (
+    SelfAttentiveForNLI,
+    SelfAttentiveForRetrieval,
+    SelfAttentiveForSequenceClassification,
+)
 from sase_hf.models.explanation_self_attentive import explain
 
 TEXTS = [[4, 9, 2, 17, 5], [3], [], [11, 5, 20, 6, 2, 7, 8]]
@@ -40,6 +44,9 @@ HEADS: tuple[dict[str, Any], ...] = (
     {"num_lstm_layers": 2, "lstm_shortcuts": True},
     {"num_lstm_layers": 2, "matching": "concat"},
     {"encoder": "none"},
+    {"pooling": "max", "linear_part": "words"},
+    {"pooling": "mean", "matching": "gated"},
+    {"pooling": "last", "matching": "concat"},
     {"linear_part": "words_and_pairs"},
     {
         "matching": "concat",
@@ -199,9 +206,8 @@ def test_explain_takes_the_best_label_and_refuses_what_has_no_contributions() ->
     assert explain(model, **batch).labels.tolist() == model(**batch).logits.argmax(1).tolist()
     with pytest.raises(ValueError, match=r"in training mode, .*; call eval\(\)"):
         explain(model.train(), **batch)
-    pooled = tiny_model(SelfAttentiveForSequenceClassification, pooling="max", **SINGLE)
-    with pytest.raises(ValueError, match=r"pooling='max' has no contributions; they need a class"):
-        explain(pooled, **batch)
+    with pytest.raises(ValueError, match="Retrieval has no contributions; they need a class"):
+        explain(tiny_model(SelfAttentiveForRetrieval), **batch)
 
 
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # peft reads it

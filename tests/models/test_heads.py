@@ -142,7 +142,7 @@ def test_head_is_the_papers(
             for weight, pair in zip((1.0, 2.5, 0.0), pairs, strict=True)
         ]
         batch = tiny.pair_batch(pairs, padding, rng, extra=2)
-        has_marks = model.config.has_attention and rng.random() < 0.7
+        has_marks = model.config.has_hops and rng.random() < 0.7
         assert_head_agrees(model, batch, pairs, labels, marks if has_marks else ())
 
 

@@ -187,7 +187,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         A notebook shows the result as a heatmap; its `results` are those of the pipeline
         `self-attention`. A pair is the tuple (text, text_pair). `target` is the label to explain,
         as the model names it, by default the predicted one; "A>B" explains why A and not B.
-        ValueError: a model without attention, or an unknown label.
+        ValueError: an unknown label.
         """
         check_is_fitted(self, "model_")
         is_one = isinstance(texts, str | tuple)

@@ -271,38 +271,31 @@ def _logits_of_parts(
 def _sections(
     trainer: SelfAttentiveTrainer, setup: TrainingSetup, report: Report, tables: Sequence[Table]
 ) -> list[Section]:
-    """Return the page in the order of use: three texts, what to look at, then the rest, folded.
-
-    A model that attends to nothing has no texts.
-    """
+    """Return the page in the order of use: three texts, what to look at, then the rest, folded."""
     validation = setup.rows.splits["validation"]
     texts: list[Section] = []
-    learned: list[Section] = []
-    if setup.model.config.has_attention:
-        has_labels = setup.rows.answers.has_labels
-        bad, good = ("wrong", "right") if has_labels else ("far off", "close")
-        # A right one, a wrong one, and a right one that is not sure.
-        of_each_kind = [*report.right[-1:], *report.wrong[:1], *report.right[:1]]
-        groups = {
-            "Three texts, and why": dict.fromkeys(of_each_kind),
-            f"Predictions that are {bad}": report.wrong[:NUM_EXAMPLES],
-            f"Predictions that are {good}": report.right[:NUM_EXAMPLES],
-        }
-        reader = attention_pipeline(setup.model.eval(), setup.tokenizer)
-        for heading, rows in groups.items():
-            if rows:
-                results = _read(reader, setup, validation.select(rows))
-                texts.append(
-                    texts_section(results, heading, prefix=f"p{len(texts)}", corrects=True)
-                )
-        inputs = _inputs_of(validation.shuffle(seed=0))
-        learned = [learned_section(read_learned_words(reader, inputs[:MAX_EXPLAINED]))]
+    has_labels = setup.rows.answers.has_labels
+    bad, good = ("wrong", "right") if has_labels else ("far off", "close")
+    # A right one, a wrong one, and a right one that is not sure.
+    of_each_kind = [*report.right[-1:], *report.wrong[:1], *report.right[:1]]
+    groups = {
+        "Three texts, and why": dict.fromkeys(of_each_kind),
+        f"Predictions that are {bad}": report.wrong[:NUM_EXAMPLES],
+        f"Predictions that are {good}": report.right[:NUM_EXAMPLES],
+    }
+    reader = attention_pipeline(setup.model.eval(), setup.tokenizer)
+    for heading, rows in groups.items():
+        if rows:
+            results = _read(reader, setup, validation.select(rows))
+            texts.append(texts_section(results, heading, prefix=f"p{len(texts)}", corrects=True))
+    inputs = _inputs_of(validation.shuffle(seed=0))
+    learned = learned_section(read_learned_words(reader, inputs[:MAX_EXPLAINED]))
     doubtful: list[Table] = []
     if trainer.args.do_train:
         doubtful = write_doubtful(Path(str(trainer.args.output_dir)), setup)
     measured = list(map(table_section, tables))
     num_open = 0 if report.confusion is None else 1
-    first = [*texts[:1], *map(table_section, doubtful), *learned, *measured[:num_open]]
+    first = [*texts[:1], *map(table_section, doubtful), learned, *measured[:num_open]]
     rest = [*texts[1:], *measured[num_open:]]
     return [*first, *_curve(trainer), *(section._replace(is_folded=True) for section in rest)]
 

@@ -134,7 +134,7 @@ class LabelTask(EncoderTask):
             clear(linear_part)
             linear_part.requires_grad_(False)
         config = setup.model.config
-        if self.args.do_train and not config.has_attention and _count_marked(setup.tokens["train"]):
+        if self.args.do_train and not config.has_hops and _count_marked(setup.tokens["train"]):
             raise refusal(
                 f"--pooling is {config.pooling}, which has no attention to learn from marks",
                 "choose --pooling self_attention, or take the column rationale out",
@@ -156,7 +156,7 @@ class LabelTask(EncoderTask):
     def trainer_options(self, setup: TrainingSetup) -> dict[str, Any]:
         """Return the metrics that were asked for or that fit, and what reads the marks."""
         metrics = load_metrics(self.settings.metric_name, setup.rows.kind)
-        weight = float(setup.model.config.has_attention)
+        weight = float(setup.model.config.has_hops)
         if num_marked := _count_marked(setup.tokens.get("train")):
             weight = setup.tokens["train"].num_rows / num_marked
         return {
