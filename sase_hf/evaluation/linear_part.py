@@ -105,13 +105,13 @@ class WordRows:
         self.features = features_of(rows, model)  # (B, F)
         self.roots = np.sqrt(token_counts(rows))  # (B,)
         self.num_words = len(model.linear_part.word_weight.flatten(0, 1))  # n V
-        self.ngrams = csr_array((self.num_words, 0))
-        if words:
-            num_parts = len(model.linear_part.word_weight)
-            self.ngrams = block_diag([shared_ngrams(words)] * num_parts, format="csr")
         self.num_states = 0  # of the last features: those of the mean state
+        self.ngrams = csr_array((self.num_words, 0))
         if model.reads_mean_state:
             self.num_states = len(model.linear_part.state_weight)
+        elif words:  # beside states, which say more of rare words, n-grams cost accuracy
+            num_parts = len(model.linear_part.word_weight)
+            self.ngrams = block_diag([shared_ngrams(words)] * num_parts, format="csr")
         self.num_outputs = model.config.num_labels  # L
         self.config = model.config
         self.labels = torch.tensor(rows["labels"][:])
