@@ -88,14 +88,7 @@ def predict(model: Any, tokenizer: Any, texts: Rows) -> Rows:
         results = translate((row["text"] for row in texts), batch_size=BATCH_SIZE)
         return [{"translation": result["translation_text"]} for result in results]
     read = read_texts(model, tokenizer, [[*row.values()] for row in texts], BATCH_SIZE)
-    columns = predicted_labels(read.logits, answers_of(model.config))
-    if read.familiarity is None:
-        return columns
-    familiarity = read.familiarity.tolist()
-    return [
-        {**row, "familiarity": round(of_row, 4)}
-        for row, of_row in zip(columns, familiarity, strict=True)
-    ]
+    return predicted_labels(read.logits, answers_of(model.config), read.familiarity)
 
 
 def print_unlike(answers: Rows) -> None:

@@ -26,7 +26,7 @@ from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser
 from ..utils.files import check_output, write_text
 from ..utils.loading import load_pipeline, name_checkpoints
 from ..utils.text import refusal
-from ..visualization.attended_text import Result, of_texts
+from ..visualization.attended_text import Result, of_texts, read_with_rivals
 
 ENDINGS = ("", ".html", ".svg")  # the first one is the terminal
 BATCH_SIZE = 32
@@ -123,7 +123,7 @@ def text_and_reasons(result: Result) -> str:
 
 def read_rows(reader: Pipeline, rows: Sequence[Row], target: str | None = None) -> list[Result]:
     """Return the result of each row, with its true label."""
-    results = reader([text for text, _ in rows], batch_size=BATCH_SIZE, target=target)
+    results = read_with_rivals(reader, [text for text, _ in rows], target)
     return [result | known for result, (_, known) in zip(results, rows, strict=True)]
 
 

@@ -4,21 +4,23 @@ All renderers show these words, and nothing in a text stays hidden (`visible`).
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 from statistics import median_high
 from typing import Any, NamedTuple
 
 import regex
+from transformers import Pipeline
 
-from ..models.answers import answers_of_kind
+from ..models.answers import SINGLE_LABEL, answers_of_kind
+from ..models.pipeline_self_attentive import RIVAL_SIGN
 from ..utils.text import UNSPACED, shortened, shown_characters
 
 Result = Mapping[str, Any]
 
 MIN_RATIO = 1.5  # least weight of a word that stands out, over an even share
 FULL_STRENGTH = 8  # times an even share
-MIN_RATIO = 1.5  # least weight of a word that stands out, over an even share
 NONE_STANDS_OUT = "no word much more than others"
 MIN_ADDED = 0.05  # of the largest contribution in a text; smaller ones are not named
 UNLIKE = 0.05  # the familiarity below which a text is unlike the training texts
@@ -163,6 +165,23 @@ def parse_result(result: Result) -> list[AttendedText]:
     fields = [field for field in FIELDS if field in result]
     sides = range(len(result["text"]))
     return [_attended_text({field: result[field][side] for field in fields}) for side in sides]
+
+
+def read_with_rivals(
+    reader: Pipeline, inputs: Sequence[Any], target: str | None = None
+) -> Iterator[Any]:
+    """Yield the result of each text, with why its label was chosen `over_rival`, the next one.
+
+    Those are the two labels, and the one or two texts that say why. They are left out if there is
+    no third label: of two, what speaks for one speaks against the other.
+    """
+    for text, result in zip(inputs, reader(inputs, target=target), strict=True):
+        scores = result["scores"]
+        if result["kind"] == SINGLE_LABEL and len(scores) > 2:
+            labels = nlargest(2, scores, scores.get)
+            over_rival = reader(text, target=RIVAL_SIGN.join(labels))
+            result["over_rival"] = labels, parse_result(over_rival)
+        yield result
 
 
 def of_texts(result: Result, field: str) -> list[Any]:

@@ -19,12 +19,8 @@ from shown import (
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from sase_hf.utils.text import Table, shortened
 from sase_hf.visualization import attention_fragment, attention_html, comparison_html
-from sase_hf.visualization.attended_text import parse_result
-from sase_hf.visualization.page import (
-    page_html,
-    table_section,
-    texts_section,
-)
+from sase_hf.visualization.attended_text import parse_result, read_with_rivals
+from sase_hf.visualization.page import page_html, table_section, texts_section
 
 PAIR = pair_result("good", "bad") | {
     "target": "entailment",
@@ -51,6 +47,16 @@ def test_page_lists_the_words_for_and_against_the_target_with_their_signs() -> N
     of_pair = Page(attention_html(PAIR)).texts["label.view"]
     assert of_pair[0] == "Why entailment −1.00+1.00 good−2.00 bad"
     assert not any("Why" in view for view in Page(attention_html(result("a"))).texts["label.view"])
+
+
+def test_page_says_why_a_label_was_chosen_over_the_next_of_three() -> None:
+    of_two, over = result("fine"), explained("dull but fine", [-1.0, 0.0, 2.5])
+    of_three = over | {"scores": {"<b>": 0.2, "a": 0.1, "c": 0.7}}
+    read: Any = {None: [of_two, of_three], "c><b>": over}
+    found = read_with_rivals(lambda _, target: read[target], ["fine", "dull but fine"])
+    page = assert_harmless(attention_html(list(found)))
+    assert "Why not <b>?" in page.texts["summary"]
+    assert page.texts["div.view"] == ["c over <b> +1.50+2.50 fine−1.00 dull"]
 
 
 def test_page_shows_what_the_words_added_by_themselves_and_the_sum_with_all_hops() -> None:

@@ -15,16 +15,23 @@ from ...utils.neighbours import unknown_shares
 SECONDS_WITHOUT_BAR = 2
 
 
-def predicted_labels(logits: Tensor, answers: Answers) -> list[dict[str, Any]]:
-    """Return the columns of predictions for rows with these logits (B, C).
+def predicted_labels(
+    logits: Tensor, answers: Answers, familiarity: Tensor | None = None
+) -> list[dict[str, Any]]:
+    """Return the columns of predictions for rows with these logits (B, C) and `familiarity` (B,).
 
     One label: `predicted_label`, `confidence` (its probability), the probability of every label in
     `scores`, and with a threshold `answer_set`, the labels that may be right. Several labels:
-    `predicted_labels` and `scores`. Numbers: `predicted_` and the name of each. Probabilities have
-    four digits.
+    `predicted_labels` and `scores`. Numbers: `predicted_` and the name of each. Then `familiarity`
+    if it is known. Shares have four digits.
     """
     columns = [_columns(scores, answers) for scores in answers.scores(logits.float()).tolist()]
-    return [_rounded(row) for row in columns] if answers.has_labels else columns
+    if answers.has_labels:
+        columns = [_rounded(row) for row in columns]
+    if familiarity is not None:
+        for row, share in zip(columns, familiarity.tolist(), strict=True):
+            row["familiarity"] = _rounded(share)
+    return columns
 
 
 def _columns(scores: Scores, answers: Answers) -> dict[str, Any]:

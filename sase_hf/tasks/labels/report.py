@@ -29,6 +29,7 @@ from ...training.trainer import SelfAttentiveTrainer
 from ...utils.files import write_text
 from ...utils.loading import attention_pipeline
 from ...utils.text import Table, one_line, shortened
+from ...visualization.attended_text import read_with_rivals
 from ...visualization.learned_words import read_learned_words
 from ...visualization.page import Section, learned_section, page_html, table_section, texts_section
 
@@ -325,7 +326,7 @@ def _read(reader: Pipeline, setup: TrainingSetup, rows: Dataset) -> list[dict[st
     """
     num_texts = len(setup.rows.text_columns)
     results = []
-    for row, result in zip(rows, reader(_inputs_of(rows)), strict=True):
+    for row, result in zip(rows, read_with_rivals(reader, _inputs_of(rows)), strict=True):
         marks = [
             [row.get(name) or [] for name in columns[:num_texts]]
             for columns in (SPAN_COLUMNS, AGAINST_COLUMNS)

@@ -14,7 +14,7 @@ from ...data.batching import RationaleCollator
 from ...data.columns import AGAINST_COLUMNS
 from ...data.labels import label_doubts
 from ...data.rows import Rows, load_rows
-from ...data.table import present
+from ...data.table import TEXT_COLUMNS, present
 from ...evaluation.linear_part import Fit, clear, fit_linear_part, has_linear_part, learn_anew
 from ...evaluation.metrics import (
     expected_calibration_error,
@@ -30,7 +30,7 @@ from ...training.trainer import SelfAttentiveTrainer
 from ...utils.text import Table, one_line, refusal
 from ..encoder import EncoderTask
 from .neighbours import keep_neighbours
-from .predictions import predicted_labels
+from .predictions import predicted_labels, read_texts
 from .report import write_report
 
 logger = logging.getLogger(__name__)
@@ -195,8 +195,13 @@ class LabelTask(EncoderTask):
     def columns(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, predictions: Predictions
     ) -> list[dict[str, Any]]:
-        """Return the predicted labels, their probabilities and the answer sets."""
-        return predicted_labels(torch.from_numpy(predictions), answers_of(setup.model.config))
+        """Return the predicted labels, their probabilities, the answer sets and `familiarity`."""
+        test = setup.rows.splits["test"]
+        texts = [[*row.values()] for row in test.select_columns(present(TEXT_COLUMNS, test))]
+        batch_size = self.args.per_device_eval_batch_size
+        familiarity = read_texts(setup.model, setup.tokenizer, texts, batch_size).familiarity
+        logits = torch.from_numpy(predictions)  # of which the metrics are
+        return predicted_labels(logits, answers_of(setup.model.config), familiarity)
 
     def details(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]
