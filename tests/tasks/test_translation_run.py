@@ -150,18 +150,6 @@ def test_adadelta_is_that_of_the_paper(tmp_path: Path) -> None:
     assert optimizer.param_groups[0].items() >= {"lr": 1, "rho": 0.95, "eps": 1e-6}.items()
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        ({"text_column_names": "en"}, "--text_column_names en,fr"),
-        ({"tokenizer_name": "words"}, "--tokenizer_name is words, but --task translation does not"),
-    ],
-)
-def test_translation_refuses(tmp_path: Path, flags: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        translate(tmp_path, **flags)
-
-
 def test_training_rows_alone_are_cut(tmp_path: Path) -> None:
     """To pairs with two short sides."""
     setup = parse_arguments(TranslationTask, words_for(tmp_path, max_train_words=4)).assemble()
