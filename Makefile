@@ -76,7 +76,7 @@ NEWEST := .venv-newest
 newest: ## Run the fast tier and transformers' model tests on the newest packages of the registry
 	@[ -x $(NEWEST)/bin/pip ] || $(PYTHON) -m venv $(NEWEST)
 	@$(NEWEST)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check \
-		--upgrade --upgrade-strategy eager --editable '.[test]' 'ray[data]>=2.50'
+		--upgrade --upgrade-strategy eager --editable '.[test]'
 	@$(NEWEST)/bin/python -m pip list --disable-pip-version-check | grep -E '^(torch|transformers|tokenizers) '
 	$(call fetch_common_tests,$(NEWEST)/bin/python,$(NEWEST)/transformers_tests)
 	@OMP_NUM_THREADS=1 $(NEWEST)/bin/python -m pytest $(PYTEST_FLAGS) --ignore tests/lab -m "not slow"

@@ -17,7 +17,7 @@ from checkpoints import assert_same_answers, save_publishable
 from guides import ROOT, TEXTS, code_blocks, commands, read
 from isolated import run_isolated
 from loopback_hub import OWNER
-from notebook import NOTEBOOK, new_cells, run_cell
+from notebook import NOTEBOOK, new_cells
 from rows import write_csv, write_jsonl
 from runs import pair_rows, review_rows
 from script_files import load_command, load_script
@@ -26,6 +26,7 @@ from transformers import BertConfig, BertModel, pipeline
 
 from sase_hf import SelfAttentiveForRetrieval, build_tokenizer
 from sase_hf.data.columns import SPLITS
+from sase_hf.training import command_line
 
 # What a text writes for a name of the reader's own, and what stands there in a test.
 PLACEHOLDERS = {
@@ -80,7 +81,7 @@ SHORTER = {
 # A line of an example that is only compiled, and why.
 EXAMPLES_NOT_RUN = {
     "trainer = Trainer(": "tests/training/test_trainer.py trains with its loss",
-    "import ray": "tests/retrieval/test_embed.py runs it on two workers",
+    "import ray": "Ray is not among the packages of the tests",
 }
 
 
@@ -217,7 +218,10 @@ def test_commands_of_the_texts_run(name: str, reader: Path, request: Any) -> Non
 @pytest.mark.timeout(600)
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument is set")  # the stock Trainer on a CPU
 @pytest.mark.parametrize("name", [name for name in TEXTS if code_blocks(name, "python")])
-def test_examples_of_the_texts_run(name: str, reader: Path) -> None:
+def test_examples_of_the_texts_run(
+    name: str, reader: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command_line, "MOST_EPOCHS", 2)
     write_reviews(reader)
     save_ranker(reader / "runs/retrieval/yelp5")
     for block in code_blocks(name, "python"):
@@ -247,14 +251,10 @@ def test_handler_of_the_guide_serves_without_the_package(folder: Path, tmp_path:
     assert_same_answers(json.loads(printed), classify(SENTENCES[0], top_k=None))
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_notebook_is_made_of_blocks_of_the_texts_and_stores_pictures(reader: Path) -> None:
-    write_reviews(reader)
-    stored, cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"], new_cells()
+def test_notebook_is_made_of_blocks_of_the_texts_and_stores_pictures() -> None:
+    """The blocks are run as examples of the texts."""
+    stored = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
     hint = "run tests/helpers/notebook.py"
-    assert [cell["source"] for cell in stored] == [cell["source"] for cell in cells], hint
-    names: dict[str, Any] = {}
-    for before, cell in zip(stored[3:], cells[3:], strict=True):
-        run_cell(cell, names)
-        assert before["outputs"][-1]["data"].keys() == cell["outputs"][-1]["data"].keys()
+    assert [cell["source"] for cell in stored] == [cell["source"] for cell in new_cells()], hint
+    for cell in stored[3:]:
+        assert "image/svg+xml" in cell["outputs"][-1]["data"]

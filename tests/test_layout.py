@@ -1,7 +1,6 @@
 """The layout: what travels, and what must be installed."""
 
 import ast
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -16,7 +15,6 @@ from transformers.dynamic_module_utils import (
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "sase_hf"
-MODULES = sorted(PACKAGE.rglob("*.py"))
 # The files that travel with each model of this package, by the file that brings its classes.
 FILES = {
     name: {PACKAGE / "models" / f"{name}.py"}
@@ -33,12 +31,6 @@ TRAVELLING_IMPORTS = {
 }
 
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-# What only an extra installs, as it is imported.
-OPTIONAL = {
-    "onnx",
-    "onnxruntime",
-    "sentence_transformers",
-}
 
 
 def imports(path: Path) -> Iterator[tuple[str, list[str]]]:
@@ -69,18 +61,3 @@ def test_travelling_file_imports_only_what_its_reader_has(path: Path) -> None:
     assert set(get_relative_imports(path)) == relative
     # Postponed annotations would silently end the type checks of a strict config.
     assert "__future__" not in modules
-
-
-def test_base_install_imports_every_module() -> None:
-    """What draws or measures imports the package of its extra when it is used, not before."""
-    names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in MODULES]
-    names = [name.removesuffix(".__init__") for name in names]
-    code = (
-        "import importlib, sys\n"
-        f"for name in {OPTIONAL}:\n"
-        "    sys.modules[name] = None  # an import of it now fails as if it were not installed\n"
-        f"for name in {names}:\n"
-        "    importlib.import_module(name)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr

@@ -10,7 +10,7 @@ from sase_hf.commands.train import check_files
 
 LOOK = """
 import sys
-from sase_hf.commands.COMMAND import main
+from sase_hf.commands.train import main
 try:
     main(sys.argv[1:])
 finally:
@@ -19,13 +19,10 @@ finally:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("command", "first"), [("train", "--train_file"), ("predict", "runs/m")])
-def test_command_names_a_fault_of_a_file_before_torch_is_imported(
-    command: str, first: str, tmp_path: Path
-) -> None:
+def test_command_names_a_fault_of_a_file_before_torch_is_imported(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("text,label\na,b,c\n")
-    words = [sys.executable, "-c", LOOK.replace("COMMAND", command), first, str(path)]
+    words = [sys.executable, "-c", LOOK, "--train_file", str(path)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["False", "False"]
     assert done.returncode == 1

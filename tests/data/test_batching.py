@@ -1,6 +1,5 @@
 """Which rows share a batch, and the parts a batch is read in."""
 
-import numpy as np
 import torch
 from runs import make_rows
 
@@ -23,15 +22,6 @@ def test_length_grouped_order_depends_on_seed_and_epoch_alone() -> None:
     assert sorted(order) == list(range(len(ROWS)))
     second.set_epoch(1)
     assert list(second) != order
-
-
-def test_length_grouped_order_sorts_as_many_batches_together_as_it_is_told() -> None:
-    lengths = token_counts(ROWS)
-    order = LengthGroupedOrder(lengths, batch_size=8, seed=1, batches=len(ROWS) // 8)
-    assert [lengths[row] for row in order] == sorted(lengths, reverse=True), "all of them"
-    order = LengthGroupedOrder(lengths, batch_size=8, seed=1, batches=2)
-    pairs = np.array([lengths[row] for row in order])[16:].reshape(-1, 16)  # the longest is first
-    assert (np.diff(pairs, axis=1) <= 0).all()
 
 
 def test_batches_by_length_stay_within_their_budget() -> None:

@@ -10,7 +10,6 @@ from sase_hf.data.labels import (
     SINGLE_LABEL,
     LabelColumn,
     is_unlabelled,
-    label_doubts,
 )
 
 MANY = [*range(51)] * 4
@@ -129,9 +128,3 @@ def test_label_column_decodes_the_numbers_and_labels_of_the_file() -> None:
     for number in (0.23, 123456.789):
         assert SCORE.decode(SCORE.encode(number)) == number
     assert TAGS.decode([1, 0]) == ["anger"]
-
-
-def test_label_doubts_names_labels_that_may_be_mistakes() -> None:
-    [doubt] = label_doubts(["good.", "good", "fun;sad", "fun", "sad"])
-    assert "'good.', 'good', 'fun;sad'" in doubt
-    assert not [*label_doubts(["-1", "0", "1", "1.5", "15"])]

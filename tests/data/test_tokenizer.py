@@ -4,20 +4,15 @@ And when texts are cut into pieces of words: where known words take ever new end
 """
 
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny import tiny_model
-from tokenizers import AddedToken
-from transformers import AutoTokenizer, BertTokenizer, TokenizersBackend
+from transformers import AutoTokenizer, TokenizersBackend
 
-from sase_hf import SelfAttentiveForRetrieval, build_tokenizer, build_translation_tokenizer
+from sase_hf import build_tokenizer, build_translation_tokenizer
 from sase_hf.data.tokenizer import (
     built_settings,
-    choose_level,
-    with_texts_apart,
 )
 from sase_hf.utils.lenient_tokenizer import LenientTokenizer
 
@@ -105,14 +100,6 @@ def test_built_settings_are_none_for_a_changed_tokenizer() -> None:
     assert built_settings(tokenizer) is None
 
 
-def test_tokenizer_of_pieces_fits_its_size_and_keeps_every_character() -> None:
-    """So that no character of the training texts is unknown, however small the vocabulary is."""
-    texts = [f"{first}{second}ending" for first in "abcd" for second in "wxyz"] * 2
-    assert len(build_tokenizer(texts, vocab_size=18, level="subword")) == 18
-    smallest = build_tokenizer(texts, vocab_size=5, level="subword")
-    assert words_in_order(smallest)[2:] == sorted(set("abcdwxyzending"))
-
-
 @pytest.mark.parametrize("level", ["word", "subword"])
 def test_tokenizer_cuts_any_text_into_words_in_order(level: Any) -> None:
     """Whatever users type, every id is a row of the embeddings and no token leaves the text."""
@@ -144,18 +131,6 @@ def test_tokenizer_reads_typed_special_tokens_as_text(
         assert each("[PAD] it [UNK] soup")["input_ids"] == expected
         words = ["[PAD]", "it", "[UNK]", "soup"]
         assert each(words, is_split_into_words=True)["input_ids"] == expected
-
-
-def test_tokenizer_reads_a_token_that_a_user_adds(tmp_path: Path) -> None:
-    """Also where it is added as a special one; named ones, such as [PAD], stay text."""
-    tokenizer = build_tokenizer(TEXTS)
-    tokenizer.add_tokens(AddedToken("[USER]", special=True))
-    user = len(tokenizer) - 1
-    typed = tokenizer("[ pad ] [ unk ]")["input_ids"]
-    for each in (tokenizer, reloaded(tokenizer, tmp_path)):
-        soup = each("soup")["input_ids"]
-        assert each("soup[USER] soup")["input_ids"] == [*soup, user, *soup]
-        assert each("[PAD] [UNK] [USER]")["input_ids"] == [*typed, user]
 
 
 def test_tokenizer_saved_is_a_stock_one(tokenizer: TokenizersBackend, tmp_path: Path) -> None:
@@ -202,67 +177,3 @@ def test_translation_tokenizer_restores_the_text(subwords: bool) -> None:
     )
     rare = ["homme", "s"] if subwords else ["[UNK]"]
     assert elided.tokenize("l'homme l'hommes") == ["▁l'", "homme", "▁l'", *rare]
-
-
-def pretrained_tokenizer() -> Any:
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "good", "soup", "bread"]
-    return BertTokenizer(vocab={word: number for number, word in enumerate(words)})
-
-
-def test_tokenizer_with_texts_apart_reads_each_text_of_a_pair_as_one_alone(tmp_path: Path) -> None:
-    """Also where a checkpoint is loaded: the classes of other models make pairs of their own."""
-    tokenizer = with_texts_apart(pretrained_tokenizer())
-    tokenizer.save_pretrained(tmp_path)
-    tiny_model(SelfAttentiveForRetrieval).config.save_pretrained(tmp_path)
-    stock = pretrained_tokenizer()
-    first, second = (stock(text) for text in ("good soup", "bread"))
-    for loaded in (tokenizer, AutoTokenizer.from_pretrained(tmp_path)):
-        pair = loaded("good soup", "bread")
-        assert pair["input_ids"] == first["input_ids"] + second["input_ids"]
-        assert pair["token_type_ids"] == [0] * len(first.input_ids) + [1] * len(second.input_ids)
-
-
-ENDINGS = ["", "ler", "de", "lerde", "im", "lerim", "den", "lerimden", "in", "lerinde", "le", "sin"]
-Word = Callable[[random.Random], str]
-
-
-def made_word(rng: random.Random, num_letters: int = 6) -> str:
-    return "".join(rng.choices("abcdefghijklmnoprstuvyz", k=num_letters))
-
-
-STEMS = [made_word(random.Random(seed)) for seed in range(3_000)]
-
-
-def stem(rng: random.Random) -> str:
-    """Return a stem; few are frequent, as in any language."""
-    return STEMS[int(len(STEMS) ** rng.random()) - 1]
-
-
-def with_ending(rng: random.Random) -> str:
-    return stem(rng) + rng.choice(ENDINGS)
-
-
-def or_name(rng: random.Random) -> str:
-    return made_word(rng, 9) if rng.random() < 0.4 else stem(rng)
-
-
-def texts_of(word: Word, count: int) -> list[str]:
-    rng = random.Random(count)
-    return [" ".join(word(rng) for _ in range(12)) for _ in range(count)]
-
-
-@pytest.mark.parametrize(
-    ("word", "expected"), [(with_ending, "subword"), (stem, "word"), (or_name, "word")]
-)
-def test_choose_level_takes_pieces_where_stems_have_many_endings(word: Word, expected: str) -> None:
-    """Whatever the number of texts is; names are new words, but not new forms of known ones."""
-    assert [choose_level(texts_of(word, count)) for count in (60, 1_000)] == [expected] * 2
-
-
-@pytest.mark.parametrize(
-    "texts",
-    [texts_of(with_ending, 40), ["我喜欢这部电影" * 20] * 50],
-    ids=["few words", "unspaced"],
-)
-def test_choose_level_takes_words_where_nothing_is_measured(texts: list[str]) -> None:
-    assert choose_level(texts) == "word"

@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 import reference
 import torch
-from huggingface_hub import constants
-from loopback_hub import OWNER, Hub, Repository
 from safetensors.torch import save
 from tokenizers import Tokenizer, models, normalizers
 from transformers import TokenizersBackend
@@ -132,7 +130,6 @@ def test_word_vectors_spellings_are_alike_by_the_tokenizers_normalizer(path: Pat
 
 
 STATIC = torch.arange(10.0).view(5, 2)
-NAME = f"{OWNER}/vectors"
 
 
 def static_files(tokens: list[str]) -> dict[str, bytes]:
@@ -161,23 +158,6 @@ def test_word_vectors_of_a_static_embedding_are_those_of_whole_words(
     assert words_of(tmp_path) == [tokens[0], *words]
     found, _ = load_word_vectors(tmp_path, exact_tokenizer(list(words)))
     assert found.tolist() == STATIC[list(words.values())].tolist()
-
-
-def test_word_vectors_of_the_hub_download_only_what_is_read(
-    hub: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Offline too, once downloaded."""
-    repository = hub.repositories[NAME] = Repository(private=False)
-    files = {**static_files(["[UNK]", "soup"]), "onnx/model.onnx": b"large"}
-    repository.add_commit("main", files, "static")
-    assert words_of(NAME) == ["[UNK]", "soup"]
-    assert not any("onnx" in asked for asked in hub.requests)
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    hub.requests.clear()
-    assert words_of(NAME) == ["[UNK]", "soup"]
-    with pytest.raises(OSError, match=r"^there is no file vectors\.txt"):
-        words_of("vectors.txt")
-    assert hub.requests == []
 
 
 WORDS = [f"w{number:02}" for number in range(40)]
@@ -218,19 +198,3 @@ def test_own_vectors_have_the_length_of_random_ones() -> None:
     padding, unknown, *lengths = matrix.norm(dim=1).tolist()
     assert lengths == pytest.approx([0.05 * 16**0.5] * len(lengths))
     assert padding == 0 < unknown < 2 * lengths[0]
-
-
-@pytest.mark.parametrize(
-    ("texts", "expected"),
-    [
-        ([" ".join("a" * 36)], 0),  # which says nothing about its contexts
-        (["a b", "c", ""], 2 / 3),
-    ],
-)
-def test_own_vectors_of_words_without_counts_are_random(texts: list[str], expected: float) -> None:
-    tokenizer = build_tokenizer(["a b", "c"])
-    matrix, share = own_word_vectors(texts, tokenizer, width=500)
-    assert share == expected
-    word = tokenizer.convert_tokens_to_ids("c")
-    assert matrix[word].std().item() == pytest.approx(0.1, rel=0.15)
-    assert matrix[1:].isfinite().all()

@@ -106,24 +106,6 @@ def script_main(name: str) -> Callable[[list[str]], None]:
     return entry
 
 
-def assert_refuses_an_output_that_it_reads(command: str, folder: Path) -> None:
-    """Run a command in an empty folder; `lab/NAME` is a script of the laboratory.
-
-    It ends before it loads anything: none of the files here is what it could read.
-    """
-    for name in ("rows.csv", "rows.jsonl", "page.html", "words.svg", "t.html"):
-        (folder / name).write_text("mine")
-    for checkpoint in ("runs/a", "runs/b"):
-        (folder / checkpoint).mkdir(parents=True)
-        (folder / checkpoint / "config.json").write_text("mine")
-    script, *words = command.split()
-    name = script.removeprefix("lab/")
-    with pytest.raises(SystemExit, match=f"{name}.py: cannot write {words[-1]}: "):
-        script_main(script)(words)
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    assert {path.read_text() for path in files} == {"mine"}
-
-
 def assert_same_answers(found: Any, expected: Any) -> None:
     if isinstance(expected, dict):
         assert found["label"] == expected["label"]

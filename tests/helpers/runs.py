@@ -1,16 +1,15 @@
 """Rows to train on, as a trainer takes them and as files, and the arguments of tiny runs."""
 
 import json
-import os
 import random
-import signal
-import subprocess
-import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import debug_launcher
+from accelerate.state import AcceleratorState
 from datasets import Dataset
 from rows import write_jsonl
 from safetensors.torch import load_file
@@ -136,24 +135,15 @@ def train_tiny(output_dir: Path, **options: Any) -> dict[str, Any]:
     return run_tiny(output_dir, do_train=True, **options)
 
 
-def launch(commands: dict[Path, list[str]]) -> None:
-    """Run Python modules at the same time, each in a new folder of its own; all must succeed."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    processes = {}
-    for folder, words in commands.items():
-        folder.mkdir()
-        with (folder / "log.txt").open("w") as log:
-            options: Any = {"cwd": folder, "env": environment, "start_new_session": True}
-            command = [sys.executable, "-m", *words]
-            processes[folder] = subprocess.Popen(command, stdout=log, stderr=log, **options)
-    try:
-        for folder, process in reversed(processes.items()):
-            assert process.wait(timeout=250) == 0, (folder / "log.txt").read_text()[-4000:]
-    finally:
-        for process in processes.values():
-            if process.poll() is None:  # the others wait for one that has failed
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+def in_two_processes(function: Callable[..., object], *arguments: Any) -> None:
+    """Call a function in two forks of this process, which train together on the CPU."""
+    debug_launcher(_as_one_of_two, (function, *arguments))
+
+
+def _as_one_of_two(function: Callable[..., object], *arguments: Any) -> None:
+    AcceleratorState._reset_state(reset_partial_state=True)  # that of the process before the fork
+    warnings.filterwarnings("ignore", "torch.distributed.nn.functional.all_gather is dep")
+    function(*arguments)
 
 
 def weights(folder: Path) -> dict[str, Tensor]:

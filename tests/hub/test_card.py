@@ -11,11 +11,9 @@ import pytest
 from checkpoints import KINDS, save_kinds
 from huggingface_hub import ModelCard
 from tiny import tiny_config, tiny_model
-from tiny_translation import save_translator
 
 from sase_hf import SelfAttentiveForNLI, build_tokenizer
 from sase_hf.hub import model_card, write_model_card
-from sase_hf.hub.card import card_facts
 from sase_hf.models.checkpoint import SavedFiles
 
 RECORD: dict[str, Any] = {
@@ -49,11 +47,6 @@ def card_of(record: dict[str, Any] | None = None, name: str = "rooms", **fields:
     return ModelCard(text)
 
 
-def facts_of(folder: Path, card: str) -> dict[str, str]:
-    (folder / "README.md").write_text(card, encoding="utf-8")
-    return card_facts(str(folder), {})
-
-
 @pytest.mark.parametrize(
     ("split", "name", "kind"),
     [("validation", "someone/rooms", "someone/rooms"), ("test", "rooms", "local")],
@@ -77,38 +70,16 @@ def test_card_front_matter_has_task_origins_and_rounded_results(
 
 
 def test_card_shows_results_sources_settings_sizes_and_labels() -> None:
-    """Without settings nobody can repeat it, without size and speed nobody can plan with it."""
-    record = {**RECORD, "wall_seconds": 125.0, "rows_per_second": 4321.6}
-    config = tiny_config(dtype="bfloat16", id2label={0: "poor", 1: "fair", 2: "good"})
-    text = model_card(config, record, name="rooms", num_parameters=25_000_000)
+    """Without settings nobody can repeat it."""
+    config = tiny_config(id2label={0: "poor", 1: "fair", 2: "good"})
+    text = model_card(config, RECORD, name="rooms", num_parameters=25_000_000)
     for shown in (
-        'checkpoint = "ORGANISATION/NAME"  # its name on the Hub, or a folder\n',
         "seed 7, torch 2.13.0, commit " + "d" * 40 + ", Some CPU, Some GPU, 2026-01-02.",
         "| id | label |\n|---|---|\n| 0 | poor |\n| 1 | fair |\n| 2 | good |\n\n## Sizes",
-        "Training took 2 minutes.",
         "learning_rate 0.001;\nword_vectors a_b.txt.\n",
-        "| weights on disk | 50.0 MB |",
-        "| speed | 4,322 rows per second in evaluation, Some GPU |",
     ):
         assert shown in text
     assert "runs/x" not in text
-
-
-def test_card_says_first_what_is_predicted_and_how_often_it_is_right() -> None:
-    """In percent, and without numbers that say nothing."""
-    measured = {"loss": 0.4, "mse": 0.25, "accuracy": 0.71234, "macro_f1": 0.5, "penalty": 0.3}
-    names = {0: "poor", 1: "good"}
-    text = card_of(
-        {**RECORD, "metrics": {**measured, "calibration_error": 0.1}}, id2label=names
-    ).text
-    opening = (
-        "It predicts one of poor, good. It learned from 12,345 rows and was right for 71 of 100"
-    )
-    assert f"{opening} validation rows.\n" in text
-    section = text.partition("## Results")[2].partition("## ")[0]
-    assert "| accuracy | 71.2% |\n| macro F1 | 50.0% |\n| mse | 0.25 |\n" in section
-    for silent in ("penalty", "loss", "calibration"):
-        assert silent not in section
 
 
 def test_card_shows_what_only_the_owner_knows() -> None:
@@ -117,33 +88,13 @@ def test_card_shows_what_only_the_owner_knows() -> None:
         "language": "en",
         "datasets": ["someone/corpus"],
         "summary": "It rates rooms.",
-        "task": "From a *text* to a rating.\n",
         "limits": "* Rooms of 2004 only.\n",
-        "labels": {1: "one *star*"},
     }
-    config = tiny_config(id2label={0: "1", 1: "2"})
-    card = ModelCard(model_card(config, RECORD, name="x", num_parameters=9, about=about))
+    card = ModelCard(model_card(tiny_config(), RECORD, name="x", num_parameters=9, about=about))
     assert (card.data.license, card.data.language) == ("mit", "en")
     assert card.data.datasets == ["someone/rooms", "someone/corpus"]
-    assert "\nIt rates rooms.\nIt predicts one of 1, 2." in card.text
-    assert "## Task\n\nFrom a *text* to a rating.\n\n## How to use it" in card.text
+    assert "\nIt rates rooms.\n" in card.text
     assert "## Limits and biases\n\n* Rooms of 2004 only.\n* All words outside" in card.text
-    assert "| 0 | 1 (one \\*star\\*) |\n| 1 | 2 |\n\n## Sizes" in card.text
-
-
-@pytest.mark.parametrize(
-    ("record", "about", "said"),
-    [
-        (RECORD, {"datasets": ["a/b"]}, "rooms.jsonl: 12,345 rows"),
-        ({"sources": {"train": {"dataset": "a_*b*", "rows": 9}}}, {}, "a_*b*: 9 rows"),
-        ({"sources": {"test": {"file": "rooms.jsonl", "rows": 5}}}, {}, None),
-    ],
-)
-def test_training_data_are_read_from_the_card(
-    record: dict[str, Any], about: dict[str, Any], said: str | None, tmp_path: Path
-) -> None:
-    card = model_card(tiny_config(), record, name="rooms", num_parameters=1, about=about)
-    assert facts_of(tmp_path, card).get("Trained on") == said
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
@@ -210,13 +161,6 @@ def test_card_examples_run(name: str, kinds: Path, monkeypatch: pytest.MonkeyPat
         has_why = "\nwhy\n" in drawn
         assert has_why == ("row `why` has" in card.text) == (name != "retrieval")
         assert "](heatmap.svg)\n\nThe picture shows the example" in card.text
-
-
-def test_card_of_a_translation_shows_its_alignment(tmp_path: Path) -> None:
-    save_translator(tmp_path, ["a dog runs across a field"])
-    text = write_model_card(tmp_path).read_text(encoding="utf-8")
-    assert ">runs</text>" in (tmp_path / "heatmap.svg").read_text(encoding="utf-8")
-    assert "The picture shows the alignment" in text
 
 
 @pytest.mark.parametrize("shards", [{}, {"max_shard_size": "2KB"}], ids=["whole", "shards"])

@@ -2,14 +2,12 @@
 
 import json
 from argparse import Namespace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bench import models
 from bench.models import OURS, PLAIN, build_model, check_same_results
-from bench.timing import MIN_ROUNDS, in_turn, speedup
 from script_files import load_script
 from tiny import SIZES
 
@@ -33,28 +31,6 @@ def test_check_same_results_refuses_other_gradients(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(models, "build_model", build_cheaper)
     with pytest.raises(RuntimeError, match=r"ours: gradients of encoder\.embeddings\.weight dif"):
         check_same_results((PLAIN, OURS), fields, FLAGS)
-
-
-def test_in_turn_alternates_until_rounds_or_seconds_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It measures at least MIN_ROUNDS rounds, so that quartiles mean something."""
-    now, ran = 0.0, ""
-    monkeypatch.setattr("bench.timing.time.perf_counter", lambda: now)
-
-    def run(name: str, cost: float, repeats: int) -> float:
-        nonlocal now, ran
-        ran += name * repeats
-        now += cost * repeats
-        return cost
-
-    times = in_turn({"a": partial(run, "a", 1.0), "b": partial(run, "b", 2.0)}, 4, 1000)
-    assert ran == "ab" + "ab" + "ba" + "ab" + "ba", "each begins a round in turn"
-    assert times == {"a": [1.0] * 4, "b": [2.0] * 4}
-    assert len(in_turn({"a": partial(run, "a", 1.0)}, 9, 2)["a"]) == MIN_ROUNDS
-
-
-def test_speedup_is_that_within_each_round() -> None:
-    ratios = speedup({"plain": [2.0, 8.0], "ours": [1.0, 2.0]}, "plain", "ours")
-    assert ratios == {"q1": 2.5, "median": 3.0, "q3": 3.5}
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import runner
 import study
-from records import read_record, read_records, replace_record, settings_sha
+from records import read_record, replace_record, settings_sha
 from runner import complete, state_of
 from runs import TINY_MODEL, write_splits
 from transformers import TrainerState
@@ -70,22 +70,6 @@ def test_study_resumes_a_killed_run_and_writes_its_record(
     assert state_of(run) == f"done, accuracy {record['metrics']['accuracy']:.4f}"
 
 
-@pytest.mark.slow
-def test_study_waits_for_the_training_of_a_killed_study(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Otherwise two processes would write the same checkpoints."""
-    run = write_run(tmp_path)
-    with runner._locked_log(run) as log:  # as the study holds it, and as its child has it
-        work = f"import time; time.sleep(1); open({str(tmp_path / 'ended')!r}, 'w').close()"
-        orphan = subprocess.Popen([sys.executable, "-c", work], stdout=log)
-    monkeypatch.setattr(runner.sys, "executable", "false")
-    with pytest.raises(SystemExit, match=r"study\.py: 1 of 1 runs failed: task/one-seed42"):
-        complete([run])
-    assert (tmp_path / "ended").is_file()
-    assert orphan.wait() == 0
-
-
 def test_state_of_a_run_depends_on_the_settings_that_decide_its_result(tmp_path: Path) -> None:
     run = write_run(tmp_path, num_hops=3)
     assert state_of(run) == "missing"
@@ -97,18 +81,6 @@ def test_state_of_a_run_depends_on_the_settings_that_decide_its_result(tmp_path:
     assert state_of(same) == "done, accuracy 0.5000"
     assert state_of(write_run(tmp_path, num_hops=9)) == "changed"
     assert state_of(write_run(tmp_path, num_hops=3, seed=7)) == "missing"
-
-
-def test_replace_record_keeps_the_other_lines_as_they_are(tmp_path: Path) -> None:
-    path = tmp_path / "study.jsonl"
-    for name, value in (("b", 0.1), ("a", 2), ("c", None)):
-        replace_record(path, {"run": name, "value": value})
-    before = path.read_text().splitlines()
-    replace_record(path, {"run": "b", "value": 0.3})
-    after = path.read_text().splitlines()
-    assert (after[0], after[2]) == (before[0], before[2])
-    assert list(read_records(path)) == ["a", "b", "c"]
-    assert read_record(f"{path}#b") == {"run": "b", "value": 0.3}
 
 
 def test_read_variant_overrides_the_entries_of_variants_and_recipes(tmp_path: Path) -> None:

@@ -21,14 +21,21 @@ STRINGS_OF_A_PAGE = 50
 
 PIECES = (
     *PAYLOADS,
-    *("{{7*7}}", "{% raw %}", "${jndi:ldap://x}", "<%= 1 %>", "%(title)s", "{0.__class__}", "</"),
-    *("<svg/onload=alert(1)>", "javascript:alert(1)", "<a href='https://x.example'>", "-->", "]]>"),
-    *("<!--", "<![CDATA[", "&#x3c;script&#x3e;", "&lt", "&amp;amp;", "<plaintext>", "</span>", "<"),
-    *("[PAD]", "[UNK]", "<s>", "\\", "`", "'", '"', "=", ">", "url(//x)", "expression(1)", "good"),
-    *("not", "bread", "The soup.", "don't", " ", "  ", "\n", "\r\n", "\t", "e\u0301", "\uffff"),
-    *("\u202e", "\u2066\u2069", "\u200b", "\u200d", "\u200c", "\ufe0f", "\ufeff", "\0", "\x1b[2J"),
-    *("\ud800", "\udfff", "\ud83d\ude00", "\u2028", "\x85", "\u3164", "\u115f", "\u2800"),
-    *("👨\u200d👩\u200d👧", "👍🏽", "🇫🇷🇩🇪", "🏴\U000e0067\U000e007f", "寿司", "שלום", "\U000e0041"),
+    *("{{7*7}}", "${jndi:ldap://x}", "%(title)s", "{0.__class__}", "</", "<", ">", "'", '"', "\\"),
+    *("<svg/onload=alert(1)>", "<a href='https://x.example'>", "-->", "]]>", "<!--", "<![CDATA["),
+    *(
+        "&#x3c;script&#x3e;",
+        "&lt",
+        "<plaintext>",
+        "</span>",
+        "[PAD]",
+        "[UNK]",
+        "The soup.",
+        "don't",
+    ),
+    *(" ", "\n", "\r\n", "\t", "e\u0301", "\uffff", "\u202e", "\u2066\u2069", "\u200d", "\ufe0f"),
+    *("\0", "\x1b[2J", "\ud800", "\ud83d\ude00", "\u2028", "\x85", "\u3164", "\u2800", "寿司"),
+    *("👨\u200d👩\u200d👧", "👍🏽", "🇫🇷🇩🇪", "🏴\U000e0067\U000e007f", "שלום", "\U000e0041"),
 )
 EXTREME = ["x" * 300_000, "e" + "\u0301" * 10_000, " \n\t" * 1000, "\u202e" * 1000, "<" * 3000]
 

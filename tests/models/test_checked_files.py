@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from checkpoints import TEXTS, save_checkpoint
-from isolated import run_isolated
 from tiny import ON_BERT, tiny_model
 from tiny_translation import save_translator
 from transformers import (
@@ -62,10 +61,6 @@ def config_with(**fields: Any) -> Callable[[Path], None]:
     return lambda folder: change(folder / "config.json", lambda config: config.update(fields))
 
 
-def tokenizer_with(**fields: Any) -> Callable[[Path], None]:
-    return lambda folder: change(folder / "tokenizer_config.json", lambda c: c.update(fields))
-
-
 def vocabulary_by(
     edit: Callable[[dict[str, int]], Mapping[str, int]],
 ) -> Callable[[Path], None]:
@@ -85,10 +80,6 @@ def shuffled(vocabulary: dict[str, int]) -> dict[str, int]:
     return {word: index for index, word in enumerate([*special, *words])}
 
 
-def halved(vocabulary: dict[str, int]) -> dict[str, int]:
-    return dict(list(vocabulary.items())[: len(vocabulary) // 2])
-
-
 Spoil = Callable[[Path], Any]
 LABELS_REVERSED = {"id2label": {"0": "good", "1": "bad"}, "label2id": {"good": 0, "bad": 1}}
 FOREIGN: dict[str, tuple[Spoil, str]] = {
@@ -99,15 +90,6 @@ FOREIGN: dict[str, tuple[Spoil, str]] = {
         "tokenizer.json",
     ),
     "words shuffled": (vocabulary_by(shuffled), "tokenizer.json"),
-    "words gone": (vocabulary_by(halved), "tokenizer.json"),
-    "another normalizer": (
-        lambda f: change(f / "tokenizer.json", lambda c: c["normalizer"]["normalizers"].pop()),
-        "tokenizer.json",
-    ),
-    "special tokens read in texts": (
-        tokenizer_with(split_special_tokens=False),
-        "tokenizer_config.json",
-    ),
     "without what its tokens mean": (
         lambda f: (f / "tokenizer_config.json").unlink(),
         "tokenizer_config.json",
@@ -117,16 +99,7 @@ FOREIGN: dict[str, tuple[Spoil, str]] = {
         "special_tokens_map.json",
     ),
     "labels reversed": (config_with(**LABELS_REVERSED), "config.json"),
-    "label moved": (
-        config_with(id2label={"0": "good", "1": "best"}, label2id={"good": 0, "best": 1}),
-        "config.json",
-    ),
-    "normalize_states": (config_with(normalize_states=False), "config.json"),
     "problem_type": (config_with(problem_type="multi_label_classification"), "config.json"),
-    "architecture of another head": (
-        config_with(architectures=["SelfAttentiveForNLI"]),
-        "config.json",
-    ),
     "field of a renamed config": (
         config_with(id2label={"0": "no", "1": "yes"}, label2id={"no": 0, "yes": 1}, max_tokens=2),
         "config.json",
@@ -155,22 +128,6 @@ def test_foreign_part_is_refused_by_every_way_in(kind: str, copied: Path) -> Non
     # transformers puts the error into a longer one of its own.
     with pytest.raises(ValueError, match=message):
         pipeline("text-classification", model=str(copied))
-
-
-@pytest.mark.slow
-def test_foreign_part_is_refused_by_remote_code(copied: Path, tmp_path: Path) -> None:
-    vocabulary_by(shuffled)(copied)
-    (tmp_path / "load.py").write_text(
-        "import sys\n"
-        "from transformers import pipeline\n"
-        "try:\n"
-        "    pipeline('text-classification', model=sys.argv[1], trust_remote_code=True)\n"
-        "except ValueError as error:\n"
-        "    print('refused:', error)\n"
-    )
-    said = run_isolated([str(tmp_path / "load.py"), str(copied)], tmp_path)
-    assert "tokenizer.json in " in said
-    assert "is not as it was saved" in said
 
 
 def test_foreign_part_of_a_translator_is_refused(tmp_path: Path) -> None:
@@ -243,17 +200,14 @@ def test_changes_in_python_are_saved_and_loaded(copied: Path, tmp_path: Path) ->
     """New labels, more words, another classifier: no save is refused afterwards."""
     model, tokenizer = load_checkpoint(str(copied))
     model.config.id2label, model.config.label2id = {0: "no", 1: "yes"}, {"no": 0, "yes": 1}
-    model.save_pretrained(tmp_path / "renamed")
-    tokenizer.save_pretrained(tmp_path / "renamed")
-    renamed, tokenizer = load_checkpoint(str(tmp_path / "renamed"))
-    assert renamed.config.id2label == {0: "no", 1: "yes"}
     tokenizer.add_tokens(["unheard"])
-    renamed.resize_token_embeddings(len(tokenizer))
-    renamed.save_pretrained(tmp_path / "renamed")
-    tokenizer.save_pretrained(tmp_path / "renamed")
-    longer, tokenizer = load_checkpoint(str(tmp_path / "renamed"))
-    assert longer.config.vocab_size == len(tokenizer)
-    SelfAttentiveForNLI.from_pretrained(tmp_path / "renamed", ignore_mismatched_sizes=True)
+    model.resize_token_embeddings(len(tokenizer))
+    for part in (model, tokenizer):
+        part.save_pretrained(tmp_path / "changed")
+    changed, tokenizer = load_checkpoint(str(tmp_path / "changed"))
+    assert changed.config.id2label == {0: "no", 1: "yes"}
+    assert changed.config.vocab_size == len(tokenizer)
+    SelfAttentiveForNLI.from_pretrained(tmp_path / "changed", ignore_mismatched_sizes=True)
 
 
 def test_list_names_every_file_in_the_form_of_sha256sum(copied: Path) -> None:

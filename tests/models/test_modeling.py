@@ -7,9 +7,8 @@ import pytest
 import reference
 import tiny
 import torch
-from torch import Tensor
 
-from sase_hf import SelfAttentiveForNLI, SelfAttentiveModel
+from sase_hf import SelfAttentiveModel
 
 pytestmark = pytest.mark.usefixtures("small_parts")
 
@@ -40,31 +39,6 @@ def test_states_attention_matrix_penalty_and_gradients_are_the_papers(
     tiny.assert_gradients_agree(model, weights)
 
 
-@pytest.mark.parametrize("model_class", [SelfAttentiveModel, SelfAttentiveForNLI])
-def test_model_inputs_embeds_equal_ids(model_class: type[Any]) -> None:
-    model = tiny.tiny_model(model_class)
-    batch = tiny.pair_batch([([1, 2, 3], [4, 5]), ([6], [7])])
-    by_ids = model(**batch, return_dict=False)
-    vectors = model.get_input_embeddings()(batch.pop("input_ids"))
-    by_vectors = model(**batch, inputs_embeds=vectors).to_tuple()
-    assert all(torch.equal(one, other) for one, other in zip(by_ids, by_vectors, strict=True))
-
-
-@pytest.mark.filterwarnings("ignore")  # torch's compiler warns about itself
-@pytest.mark.parametrize("pooling", ["self_attention", "last"])
-@torch.no_grad()
-def test_model_compiled_equals_eager_at_any_length(pooling: str) -> None:
-    """The graph alone is computed: the C++ code that torch makes of it takes a minute."""
-    rng = random.Random(1)
-    model = tiny.tiny_model(SelfAttentiveModel, pooling=pooling)
-    compiled = torch.compile(model, dynamic=True, backend="aot_eager")
-    for count, padding, extra in ((3, "left", 7), (5, "holed", 30)):
-        texts = [tiny.random_text(rng) for _ in range(count)] + [[]]
-        batch = tiny.text_batch(texts, padding, rng, extra)
-        for graph, eager in zip(compiled(**batch).values(), model(**batch).values(), strict=True):
-            torch.testing.assert_close(graph, eager, rtol=1e-5, atol=1e-5)
-
-
 def test_model_without_a_mask_reads_every_token() -> None:
     """The mask alone decides which tokens are real; the id of padding does not."""
     model = tiny.tiny_model(SelfAttentiveModel)
@@ -75,17 +49,7 @@ def test_model_without_a_mask_reads_every_token() -> None:
     assert not torch.equal(plain.sentence_embedding, without.sentence_embedding)
 
 
-IDS = torch.ones(2, 3, dtype=torch.long)
-
-
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
-        # never broadcast
-        ({"input_ids": IDS, "attention_mask": torch.ones(1, 3)}, "attention_mask has shape"),
-    ],
-)
-def test_model_refuses_inputs_of_another_shape(inputs: dict[str, Tensor], message: str) -> None:
-    """The most likely mistake is a sentence without a batch dimension."""
-    with pytest.raises(ValueError, match=message):
-        tiny.tiny_model(SelfAttentiveModel)(**inputs)
+def test_model_refuses_a_mask_of_another_shape() -> None:
+    """Never broadcast."""
+    with pytest.raises(ValueError, match="attention_mask has shape"):
+        tiny.tiny_model(SelfAttentiveModel)(torch.ones(2, 3).long(), torch.ones(1, 3))

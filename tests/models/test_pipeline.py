@@ -1,6 +1,5 @@
 """The `self-attention` pipeline and the stock pipelines on our models."""
 
-import json
 from typing import Any
 
 import numpy as np
@@ -80,8 +79,6 @@ def test_pipeline_shows_a_pair_sentence_by_sentence(pair_reader: Any) -> None:
     result = pair_reader(PAIR)
     counts = [len(tokens) for tokens in result["tokens"]]
     assert [len(values) for values in result["word_contributions"]] == counts
-    assert [len(hop) for hops in result["contributions"] for hop in hops] == [7] * 3 + [5] * 3
-    assert json.loads(json.dumps(result, allow_nan=False))["overall"] == result["overall"]
     assert result["text"] == [*PAIR.values()]
     assert result["tokens"][1] == ["No", "dog", "is", "awake", "."]
     for hops in result["attention"]:
@@ -175,20 +172,6 @@ def test_target_may_have_the_sign_of_a_difference_in_its_name() -> None:
         [2, 1],
         [1, 0],
     ]
-
-
-def test_pipeline_contributions_of_two_labels_are_half_of_their_log_odds(
-    tokenizer: TokenizersBackend,
-) -> None:
-    names = {"id2label": {0: "bad", 1: "good"}}
-    reader = random_reader(SelfAttentiveForSequenceClassification, tokenizer, **names)
-    with torch.no_grad():
-        logits = [
-            reader.model(**tokenizer(text, return_tensors="pt")).logits[0] for text in (TEXT, "")
-        ]
-    bad, good = (logits[0] - logits[1]).tolist()
-    total = sum(reader(TEXT, target="good")["word_contributions"])
-    assert total == pytest.approx((good - bad) / 2, abs=1e-6)
 
 
 def test_pipeline_counts_the_words_themselves_in_what_each_word_added(linear_reader: Any) -> None:

@@ -12,13 +12,11 @@ from tiny_translation import KINDS, tiny_translator
 from transformers import pipeline
 
 from sase_hf import build_translation_tokenizer
-from sase_hf.models.modeling_rnnsearch import CACHE_NAME, CACHE_NAMES
 
 END, LONGEST, BEAMS = 2, 8, 3
 SOURCES = [[3, 4, 5, 6, 7], [8], [9, 3, 12], [22, 21, 20, 19], [5, 5], [17, 3, 11, 10, 4, 6]]
 TEXTS = ["Two dogs run.", "A man's dog sleeps!", "", "Nobody knows \N{SNOWMAN}"]
 
-SEVERAL_BEAMS = {"num_beams": 2, "num_return_sequences": 2}
 
 kinds = pytest.mark.parametrize("has_attention", KINDS.values(), ids=KINDS)
 
@@ -87,17 +85,6 @@ def test_generation_with_cache_equals_without(has_attention: bool, options: dict
     assert torch.equal(found[0][:, :3], prefix)
 
 
-@kinds
-@pytest.mark.parametrize("name", [*CACHE_NAMES, "decoded"])
-def test_forward_reads_its_cache_by_any_name(has_attention: bool, name: str) -> None:
-    model, batch = tiny_translator(has_attention=has_attention), tiny.text_batch(SOURCES)
-    words = torch.tensor([[0, 5, 3, 9]] * len(SOURCES))
-    whole = model(**batch, decoder_input_ids=words)
-    begun = model(**batch, decoder_input_ids=words[:, :2])
-    rest = model(**batch, decoder_input_ids=words[:, 2:], **{name: begun[CACHE_NAME]})
-    torch.testing.assert_close(rest.logits, whole.logits[:, 2:])
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
@@ -147,17 +134,6 @@ def test_pipeline_cuts_a_source_at_the_limit_of_the_model(folder: Path, caplog: 
     for mask in ({}, {"attention_mask": torch.ones_like(ids)}):
         words = model.generate(ids, max_new_tokens=30, max_length=None, **mask)
         assert tokenizer.decode(words[0], skip_special_tokens=True).startswith(expected[:20])
-
-
-@pytest.mark.parametrize("own", [{"return_dict_in_generate": True}, SEVERAL_BEAMS])
-def test_pipeline_gives_one_translation_whatever_the_checkpoint_asks_for(
-    folder: Path, own: dict[str, Any]
-) -> None:
-    """A generation_config.json may ask for another form of the result."""
-    translate: Any = pipeline("aligned-translation", model=str(folder / "search"))
-    expected = translate(TEXTS, batch_size=2, num_beams=2)
-    vars(translate.model.generation_config).update(own)
-    assert translate(TEXTS, batch_size=2, num_beams=2) == expected
 
 
 def test_pipeline_refuses_several_translations(folder: Path) -> None:

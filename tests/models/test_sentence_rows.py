@@ -1,7 +1,5 @@
 """The rows of a batch: where its tokens are moved, and when texts are read in parts."""
 
-import sys
-
 import pytest
 import tiny
 import torch
@@ -9,64 +7,7 @@ from torch import Tensor
 
 from sase_hf import SelfAttentiveModel
 from sase_hf.models import layers_self_attentive
-from sase_hf.models.layers_self_attentive import Rows, parts_of_like_length
-
-MASKS = {
-    "full": torch.ones(2, 4).bool(),
-    "right": torch.tensor([[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 0, 0]]).bool(),
-    "anywhere": tiny.MASK,
-    "empty": torch.zeros(2, 3).bool(),
-    "no tokens": torch.zeros(2, 0).bool(),
-    "no texts": torch.zeros(0, 3).bool(),
-}
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("name", MASKS)
-def test_rows_move_tokens_to_the_left_and_back(name: str, dtype: torch.dtype) -> None:
-    """Read backwards, a text begins with its last token; padding, also NaN, becomes 0."""
-    mask = MASKS[name]
-    x = torch.randn(*mask.shape, 2).masked_fill(~mask.unsqueeze(-1), torch.nan).to(dtype)
-    rows = Rows(mask, dtype)
-    left = rows.left(x)
-    assert rows.real.shape == left.shape[:2]
-    for row, real in enumerate(mask):
-        length = int(real.sum())
-        assert torch.equal(left[row, :length], x[row, real])
-        assert not left[row, length:].any()
-        assert torch.equal(rows.mirror(left)[row, :length], x[row, real].flip(0))
-        assert rows.real[row].sum() == length
-    assert torch.equal(rows.mirror(rows.mirror(left)), left)
-    assert torch.equal(rows.back(left), x.nan_to_num(0))
-
-
-def test_rows_have_windows_that_end_at_the_ends_of_a_text() -> None:
-    rows = Rows(torch.tensor([[1, 1, 1], [1, 1, 0]]).bool())
-    x = torch.tensor([[1.0, 2, 3], [4, 5, torch.nan]]).unsqueeze(-1)
-    windows = rows.windows(x, [-2, 0, 1]).squeeze(-1)
-    assert windows[0].tolist() == [[0, 1, 2], [0, 2, 3], [1, 3, 0]]
-    assert windows[1, :2].tolist() == [[0, 4, 5], [0, 5, 0]]
-
-
-def test_rows_of_half_precision_have_few_lengths() -> None:
-    """Each new length would compile code anew; autocast decides as the weights do."""
-
-    def lengths(dtype: torch.dtype, limit: int = sys.maxsize) -> set[int]:
-        masks = [torch.ones(1, length, dtype=torch.bool) for length in range(256, 512)]
-        return {Rows(mask, dtype, limit).real.shape[1] for mask in masks}
-
-    assert len(lengths(torch.bfloat16)) <= 17
-    assert len(lengths(torch.float32)) == 256
-    assert max(lengths(torch.bfloat16, limit=511)) == 511
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert len(lengths(torch.float32)) <= 17
-
-
-def test_rows_have_no_step_beyond_the_limit_where_lengths_are_unknown() -> None:
-    """On an accelerator, whose place a device without values takes."""
-    mask = torch.ones(2, 9, dtype=torch.bool, device="meta")
-    assert Rows(mask, limit=4).real.shape == (2, 4)
-    assert Rows(mask).real.shape == (2, 9)
+from sase_hf.models.layers_self_attentive import parts_of_like_length
 
 
 def _mask(*lengths: int) -> Tensor:

@@ -9,10 +9,9 @@ import tiny
 import torch
 from safetensors.torch import load_file
 
-from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
+from sase_hf import SelfAttentiveForNLI
 from sase_hf.models.modeling_self_attentive import SelfAttentivePreTrainedModel
 
-HEADS = (SelfAttentiveForSequenceClassification, SelfAttentiveForNLI)
 # Enough numbers in each matrix for the largest of them to come near its bound.
 MANY = {"num_hops": 12, "num_labels": 6, "embedding_size": 12, "relation_hidden_size": 24}
 

@@ -1,6 +1,5 @@
 """Embeddings of batches of columns and of files: right values in the order of the rows."""
 
-import os
 import random
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,13 @@ import pytest
 import torch
 from checkpoints import TEXTS, change_weights, save_checkpoint
 from datasets import Dataset
-from guides import code_blocks
-from rows import write_csv, write_jsonl
+from rows import write_csv
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer
 
 from sase_hf import Embedder
 from sase_hf.commands import embed
-from sase_hf.retrieval.embed import open_rows
 
-ROOT = Path(__file__).parents[2]
 NUM_ROWS = 31
 
 
@@ -78,30 +74,6 @@ def test_embedder_is_a_function_for_map_of_datasets(checkpoint: str) -> None:
     assert_right(mapped.with_format("numpy")["embedding"][:], checkpoint)
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")  # Ray warns of its own settings
-def test_embedder_works_on_two_workers_of_ray_as_in_the_guide(
-    checkpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A minute of processes, so `make newest` alone installs Ray and runs it."""
-    ray = pytest.importorskip("ray")
-    [block] = [text for text in code_blocks("scripts/guide/embed.md", "python") if "ray" in text]
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs/quickstart").mkdir(parents=True)
-    os.symlink(checkpoint, tmp_path / "runs/quickstart/model")
-    pq.write_table(pa.Table.from_pylist(CORPUS * 66), tmp_path / "reviews.parquet")
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    with ray.init(num_cpus=4, include_dashboard=False):
-        # Small blocks; with one block Ray would warn that a worker has nothing to do.
-        monkeypatch.setattr(ray.data.DataContext.get_current(), "target_max_block_size", 8_000)
-        exec(compile(block, "embed.md", "exec"), {})
-    found = pq.read_table(tmp_path / "runs/embedded").sort_by("id")
-    assert found["id"].to_pylist()[::66] == list(range(NUM_ROWS))
-    assert_right(found["embedding"].to_pylist()[::66], checkpoint)
-
-
 def test_embedder_knows_its_model_by_every_weight_that_embeds(tmp_path: Path) -> None:
     """So no ranking takes embeddings of a model that was trained further, in whatever layer."""
     folder = Path(save_checkpoint(tmp_path))
@@ -134,13 +106,3 @@ def test_embed_gives_the_same_for_every_format(
     assert list(map(int, table["id"].to_pylist())) == list(range(NUM_ROWS))
     assert table["text"].to_pylist() == ASKED
     assert_right(table["embedding"].to_pylist(), checkpoint)
-
-
-@pytest.mark.parametrize(
-    ("rows", "column"), [([*CORPUS[:9], {"id": 9, "text": None}], "text"), (CORPUS, "body")]
-)
-def test_open_rows_refuses_rows_without_texts(
-    rows: list[dict[str, Any]], column: str, tmp_path: Path
-) -> None:
-    with pytest.raises(ValueError, match=f"no column '{column}' with a text in each row; choose"):
-        open_rows(str(write_jsonl(tmp_path / "rows.jsonl", rows)), column)

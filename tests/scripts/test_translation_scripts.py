@@ -8,12 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from checkpoints import script_main, write_owned_card
-from loopback_hub import OWNER, Hub
 from rows import write_jsonl
 from tiny_translation import save_translator
 from transformers import pipeline
-
-from sase_hf.hub import push
 
 TEXTS = ["Two dogs run.", "A man sleeps."]
 
@@ -56,14 +53,3 @@ def test_embed_takes_the_encoder_of_a_translation_model(checkpoint: str, tmp_pat
     with torch.no_grad():
         expected = translate.model.encoder(**inputs).sentence_embedding
     torch.testing.assert_close(found, expected)
-
-
-def test_pushed_checkpoint_holds_all_that_translation_needs(hub: Hub, checkpoint: str) -> None:
-    """And translates by its name, as from its folder."""
-    done = push(checkpoint, f"{OWNER}/translator")
-    assert {"generation_config.json", "pipeline_rnnsearch.py"} <= done.files.keys()
-    found = [
-        pipeline("aligned-translation", model=name)(TEXTS, max_new_tokens=4)
-        for name in (checkpoint, f"{OWNER}/translator")
-    ]
-    assert found[0] == found[1]

@@ -76,8 +76,3 @@ def test_visualize_writes_an_svg_of_one_text(checkpoints: Path, tmp_path: Path) 
     output = tmp_path / "new" / "attention.svg"
     main([str(checkpoints / "one"), "--text", "warm meal", "--output", str(output)])
     assert ">warm</text>" in output.read_text(encoding="utf-8")
-
-
-def test_visualize_answers_mistakes_in_one_line(checkpoints: Path) -> None:
-    with pytest.raises(SystemExit, match="target is 'x'; the labels are poor, fine, great"):
-        main([str(checkpoints / "one"), "--text=a", "--target=x"])

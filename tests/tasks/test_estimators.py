@@ -1,7 +1,6 @@
 """`TextClassifier` and `TextRegressor`: a fit is a run of the command, by scikit-learn's rules."""
 
 import pickle
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from loopback_hub import OWNER, Hub
 from runs import TINY_MODEL, flags, review_rows, same_weights
 from sklearn.base import clone
 from sklearn.utils import estimator_checks
 from transformers import AutoModelForSequenceClassification, pipeline
 
 from sase_hf import TextClassifier, TextRegressor
-from sase_hf.hub import push
 from sase_hf.tasks import LabelTask
 from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
@@ -100,14 +97,6 @@ def test_classifier_predicts_the_columns_of_a_table_of_labels() -> None:
     assert model.score(TEXTS, predicted) == 1
 
 
-def test_classes_have_the_type_of_an_array() -> None:
-    """Each is a target of an explanation, whatever its name is."""
-    model = tiny().fit(TEXTS, np.greater(STARS, 1))
-    assert model.classes_.tolist() == [False, True]
-    assert model.predict(NEW).dtype == bool
-    assert model.explain(NEW[0], target=True).results["target"] == "true"
-
-
 def test_classifier_reads_pairs() -> None:
     pairs = [(text, "a meal") for text in TEXTS]
     model = tiny().fit(pairs, STARS)
@@ -129,9 +118,6 @@ def test_classifier_starts_from_a_checkpoint_and_keeps_its_labels(
 
 
 def test_regressor_learns_numbers() -> None:
-    model = tiny(TextRegressor).fit(TEXTS, [stars / 2 for stars in STARS])
-    assert model.predict(NEW).shape == (7,)
-    assert -10 < model.score(TEXTS, STARS) <= 1
     both = np.array([[stars / 2, -stars] for stars in STARS])
     model = tiny(TextRegressor).fit(TEXTS, both)
     texts = pd.Series(NEW, index=list("abcdefg"))
@@ -143,12 +129,6 @@ def test_regressor_learns_numbers() -> None:
 def test_classifier_refuses_numbers() -> None:
     with pytest.raises(ValueError, match="'label' are numbers, not all whole; use TextRegressor"):
         tiny().fit(TEXTS, [stars / 2 for stars in STARS])
-
-
-def test_classifier_leaves_out_texts_and_labels_that_are_missing() -> None:
-    model = tiny(validation_fraction=0).fit([*TEXTS[:3], " ", *TEXTS[4:]], [*STARS[:-1], None])
-    assert model.record_["sources"]["train"]["left_out"] == 2
-    assert model.metrics_ == {}
 
 
 def test_explanation_shows_itself(fitted: TextClassifier) -> None:
@@ -170,33 +150,20 @@ def test_saved_classifier_loads_everywhere(fitted: TextClassifier, tmp_path: Pat
         TextRegressor.from_pretrained(folder)
 
 
-def test_saved_model_can_be_pushed(fitted: TextClassifier, tmp_path: Path, hub: Hub) -> None:
-    fitted.save_pretrained(tmp_path)
-    push(tmp_path, f"{OWNER}/stars", about={"license": "apache-2.0", "language": "en"})
-    loaded = TextClassifier.from_pretrained(f"{OWNER}/stars")
-    assert loaded.predict(NEW).tolist() == fitted.predict(NEW).tolist()
-
-
-def test_fit_leaves_no_files_unless_it_is_given_a_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fit_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     tiny().fit(TEXTS, STARS)
     assert not list(tmp_path.rglob("*.safetensors"))
-    tiny(output_dir="mine").fit(TEXTS, STARS)
-    assert Path("mine/report.html").is_file()
 
 
-def test_fit_is_repeatable_in_threads_and_leaves_random_numbers_alone() -> None:
+def test_fit_is_repeatable_and_leaves_random_numbers_alone(fitted: TextClassifier) -> None:
     state = torch.get_rng_state()
-    expected = tiny(seed=3).fit(TEXTS, STARS).predict_proba(NEW)
+    again, other = (tiny(seed=seed, **LEARNING).fit(TEXTS, STARS) for seed in (42, 4))
     assert torch.equal(torch.get_rng_state(), state)
-    with ThreadPoolExecutor(2) as threads:
-        fits = [threads.submit(tiny(seed=seed).fit, TEXTS, STARS) for seed in (3, 4)]
-    same, other = (fit.result().predict_proba(NEW) for fit in fits)
-    np.testing.assert_array_equal(same, expected)
-    assert not np.array_equal(other, expected)
+    expected = fitted.predict_proba(NEW)
+    np.testing.assert_array_equal(again.predict_proba(NEW), expected)
+    assert not np.array_equal(other.predict_proba(NEW), expected)
 
 
 @pytest.mark.parametrize("made", [TextClassifier, TextRegressor])

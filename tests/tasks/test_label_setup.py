@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 import torch
 from runs import (
-    STARS,
     TINY_MODEL,
     flags,
     read_lines,
-    review_rows,
     run_tiny,
     train_tiny,
     weights,
@@ -56,22 +54,6 @@ def test_balanced_weights_choose_the_epoch_by_macro_f1() -> None:
     for words, metric in (([], "accuracy"), (["--class_weights=balanced"], "macro_f1")):
         task = parse_arguments(LabelTask, ["--train_file=rows.csv", *words])
         assert task.score_metric("single_label_classification") == metric
-
-
-def test_training_on_soft_labels_that_are_sure_is_training_on_labels(tmp_path: Path) -> None:
-    """Rows to validate with have the most probable label, whatever their own form."""
-    rows = review_rows(40)
-    sure = [{"text": row["text"], **{x: float(x == row["label"]) for x in STARS}} for row in rows]
-    columns = {
-        "label_column_name": "fine,great,poor",
-        "problem_type": "single_label_classification",
-    }
-    for name, own, more in (("hard", rows, {}), ("soft", sure, columns)):
-        options = {"class_weights": "balanced", "label_smoothing": 0.1, **more}
-        for split in ("train", "validation"):
-            options[f"{split}_file"] = write_rows(tmp_path / f"{split}.jsonl", own)
-        train_tiny(tmp_path / name, do_eval=True, **options)
-    torch.testing.assert_close(weights(tmp_path / "soft"), weights(tmp_path / "hard"))
 
 
 def test_setup_balances_the_classes_that_have_rows(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import pytest
 from datasets import Dataset
 
 from sase_hf.evaluation.metrics import load_metrics, metrics_function
@@ -11,10 +10,8 @@ from sase_hf.models.answers import answers_of_kind
 from sase_hf.tasks.labels.report import (
     Report,
     measure_report,
-    report_lines,
     report_tables,
 )
-from sase_hf.utils.text import table_lines
 
 NAMES = ("cold", "mild", "hot")
 LOGITS = [[3, 0, 0], [0, 1, 0], [0, 5, 0], [0, 0, 2], [0, 0, 2]]
@@ -51,31 +48,6 @@ def test_report_counts_the_confusions_of_labels() -> None:
     assert "linear model" in accuracies
 
 
-@pytest.mark.parametrize(
-    ("systems", "num_right", "expected"),
-    [
-        (
-            {"linear model": {"accuracy": 0.52}, "this model": {"accuracy": 0.53}},
-            53,
-            "right for 53 of 100 new texts, 43% to 62%; a linear model for 52",
-        ),
-        (
-            {"linear model": {"mse": 4.0}, "this model": {"mse": 0.25}},
-            50,
-            "mse 0.25 on 100 new texts; a linear model 4",
-        ),
-    ],
-)
-def test_first_line_says_what_is_known(
-    systems: dict[str, dict[str, float]], num_right: int, expected: str
-) -> None:
-    """About 100 rows; each bound is 1.96 standard errors from the share (Wilson, 1927)."""
-    rows = list(range(100))
-    counts = np.zeros((0, 3), dtype=int)
-    report = Report(100, (), systems, counts, None, rows[num_right:], rows[:num_right])
-    assert list(report_lines(report)) == [expected]
-
-
 def test_report_of_sets_and_of_numbers_has_no_confusion() -> None:
     sets = make_report(
         [[1, -1], [1, 1]], [[1.0, 0.0], [0.0, 1.0]], "multi_label_classification", ("a", "b")
@@ -86,23 +58,3 @@ def test_report_of_sets_and_of_numbers_has_no_confusion() -> None:
     numbers = make_report([[1.0], [5.0], [2.0]], [1.0, 2.0, 2.5], "regression", ("score",))
     assert numbers.wrong == [1]
     assert "linear model" in numbers.systems
-
-
-def test_report_shows_the_confusions_of_the_labels_with_most_mistakes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    report = make_report(LOGITS, LABELS)
-    whole = report_tables(report)[0]
-    assert whole.rows[0] == ["cold", "1", "2", "0"]
-    monkeypatch.setattr("sase_hf.tasks.labels.report.MAX_MATRIX", 2)
-    worst = report_tables(report)[0]
-    assert worst.rows == [["cold", "1", "2"], ["mild", "0", "0"]]
-
-
-def test_table_lines_keep_columns_apart_whatever_the_labels_are() -> None:
-    """A long label is cut; a number is not; control characters are shown."""
-    names = ["a" * 99, "b\r\x1b[2J\nc"]
-    report = make_report([[1, 0], [0, 1]], [0, 1], names=names)
-    first, second = [*table_lines(report_tables(report)[-1])][-2:]
-    assert first.startswith("a" * 33 + "… ")
-    assert second.startswith("b[U+000D][U+001B][2J c ")

@@ -10,7 +10,7 @@ import numpy as np
 from rows import write_jsonl
 from tiny import tiny_model
 
-from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, build_tokenizer
+from sase_hf import SelfAttentiveForSequenceClassification, build_tokenizer
 from sase_hf.data.batching import encode_rows
 from sase_hf.data.columns import DataArguments
 from sase_hf.data.rows import load_rows
@@ -28,23 +28,6 @@ def test_report_lists_bad_and_good_predictions_under_their_names(tmp_path: Path)
     assert (bad[:7], good[:5]) == ("far off", "close")
     assert [f"text {number}" in bad for number in range(4)] == [False, False, True, True]
     assert [f"text {number}" in good for number in range(4)] == [True, True, False, False]
-
-
-PARTS = (
-    *("Right for ", ">Three texts, and why<", ">What the model learned<"),
-    *(">True label, by predicted<", ">While it learned<", "Results on 3 validation rows", "recall"),
-)
-
-
-def test_report_is_in_the_order_of_use(tmp_path: Path) -> None:
-    texts = {"warm soup": "good", "cold soup": "bad", "warm soup, warm bread": "good"}
-    rows = [{"text": text, "text_pair": "soup", "label": label} for text, label in texts.items()]
-    model = tiny_model(SelfAttentiveForNLI, id2label={0: "bad", 1: "good"})
-    page = report_of(model, rows, [[0, 1]] * 3, tmp_path)
-    places = [page.index(part) for part in PARTS]
-    assert places == sorted(places)
-    assert re.search(r"<bdi>\w+ .1st.</bdi>.*×3<", page)
-    assert "by epoch, from 25.0% to 50.0%; the large point was kept." in page
 
 
 def test_report_gives_its_script_the_marks_of_people(tmp_path: Path) -> None:
@@ -74,13 +57,7 @@ def report_of(model: Any, rows: Any, outputs: Any, folder: Path) -> str:
         compute_metrics=metrics,
         args=SimpleNamespace(do_train=True, output_dir=str(folder)),
         score_metric="accuracy",
-        state=SimpleNamespace(
-            best_global_step=4,
-            log_history=[
-                {"eval_accuracy": 0.25, "epoch": 1.0, "step": 2},
-                {"eval_accuracy": 0.5, "epoch": 2.0, "step": 4},
-            ],
-        ),
+        state=SimpleNamespace(best_global_step=0, log_history=[]),
         family=SimpleNamespace(loss=None),
     )
     setup: Any = SimpleNamespace(

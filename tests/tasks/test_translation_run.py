@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from rows import write_csv, write_jsonl
-from runs import launch, read_lines, same_weights
+from runs import in_two_processes, read_lines, same_weights
 from tiny_translation import SIZES
 from transformers import AutoModelForSeq2SeqLM, pipeline
 
@@ -16,7 +16,6 @@ from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.utils.cli import flag_words
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "train.py"
 WORDS = {"a": "un", "dog": "chien", "cat": "chat", "runs": "court", "sleeps": "dort", ".": "."}
 SENTENCES = [f"a {who} {does} ." for who in ("dog", "cat") for does in ("runs", "sleeps")]
 PAIRS = [{"en": s, "fr": " ".join(WORDS[w] for w in s.split())} for s in SENTENCES]
@@ -45,9 +44,13 @@ def words_for(folder: Path, **flags: Any) -> list[str]:
     return flag_words(given)
 
 
+def run_words(words: list[str]) -> dict[str, Any]:
+    return run(parse_arguments(TranslationTask, words))
+
+
 def translate(folder: Path, **flags: Any) -> dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
-    return run(parse_arguments(TranslationTask, words_for(folder, **flags)))
+    return run_words(words_for(folder, **flags))
 
 
 def weights_of(folder: Path) -> dict[str, torch.Tensor]:
@@ -108,6 +111,7 @@ def assert_close(found: dict[str, torch.Tensor], expected: dict[str, torch.Tenso
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.* is multi-threaded, use of fork:DeprecationWarning")
 def test_two_processes_train_and_evaluate_as_one(tmp_path: Path) -> None:
     """20 pairs in batches of 3: what fills up the last batches does not count."""
     flags: dict[str, Any] = {
@@ -122,8 +126,7 @@ def test_two_processes_train_and_evaluate_as_one(tmp_path: Path) -> None:
     folder = tmp_path / "two"
     folder.mkdir()
     words = words_for(folder, **flags, per_device_train_batch_size=2, record=folder / "record.json")
-    torchrun = ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    launch({tmp_path / "log": [*torchrun, str(SCRIPT), "--task=translation", *words]})
+    in_two_processes(run_words, words)
     assert_close(weights_of(folder), weights_of(tmp_path / "one"))
     found = json.loads((folder / "record.json").read_text())["metrics"]
     for name in ("loss", "nll", "bleu"):
@@ -145,18 +148,6 @@ def test_adadelta_is_that_of_the_paper(tmp_path: Path) -> None:
     optimizer: Any = task.make_trainer(task.assemble(), task.args).create_optimizer()
     assert isinstance(optimizer, torch.optim.Adadelta)
     assert optimizer.param_groups[0].items() >= {"lr": 1, "rho": 0.95, "eps": 1e-6}.items()
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        ({"text_column_names": "en"}, "--text_column_names en,fr"),
-        ({"tokenizer_name": "words"}, "--tokenizer_name is words, but --task translation does not"),
-    ],
-)
-def test_translation_refuses(tmp_path: Path, flags: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        translate(tmp_path, **flags)
 
 
 def test_training_rows_alone_are_cut(tmp_path: Path) -> None:

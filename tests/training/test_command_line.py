@@ -1,26 +1,18 @@
 """Flags, recipes and help."""
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from transformers import PreTrainedConfig
 
-from sase_hf import SelfAttentiveConfig
 from sase_hf.tasks import LabelTask
 from sase_hf.training import settings
 from sase_hf.training.command_line import make_task, parse_arguments
 from sase_hf.training.settings import RunArguments
-from sase_hf.utils.cli import flag_words, read_recipe
-
-FOLDER = Path(__file__).parents[2] / "scripts/recipes"
-WITHOUT_ROWS = FOLDER / "paper.yaml"
-SYNTHETIC = FOLDER.parents[1] / "sase_hf/commands/synthetic"
-RECIPES = sorted({*FOLDER.glob("*.yaml"), *SYNTHETIC.glob("*.yaml")} - {WITHOUT_ROWS})
+from sase_hf.utils.cli import flag_words
 
 
 def test_recipe_values_have_the_types_of_their_flags_which_override_them(tmp_path: Path) -> None:
@@ -100,18 +92,6 @@ def test_task_of_a_program_has_the_arguments_of_the_command_with_a_file() -> Non
     json.dumps(made.given)
 
 
-def test_help_all_lists_each_field_of_the_config_but_those_that_come_from_the_rows(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        parse_arguments(LabelTask, ["--help_all"])
-    shown = {*re.findall(r"^  --(\w+)", capsys.readouterr().out, re.M)}
-    of_config = SelfAttentiveConfig.__annotations__.keys() - PreTrainedConfig.__annotations__.keys()
-    of_config -= {"vocab_size", "pad_token_id", "target_mean", "target_deviation", "encoder_config"}
-    of_config -= {"answer_threshold", "label_type"}
-    assert of_config | {"train_file", "learning_rate", "record"} <= shown
-
-
 @pytest.mark.parametrize("is_fast", [False, True])
 def test_run_arguments_train_in_the_precision_that_the_machine_is_fast_in(
     is_fast: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -122,26 +102,9 @@ def test_run_arguments_train_in_the_precision_that_the_machine_is_fast_in(
     assert not RunArguments(str(tmp_path)).bf16, "predictions are those of any machine"
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_recipe_of_the_project_is_complete(path: Path) -> None:
-    """A recipe states a published run in full: where it goes, its seed, its sizes, its length."""
-    training = parse_arguments(LabelTask, [str(path), "--use_cpu"]).args
-    stated = read_recipe(path)
-    assert {"output_dir", "seed", "num_hops", "num_train_epochs", "train_file"} <= stated.keys()
-    assert (training.do_train, training.do_eval) == (True, True)
-    assert training.output_dir.endswith(path.stem)
-
-
 @pytest.mark.parametrize(
     ("metric", "greater"), [("eval_mse", False), ("penalty", False), ("score", True)]
 )
 def test_run_arguments_minimise_errors(metric: str, greater: bool, tmp_path: Path) -> None:
     run = RunArguments(str(tmp_path), metric_for_best_model=metric)
     assert run.greater_is_better is greater
-
-
-def test_run_arguments_ask_whether_an_unknown_metric_is_better_high(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"is mape, which .*; add --greater_is_better"):
-        RunArguments(str(tmp_path), metric_for_best_model="mape")
-    run = RunArguments(str(tmp_path), metric_for_best_model="mape", greater_is_better=False)
-    assert run.greater_is_better is False

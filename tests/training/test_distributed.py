@@ -5,8 +5,7 @@ this process computes.
 """
 
 import json
-import socket
-import warnings
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,6 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from accelerate import debug_launcher
-from accelerate.state import AcceleratorState
 from packaging.version import Version
 from runs import (
     NUM_ROWS,
@@ -26,12 +23,12 @@ from runs import (
     collate,
     count_rows,
     flags,
-    launch,
+    in_two_processes,
     make_rows,
     read_lines,
     write_splits,
 )
-from script_files import SCRIPTS, load_command
+from script_files import load_command
 from tiny import tiny_config
 from torch import Tensor
 from torch.testing import assert_close
@@ -110,8 +107,6 @@ def two_epochs(folder: Path, **options: Any) -> tuple[SelfAttentiveTrainer, Weig
 
 def work(folder: Path) -> None:
     """Do, as one of two processes, all that the tests below ask of two."""
-    AcceleratorState._reset_state(reset_partial_state=True)  # that of the process before the fork
-    warnings.filterwarnings("ignore", "torch.distributed.nn.functional.all_gather is dep")
     results: dict[str, Any] = {}
     for problem in (*PROBLEMS, "retrieval"):
         results[problem] = two_updates(problem, folder / problem, batch_size=16)
@@ -139,7 +134,7 @@ def times_seen(trainer: SelfAttentiveTrainer) -> list[float]:
 @pytest.fixture(scope="module")
 def two_processes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("two_processes")
-    debug_launcher(work, (folder,))
+    in_two_processes(work, folder)
     results: dict[str, Any] = torch.load(folder / "results.pt", weights_only=False)
     return results
 
@@ -206,12 +201,18 @@ def logged(run: Path) -> list[dict[str, float]]:
     return [entry for entry in kept if entry]
 
 
-def test_train_on_two_machines_equals_one_process(tmp_path: Path) -> None:
-    """By `accelerate launch`; the second machine writes only the random state of its process.
+def train_as_on_a_machine(folder: Path, words: list[str]) -> None:
+    """Run the command in a folder that the other process does not have."""
+    os.environ["LOCAL_RANK"] = "0"
+    own = folder / f"machine_{torch.distributed.get_rank()}"
+    own.mkdir()
+    os.chdir(own)
+    load_command("train").main(words)
 
-    No flag says that there is no GPU: if this went unnoticed, each process would train alone.
-    """
-    options = {**TINY_MODEL, **QUIET, **write_splits(tmp_path), "use_cpu": None, "max_steps": 4}
+
+def test_train_on_two_machines_equals_one_process(tmp_path: Path) -> None:
+    """The second machine writes only the random state of its process."""
+    options = {**TINY_MODEL, **QUIET, **write_splits(tmp_path), "max_steps": 4}
     options |= {"do_train": True, "do_eval": True, "do_predict": True, "logging_steps": 1}
     options |= {"embedding_dropout": 0.0, "classifier_dropout": 0.0, "record": "record.json"}
     one = tmp_path / "one"
@@ -220,18 +221,9 @@ def test_train_on_two_machines_equals_one_process(tmp_path: Path) -> None:
     expected = logged(one)
     assert len(expected) == 5, "the premise: 4 updates and an evaluation"
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    launcher = ["accelerate.commands.launch", "--multi_gpu", "--num_machines=2"]
-    launcher += ["--num_processes=2", "--main_process_ip=127.0.0.1", f"--main_process_port={port}"]
-    words = [str(SCRIPTS / "train.py"), *flags(**options, per_device_train_batch_size=6)]
+    words = flags(**options, per_device_train_batch_size=6, output_dir="run")
+    in_two_processes(train_as_on_a_machine, tmp_path, words)
     first, second = (tmp_path / f"machine_{rank}" for rank in range(2))
-    commands = {
-        folder: [*launcher, f"--machine_rank={rank}", *words, "--output_dir=run"]
-        for rank, folder in enumerate((first, second))
-    }
-    launch(commands)
     assert logged(first / "run") == [pytest.approx(entry, abs=1e-5) for entry in expected]
     predictions, expected_predictions = (
         [line["scores"] for line in read_lines(run / "predictions.jsonl")]
@@ -240,5 +232,4 @@ def test_train_on_two_machines_equals_one_process(tmp_path: Path) -> None:
     assert predictions == [pytest.approx(scores, abs=1.1e-4) for scores in expected_predictions]
     assert json.loads((first / "record.json").read_text())["hardware"]["processes"] == 2
     assert is_complete(list_checkpoints(first / "run")[0])
-    written = {path.name for path in second.rglob("*") if path.is_file()}
-    assert written == {"log.txt", "rng_state_1.pth"}
+    assert {path.name for path in second.rglob("*") if path.is_file()} == {"rng_state_1.pth"}

@@ -5,7 +5,6 @@ import itertools
 import math
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -220,16 +219,6 @@ def test_evaluation_gets_a_score_that_leaves_the_penalty_out(tmp_path: Path) -> 
         log_loss = entry["eval_loss"] - 0.5 * entry["eval_penalty"]
         assert entry["eval_score"] == score("loss", entry["eval_loss"], log_loss)
     assert training.state.best_metric == max(entry["eval_score"] for entry in evaluations)
-
-
-def test_trainer_leaves_infinite_gradients_to_the_scaling_of_fp16(tmp_path: Path) -> None:
-    """The scale is lowered until they are finite."""
-    trainer = make_trainer(tmp_path)
-    trainer._tr_loss = torch.zeros(())
-    for parameter in trainer.model.parameters():
-        parameter.grad = torch.full_like(parameter, torch.inf)
-    args = SimpleNamespace(**vars(trainer.args) | {"fp16": True})
-    trainer.on_pre_optimizer_step(args, trainer.state, None, model=trainer.model)
 
 
 def test_trainer_logs_the_mean_loss_and_penalty_since_the_last_log(tmp_path: Path) -> None:

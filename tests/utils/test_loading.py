@@ -1,12 +1,10 @@
 """Only trained, whole checkpoints are loaded; the errors for others say what to do."""
 
-import re
 from pathlib import Path
 
 import pytest
 import torch
 from checkpoints import change_weights, save_checkpoint
-from transformers import BertConfig
 
 from sase_hf import SelfAttentiveModel, build_tokenizer
 from sase_hf.utils.loading import (
@@ -45,29 +43,6 @@ def test_load_checkpoint_refuses_unexpected_weights_if_strict(tmp_path: Path) ->
     load_checkpoint(folder)
     with pytest.raises(ValueError, match=r"weights that the model does not: optimizer\.step\. "):
         load_checkpoint(folder, strict=True)
-
-
-def test_load_checkpoint_names_what_is_not_a_checkpoint(
-    checkpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A misspelt folder is not looked for on the Hub."""
-    monkeypatch.chdir(Path(checkpoint).parent)
-    for name in ("./tiny2", "tiny/model.safetensors"):
-        with pytest.raises(FileNotFoundError, match=rf"^there is no folder {name}; name the fold"):
-            load_checkpoint(name)
-    with pytest.raises(OSError, match=r"^cannot load somebody/model from the Hub \(there is no s"):
-        load_checkpoint("somebody/model")
-    BertConfig().save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=r"holds a 'bert' model; name a 'self_attentive' or"):
-        load_checkpoint(str(tmp_path))
-
-
-@pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "model.safetensors"])
-def test_load_checkpoint_names_what_lies_in_the_place_of_a_file(file: str, tmp_path: Path) -> None:
-    folder = save_checkpoint(tmp_path)
-    (tmp_path / file).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0")
-    with pytest.raises(ValueError, match=f"{re.escape(file)}: it is a pointer of Git LFS"):
-        load_checkpoint(folder)
 
 
 def test_load_checkpoint_refuses_a_tokenizer_with_more_words_than_vectors(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from shown import Page, result
 
 from sase_hf.visualization import attention_html, attention_text, visible
-from sase_hf.visualization.attended_text import is_right, parse_result, strengths
+from sase_hf.visualization.attended_text import parse_result, strengths
 
 INVISIBLE = (
     "\0\x1b\x85\u202e\u2066\u200b\ufeff\u2028\ud800\u00ad\u115f\u180e\u2800\u3164\uffa0\u200d\ufe0f"
@@ -142,30 +142,3 @@ def test_words_stand_out_from_one_and_a_half_even_shares_on(
     words = ["dull", "but", "very", "fine"][: len(weights)]
     [text] = parse_result(result(" ".join(words), overall=weights))
     assert text.top_words(0, 5) == [(words[place], weights[place]) for place in expected]
-
-
-@pytest.mark.parametrize(
-    ("kind", "true_label", "predicted", "expected"),
-    [
-        ("single_label_classification", "mild", {"label": "mild"}, True),
-        ("single_label_classification", "hot", {"label": "mild"}, False),
-        (
-            "multi_label_classification",
-            ["hot", "mild"],
-            {"label": "hot", "labels": ["mild", "hot"]},
-            True,
-        ),
-        (
-            "multi_label_classification",
-            ["mild"],
-            {"label": "hot", "labels": ["mild", "hot"]},
-            False,
-        ),
-        ("regression", "1", {"label": "1"}, None),
-        (None, "mild", {"label": "mild"}, None),
-    ],
-)
-def test_is_right_compares_sets_of_labels_where_they_are_known(
-    kind: str | None, true_label: Any, predicted: dict[str, Any], expected: bool | None
-) -> None:
-    assert is_right({"kind": kind, "true_label": true_label, **predicted}) is expected

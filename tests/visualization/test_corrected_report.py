@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from browsers import downloaded, open_source, watched_tab
-from shown import PAYLOADS, pair_result, result
+from shown import PAYLOADS, result
 
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, answers_of_kind
 from sase_hf.visualization.page import page_html, texts_section
@@ -76,23 +76,6 @@ def test_texts_of_a_report_are_corrected(
     for row in rows:
         [[start, end]] = row["rationale"]
         assert row["text"][start:end] == row["text"].split()[-1]
-
-
-@pytest.mark.slow
-@pytest.mark.browser
-def test_report_of_pairs_is_corrected_on_both_texts(tmp_path: Path, chromium: Any) -> None:
-    """But for a pair with an empty text, of which training would refuse the file."""
-    pairs = [pair_result("good soup", "bad"), pair_result("good soup", " ")]
-    shown = [{**pair, "true_label": "another"} for pair in pairs]
-    with opened(tmp_path, chromium, report(*shown)) as tab:
-        buttons = tab.locator(".correct").all()
-        assert [button.is_visible() for button in buttons] == [True, False]
-        buttons[0].click()
-        for word in ("soup", "bad"):
-            tab.locator(".words span", has_text=word).first.click()
-        [row] = downloaded(tab)
-    assert (row["text"], row["text_pair"]) == ("good soup", "bad")
-    assert (row["rationale"], row["rationale_pair"]) == ([[5, 9]], [[0, 3]])
 
 
 @pytest.mark.slow

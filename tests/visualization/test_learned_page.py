@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from shown import PAYLOADS, assert_harmless, explained
 
-from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, answers_of_kind
+from sase_hf.models.answers import SINGLE_LABEL, answers_of_kind
 from sase_hf.visualization import attention_html
 from sase_hf.visualization.learned_words import (
     LearnedLabel,
@@ -50,22 +50,6 @@ def test_learned_page_colours_the_words_of_each_label_by_one_scale() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("kind", "num_labels", "headings"),
-    [
-        (SINGLE_LABEL, 3, ["Spoke for it", "Spoke against it"]),
-        (SINGLE_LABEL, 2, ["Spoke for it"]),  # what speaks for one speaks against the other
-        (MULTI_LABEL, 2, ["Spoke for it", "Spoke against it"]),  # each is decided by itself
-        (REGRESSION, 2, ["Raised it", "Lowered it"]),
-    ],
-)
-def test_learned_page_heads_its_lists(kind: str, num_labels: int, headings: list[str]) -> None:
-    page = page_of(answers=answers_of_kind(kind, "abc"[:num_labels]), labels=LEARNED.labels[:2])
-    words_of_labels = page.partition('class="words-of-labels"')[2].partition("</thead>")[0]
-    assert re.findall(r'scope="col">([^<]+)<', words_of_labels) == headings
-    assert ("predicted for" in page) == (kind != REGRESSION)
-
-
 @pytest.mark.parametrize("text", [*PAYLOADS, "a\u202eb"])
 def test_learned_page_shows_hostile_words_and_labels_and_obeys_none(text: str) -> None:
     word = LearnedWord(text, 1.0, 3)
@@ -75,18 +59,3 @@ def test_learned_page_shows_hostile_words_and_labels_and_obeys_none(text: str) -
     assert_harmless(source)
     assert "<script" not in source
     assert "\u202e" not in source
-
-
-@pytest.mark.slow
-@pytest.mark.browser
-@pytest.mark.parametrize("width", [390, 1280])
-def test_learned_page_fits_a_phone(width: int, chromium: Any) -> None:
-    """Also with long words, in the dark, and without a script."""
-    long = word_of("Donaudampfschifffahrtsgesellschaftskapitän", 5.0)
-    words = [long, word_of("warm", 1.0), word_of("quick", 1.0)]
-    labels = [label_of("l" * 70, words_for=words), label_of("bad"), label_of("fair")]
-    page = chromium.new_page(viewport={"width": width, "height": 800}, color_scheme="dark")
-    page.set_content(page_of(labels=labels))
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    words_of_labels = page.locator(".scroll").first
-    assert words_of_labels.evaluate("e => e.scrollWidth <= e.clientWidth")

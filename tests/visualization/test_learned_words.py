@@ -159,11 +159,3 @@ def test_learned_words_are_whole_and_as_the_tokenizer_makes_them(
     learned = read_learned_words(reader, texts)
     counts = {name: count for name, (_, count) in numbers_of(learned.labels[0]).items()}
     assert counts == Counter(expected.split())
-
-
-def test_learned_words_leave_rare_words_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learned_words, "LEAST_COUNT", 3)
-    learned = read_learned_words(reader_of(TEXTS), TEXTS)
-    for label in learned.labels:
-        frequent = {"the", "soup", "was", "good", "bread", "cold", "and", "."}
-        assert numbers_of(label).keys() == frequent

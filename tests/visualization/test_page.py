@@ -16,7 +16,7 @@ from shown import (
     with_linear_part,
 )
 
-from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL
+from sase_hf.models.answers import MULTI_LABEL, REGRESSION
 from sase_hf.utils.text import Table, shortened
 from sase_hf.visualization import attention_fragment, attention_html, comparison_html
 from sase_hf.visualization.attended_text import parse_result, read_with_rivals
@@ -108,25 +108,6 @@ def test_page_compares_the_prediction_with_the_true_label() -> None:
         ({}, []),
     ):
         assert Page(attention_html(result("fine", **known))).texts["p.verdict"] == verdict
-
-
-@pytest.mark.parametrize(
-    ("kind", "heading", "line", "num_bars"),
-    [
-        (SINGLE_LABEL, "Probabilities", "a60.0%b40.0%", 2),
-        (MULTI_LABEL, "Scores", "a0.600b0.400", 2),
-        (REGRESSION, "Scores", "a0.600b0.400", 0),
-    ],
-)
-def test_page_lists_the_scores_of_the_labels(
-    kind: str, heading: str, line: str, num_bars: int
-) -> None:
-    """Probabilities in percent, other scores as numbers, whatever they sum to."""
-    source = attention_html(result("fine", kind=kind, score=0.6, scores={"a": 0.6, "b": 0.4}))
-    [scores] = Page(source).texts["table.scores"]
-    assert scores.replace("\n", "") == line
-    assert f"<h4>{heading}</h4>" in source
-    assert source.count("<i style") == num_bars
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)

@@ -7,8 +7,7 @@ import pytest
 from shown import PAYLOADS, explained, result, with_linear_part
 
 from sase_hf.visualization import attention_svg, visible
-from sase_hf.visualization.attended_text import strengths
-from sase_hf.visualization.page import MAX_HOPS, MAX_TOKENS
+from sase_hf.visualization.page import MAX_TOKENS
 
 ELEMENTS = {"svg", "style", "g", "rect", "text"}
 HOSTILE = (*PAYLOADS, "--></svg><script>alert(1)</script> ]]>", "a\u202eb\u0000c\ud800d\nnext")
@@ -67,22 +66,6 @@ def test_attention_svg_draws_what_words_added_with_its_sign() -> None:
     assert drawn.words[1] == ["against: −2.00 or less", "for: +2.00 or more"]
     assert drawn.cells[1] == {"why": [("against", 1.0), ("for", 1.0)]}
     assert "explained: other" in drawn.texts
-
-
-def test_attention_svg_wraps_long_texts_and_says_what_it_leaves_out() -> None:
-    num_words = MAX_TOKENS + 1
-    even = [1 / num_words] * num_words
-    long = result("word " * num_words, attention=[even] * (MAX_HOPS + 1), truncated=7)
-    drawn = drawing(attention_svg(long))
-    assert drawn.texts[1:] == [
-        f"Only the first {MAX_TOKENS} of {num_words} words are shown.",
-        f"Only the first {MAX_HOPS} of {MAX_HOPS + 1} hops are shown.",
-        "The model did not read the last 7 tokens.",
-    ]
-    *lines, _ = drawn.cells
-    assert len(lines) > 2
-    cells = [cell for line in lines for cell in line["all hops"]]
-    assert cells == weights(*strengths(long["overall"])[:MAX_TOKENS])
 
 
 @pytest.mark.parametrize("payload", HOSTILE)
