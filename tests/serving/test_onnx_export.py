@@ -50,7 +50,7 @@ KINDS: dict[str, dict[str, Any]] = {
         "id2label": NAMES,
         "linear_part": "words_and_pairs",
     },
-    "nli": {"encoder": "cnn", "matching": "concat", "is_pair": True},
+    "nli": {"encoder": "cnn", "matching": "concat", "is_pair": True, "linear_part": "words"},
     "encoder": {"encoder": "relation_network", "relation_weights": "sigmoid", "pooling": "max"},
     "bert": {
         **ON_BERT,
