@@ -27,14 +27,13 @@ def test_load_checkpoint_gives_an_evaluating_model_with_its_name(checkpoint: str
     assert load_pipeline(checkpoint)("The soup was cold.")["label"] in ("bad", "good")
 
 
-def test_load_pipeline_needs_a_head_with_attention(checkpoint: str, tmp_path: Path) -> None:
+def test_load_pipeline_needs_a_head(checkpoint: str, tmp_path: Path) -> None:
     """The classifier of a base model would be random, and so would every label."""
     for part in load_encoder(checkpoint):
         part.save_pretrained(tmp_path)
     assert type(load_checkpoint(str(tmp_path))[0]) is SelfAttentiveModel
-    for name in (str(tmp_path), save_checkpoint(tmp_path / "mean", pooling="mean")):
-        with pytest.raises(ValueError, match=rf"cannot load {name}: it has no labels, or attends"):
-            load_pipeline(name)
+    with pytest.raises(ValueError, match=rf"cannot load {tmp_path}: it has no labels, or attends"):
+        load_pipeline(str(tmp_path))
 
 
 def test_load_checkpoint_refuses_unexpected_weights_if_strict(tmp_path: Path) -> None:

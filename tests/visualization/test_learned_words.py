@@ -32,6 +32,7 @@ PAIRS = [
     {"text": "dog", "text_pair": "dog and cold dog"},
 ]
 LABELS = {0: "bad", 1: "fair", 2: "good"}
+RARE = learned_words.COUNT_WITHOUT_EFFECT
 
 
 @pytest.fixture(autouse=True)
@@ -107,6 +108,9 @@ def test_learned_words_sum_up_what_the_pipeline_says_of_each_text(fields: dict[s
     assert [label.label for label in learned.labels] == list(reader.model.config.id2label.values())
     for label in learned.labels:
         assert_same_numbers(numbers_of(label), expected_numbers(reader, TEXTS, label.label))
+        for words in (label.words_for, label.words_against):
+            weights = [abs(word.mean) * word.count / (word.count + RARE) for word in words]
+            assert weights == sorted(weights, reverse=True), "the strongest first"
 
 
 @pytest.mark.parametrize("fields", [{}, {"linear_part": "words_and_pairs"}])
