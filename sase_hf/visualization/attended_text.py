@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import regex
 from transformers import Pipeline
 
-from ..models.answers import SINGLE_LABEL, answers_of_kind
+from ..models.answers import answers_of_kind
 from ..models.pipeline_self_attentive import RIVAL_SIGN
 from ..utils.text import UNSPACED, shortened, shown_characters
 
@@ -177,7 +177,7 @@ def read_with_rivals(
     """
     for text, result in zip(inputs, reader(inputs, target=target), strict=True):
         scores = result["scores"]
-        if result["kind"] == SINGLE_LABEL and len(scores) > 2:
+        if answers_of_kind(result["kind"]).has_one_label and len(scores) > 2:
             labels = nlargest(2, scores, scores.get)
             over_rival = reader(text, target=RIVAL_SIGN.join(labels))
             result["over_rival"] = labels, parse_result(over_rival)
