@@ -277,16 +277,20 @@ def regression_of(rows: WordRows, strength: float) -> WordRegression:
         share = STRENGTH_OF_STATES / strength / rows.num_states
         factors[-rows.num_states :] = np.sqrt(share) / deviations
     # A feature has a weight of its own, 0 if no row has it, and a word those of its n-grams, too.
-    own = diags_array(factors, format="csc")[:, num_with > 0]
+    is_seen = num_with > 0
+    own = diags_array(factors, format="csr")[:, is_seen]
     shared = diags_array(WEIGHT_OF_NGRAMS * factors[: rows.num_words]) @ rows.ngrams
+    shared = shared[:, is_seen[: rows.num_words] @ shared > 0]
     shared.resize(num_features, shared.shape[1])
-    spread = block_diag([hstack([own, shared]), [[1.0]]], format="csr")
+    spread = hstack([own, shared], format="csr")
+    of_seen = block_diag([spread[is_seen], [[1.0]]], format="csr")
     of_bias = np.ones((num_rows, 1))
-    matrix = aslinearoperator(hstack([features, of_bias])) @ aslinearoperator(spread)
-    costs = np.full((spread.shape[1], 1), rows.cost_of_square / strength)
+    seen = hstack([features[:, is_seen], of_bias], format="csr")
+    matrix = aslinearoperator(seen) @ aslinearoperator(of_seen)
+    costs = np.full((of_seen.shape[1], 1), rows.cost_of_square / strength)
     costs[-1] = 0
-    found = spread @ likeliest(rows, matrix, np.zeros((len(costs), rows.num_outputs)), costs)
-    return WordRegression(found[:-1], found[-1], strength)
+    found = likeliest(rows, matrix, np.zeros((len(costs), rows.num_outputs)), costs)
+    return WordRegression(spread @ found[:-1], found[-1], strength)
 
 
 def shared_ngrams(words: Sequence[str]) -> csr_array:
