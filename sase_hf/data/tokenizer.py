@@ -122,20 +122,25 @@ def build_tokenizer(
         model_input_names=["input_ids", "token_type_ids", "attention_mask"],
     )
     if level == "word":
-        backend = tokenizer.backend_tokenizer
-        vocabulary = tokenizer.get_vocab()
-        for word in extra_words:
-            if len(vocabulary) >= vocab_size:
-                break
-            pieces = cut(word, backend)
-            if len(pieces) == 1:
-                vocabulary.setdefault(pieces[0], len(vocabulary))
-        backend.model = models.WordLevel(vocabulary, UNK_TOKEN)
+        add_words(tokenizer, extra_words, vocab_size)
     if len(tokenizer) == len(SPECIAL_TOKENS):
         raise refusal(
             f"no word of the texts is left by {min_frequency=} and {vocab_size=}", "change one"
         )
     return tokenizer
+
+
+def add_words(tokenizer: TokenizersBackend, words: Iterable[str], vocab_size: int) -> None:
+    """Let a tokenizer of words know more of them, while there is room in its vocabulary."""
+    backend = tokenizer.backend_tokenizer
+    vocabulary = tokenizer.get_vocab()
+    for word in words:
+        if len(vocabulary) >= vocab_size:
+            break
+        pieces = cut(word, backend)
+        if len(pieces) == 1:
+            vocabulary.setdefault(pieces[0], len(vocabulary))
+    backend.model = models.WordLevel(vocabulary, UNK_TOKEN)
 
 
 def untrained(lowercase: bool = True) -> Tokenizer:

@@ -40,9 +40,12 @@ Array = NDArray[np.floating]
 
 # Of a pair beside a word: pairs are rarer, and there are more of them.
 WEIGHT_OF_PAIRS = 0.7
-# scikit-learn's C, the inverse of the regularisation. The first is right for few rows. Many rows
-# whose labels are hard to tell need a smaller one: with 2.0 the regression learns them by heart.
+# scikit-learn's C, the inverse of the regularisation. Many rows whose labels are hard to tell need
+# a smaller one than the first: with 2.0 the regression learns them by heart.
 STRENGTHS = (2.0, 0.6, 0.2, 0.06)
+# In few rows most words stand once or twice; with 2.0 such a word says too little.
+FEW_ROWS = 2_000
+STRENGTHS_OF_FEW = (60.0, 20.0, 6.0, *STRENGTHS)
 # Of what words share beside what is their own, and the sizes of the n-grams, with the word's ends.
 # Twice the weight costs accuracy where words are single characters, or the rows are few reviews.
 WEIGHT_OF_NGRAMS = 0.5
@@ -58,12 +61,9 @@ LEAST_GAIN = 0.25
 LEAST_DEVIATION = 1e-3  # of a state that is nearly the same in all rows
 # Of a fit; more change no prediction.
 STEPS = {"maxiter": 200, "gtol": 1e-4}
-# How much the usual scales weigh beside the validation rows: a few rows alone would choose any
+# How much the first scales weigh beside the validation rows: a few rows alone would choose any
 # share, a thousand outvote them.
-WEIGHT_OF_USUAL = 4.0
-# How far the hops usually move logits, at most, where the words move them by 1. Hops that learned
-# few long texts by heart move them further, also where they are wrong.
-MOST_OF_HOPS = 0.25
+WEIGHT_OF_FIRST = 4.0
 LEAST_VARIANCE = 1e-6  # of the errors of numbers, in units of their deviation
 BATCH = 32  # rows that the model reads at once
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
@@ -76,7 +76,9 @@ class Scales(NamedTuple):
     words: float
 
 
-USUAL = Scales(0.3, 0.6)  # where nothing says otherwise
+USUAL = Scales(0.3, 0.6)  # where no rows can choose
+# Where few rows choose. The hops have to earn their share: those of few texts only know these.
+FIRST = Scales(0.0, 0.6)
 
 
 class WordRegression(NamedTuple):
@@ -224,11 +226,14 @@ def clear(linear_part: LinearPart) -> None:
 
 
 def best_fit(learned: WordRows, validation: WordRows, of_hops: Array) -> Fit:
-    """Return the first of the `STRENGTHS` or, while each makes the labels likelier, a later one.
+    """Return the fit of the first strength or, while each makes the labels likelier, a later one.
 
     `of_hops` are what the last layer has for the validation rows, (B, L).
     """
-    strengths = (strength_beside_states(learned),) if learned.num_states else STRENGTHS
+    are_few = len(learned.roots) < FEW_ROWS
+    strengths: tuple[float, ...] = STRENGTHS_OF_FEW if are_few else STRENGTHS
+    if learned.num_states:
+        strengths = (strength_beside_states(learned),)
     regressions = (regression_of(learned, strength) for strength in strengths)
     fits = (fit_scales(regression, validation, of_hops) for regression in regressions)
     best = next(fits)
@@ -305,14 +310,14 @@ def shared_ngrams(words: Sequence[str]) -> csr_array:
 
 
 def fit_scales(regression: WordRegression, rows: WordRows, of_hops: Array) -> Fit:
-    """Return the fit whose scales make the labels of B rows likeliest, near the usual ones."""
+    """Return the fit whose scales make the labels of B rows likeliest, near the `FIRST` ones."""
     of_words = rows.features @ regression.weights + regression.bias
     parts = np.stack([of_hops.ravel(), of_words.ravel()], axis=1)
-    usual = np.reshape(usual_scales(of_hops, of_words), (2, 1))
     unit = rows.unit_of_loss(of_hops, of_words)
-    weight = unit * 2 * WEIGHT_OF_USUAL
+    weight = unit * 2 * WEIGHT_OF_FIRST
     costs = weight / np.reshape(USUAL, (2, 1)) ** 2
-    found = likeliest(rows, parts, usual, costs, bounds=[(0, None), (0, None)])
+    first = np.reshape(FIRST, (2, 1))
+    found = likeliest(rows, parts, first, costs, bounds=[(0, None), (0, None)])
     scales = Scales(*found.ravel().tolist())
     loss, _ = rows.loss((parts @ found).reshape(of_hops.shape))
     return Fit(regression, scales, loss * rows.num_labels / unit)
@@ -342,19 +347,6 @@ def likeliest(rows: WordRows, matrix: Any, usual: Array, costs: Array, bounds: A
     )
     coefficients: Array = found.x.reshape(usual.shape)
     return coefficients
-
-
-def usual_scales(of_hops: Array, of_words: Array) -> Scales:
-    """Return the scales where labels say nothing, given logits (B, L) of both parts.
-
-    That of the hops is less than the usual one where they would outweigh the words.
-    """
-    # How far logits are from their mean over the rows, as a root mean square.
-    moved_by_hops, moved_by_words = (np.sqrt(part.var(0).mean()) for part in (of_hops, of_words))
-    most = MOST_OF_HOPS * USUAL.words * moved_by_words
-    if USUAL.hops * moved_by_hops <= most:
-        return USUAL
-    return Scales(float(most / moved_by_hops), USUAL.words)
 
 
 # ---- features, and the model ---------------------------------------------------------------------

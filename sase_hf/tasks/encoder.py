@@ -1,6 +1,8 @@
 """A new model on word vectors or on a pretrained encoder, for all tasks of texts; ranking."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from itertools import accumulate, chain
@@ -14,8 +16,19 @@ from torch.utils.data import DataLoader
 from transformers import PreTrainedConfig, PreTrainedModel, TokenizersBackend
 from transformers.trainer_utils import EvalLoopOutput
 
+from ..data.batching import encode_rows
 from ..data.rows import Rows
-from ..data.tokenizer import build_tokenizer, choose_level, cut, untrained, with_texts_apart
+from ..data.table import TEXT_COLUMNS, present
+from ..data.tokenizer import (
+    DEFAULTS,
+    add_words,
+    build_tokenizer,
+    built_settings,
+    choose_level,
+    cut,
+    untrained,
+    with_texts_apart,
+)
 from ..data.vectors import WIDTH, has_tokens, load_word_vectors, own_word_vectors, vector_rows
 from ..models import FAMILIES, RETRIEVAL, unit_rows
 from ..models.answers import REGRESSION
@@ -33,6 +46,7 @@ from ..utils.loading import (
 )
 from ..utils.text import refusal
 
+READY = ("model_name_or_path", "encoder_name_or_path", "tokenizer_name")
 # With fewer rows a pretrained encoder stays as it is: they would spoil more than they teach.
 LEAST_TRAINED = 4_000
 MOST_REMEMBERED = 5_000  # texts whose states are in memory
@@ -108,6 +122,30 @@ class EncoderTask(Task):
         vars(setup.model.base_model.token_encoder).pop("forward", None)
         return super().after_evaluation(setup)
 
+    def know_held_out_words(self, setup: TrainingSetup) -> None:
+        """Let the tokenizer of a new model know the words that only held-out rows have, too.
+
+        The encoder reads them as it reads unknown ones, so that nothing changes that was measured.
+        """
+        rows, tokenizer, model = setup.rows, setup.tokenizer, setup.model
+        built = built_settings(tokenizer) or {}
+        if self.settings.given(READY) or built.get("level") != "word":
+            return
+        splits = {name: split for name, split in rows.splits.items() if name != "train"}
+        texts = splits["validation"].select_columns(present(TEXT_COLUMNS, splits["validation"]))
+        counts: Counter[str] = Counter()
+        for text in chain.from_iterable(row.values() for row in texts):
+            counts.update(cut(text, tokenizer.backend_tokenizer))
+        least = self._least_frequency(rows)
+        words = sorted(word for word, count in counts.items() if count >= least)
+        add_words(tokenizer, words, self.settings.vocab_size or DEFAULTS["word"][0])
+        num_known = model.config.vocab_size
+        vectors = model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+        weight = vectors.get_parameter("weight").data
+        weight[num_known:] = weight[tokenizer.unk_token_id]
+        tokens = encode_rows(replace(rows, splits=splits), tokenizer, model.config.max_tokens)
+        setup.tokens.update(tokens)
+
     def new_model(
         self, head: type[PreTrainedModel], rows: Rows, fields: Mapping[str, Any]
     ) -> ModelAndTokenizer:
@@ -142,21 +180,23 @@ class EncoderTask(Task):
 
         One of words has those left out of the rows, and those that have a vector.
         """
-        if options.get("min_frequency") == BY_TOKENS:
-            options["min_frequency"] = self._least_frequency(rows)
+        options["min_frequency"] = self._least_frequency(rows)
         model = self.settings
         is_measured = model.level == AUTO_LEVEL and not model.vector_files
         if is_measured and len(rows.text_columns) == 1:
             options["level"] = choose_level(texts)
         if options.get("level") == "subword":
-            options.pop("min_frequency", None)  # of words; that of pieces is `MIN_MERGED`
+            del options["min_frequency"]  # of words; that of pieces is `MIN_MERGED`
             return build_tokenizer(texts, **options)
         words_of_files = (word for path in model.vector_files for word, _ in vector_rows(path))
         options["extra_words"] = chain(rows.left_out, words_of_files)
         return build_tokenizer(texts, **options)
 
     def _least_frequency(self, rows: Rows) -> int:
-        """Return how often a word must occur: once in texts of few tokens, else twice."""
+        """Return how often a word must occur: if none was asked for, more than once in many."""
+        asked = self.settings.min_frequency
+        if asked != BY_TOKENS:
+            return asked or 1
         tokenizer = untrained()
         counts = accumulate(len(cut(text, tokenizer)) for text in rows.texts_to_learn_from())
         return 2 if any(count >= self.few_tokens for count in counts) else 1

@@ -26,6 +26,8 @@ from sase_hf.tasks import LabelTask
 from sase_hf.training.command_line import epochs_for, parse_arguments
 from sase_hf.training.task import TrainingSetup
 
+ZEBRA = {"text": "no zebra", "label": "great"}
+
 
 class TaskOfFewTokens(LabelTask):
     """`LabelTask` that takes vectors of its own texts, and leaves words out, from 50 tokens on."""
@@ -47,6 +49,37 @@ def test_words_that_occur_once_stay_below_the_least_number_of_tokens(tmp_path: P
     )
     assert few
     assert not many
+
+
+@pytest.mark.parametrize(
+    ("options", "is_known"),
+    [({}, True), ({"min_frequency": 2}, False), ({"level": "subword"}, False)],
+    ids=["", "rare", "pieces"],
+)
+def test_words_of_held_out_rows_are_known_at_last_but_change_nothing_that_hops_read(
+    options: dict[str, Any], is_known: bool, tmp_path: Path
+) -> None:
+    rows = review_rows(60)
+    files = {
+        "train_file": write_rows(tmp_path / "train.jsonl", rows[:40]),
+        "validation_file": write_rows(tmp_path / "held_out.jsonl", [*rows[40:], ZEBRA]),
+        "test_file": write_rows(tmp_path / "new.jsonl", [{"text": "a zebra"}]),
+    }
+    task = parse_arguments(LabelTask, flags(**{**TINY_MODEL, **files, **options}))
+    setup = task.assemble()
+    before, *_ = answers(setup)
+    task.know_held_out_words(setup)
+    after, ids = answers(setup)
+    assert torch.equal(before, after)
+    vocabulary = setup.tokenizer.get_vocab()
+    assert ("zebra" in vocabulary) is is_known
+    assert (vocabulary.get("zebra") in ids) is is_known
+    assert setup.model.config.vocab_size == len(setup.tokenizer)
+
+
+def answers(setup: TrainingSetup) -> tuple[torch.Tensor, list[int]]:
+    ids = setup.tokens["test"]["input_ids"][0]
+    return setup.model.eval()(torch.tensor([ids])).logits.detach(), ids
 
 
 def embeddings(setup: TrainingSetup) -> torch.Tensor:

@@ -188,7 +188,11 @@ class LabelTask(EncoderTask):
 
     def after_evaluation(self, setup: TrainingSetup) -> bool:
         """Let the linear part learn the held-out rows, too."""
-        self.learned_held_out = self.fit is not None and learn_held_out_rows(setup, self.fit)
+        if self.fit is not None and may_learn_held_out_rows(setup):
+            self.know_held_out_words(setup)
+            rows = concatenate_datasets(rows_for_words(setup))
+            learn_anew(setup.model, self.fit, rows, words_of(setup))
+            self.learned_held_out = True
         super().after_evaluation(setup)
         return self.learned_held_out
 
@@ -290,24 +294,26 @@ def words_of(setup: TrainingSetup) -> list[str]:
     return [word or "" for word in setup.tokenizer.convert_ids_to_tokens(ids)]
 
 
-def learn_held_out_rows(setup: TrainingSetup, fit: Fit) -> bool:
-    """Let the linear part learn the rows that were held out, too, once nothing is measured on them.
+def may_learn_held_out_rows(setup: TrainingSetup) -> bool:
+    """Return whether the linear part may learn the held-out rows, once they have measured it.
 
-    Return whether it did. Rows that the user gave to validate with are left alone; so are those of
-    texts that have words marked against, which the training rows lack, and those with one label
-    beside training rows with probabilities.
+    Rows that the user gave to validate with are left alone; so are those of texts that have words
+    marked against, which the training rows lack, and those with one label beside training rows with
+    probabilities.
     """
     rows = setup.rows
     if "split_off" not in rows.sources.get("validation", {}):
         return False
     if present(AGAINST_COLUMNS, rows.splits["validation"]):
         return False
+    training, held_out = rows_for_words(setup)
+    return training.features == held_out.features
+
+
+def rows_for_words(setup: TrainingSetup) -> list[Dataset]:
+    """Return the training rows and the held-out ones as the linear part learns them."""
     columns = present(("input_ids", "token_type_ids", "labels"), setup.tokens["train"])
-    parts = [setup.tokens[name].select_columns(columns) for name in ("train", "validation")]
-    if parts[0].features != parts[1].features:
-        return False
-    learn_anew(setup.model, fit, concatenate_datasets(parts), words_of(setup))
-    return True
+    return [setup.tokens[name].select_columns(columns) for name in ("train", "validation")]
 
 
 def calibrate(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, float]:
