@@ -123,8 +123,8 @@ def doubtful_rows(
 
     The columns: `row`, its number among the rows, from 0; the id of its `label`, and of the one
     that is `suggested`, with the `probability` and the `label_probability`. The rows are at most as
-    many as labels are wrong by estimate, and none if the judge is weak: no better than the most
-    frequent label, or far behind the hops on the validation rows.
+    many as labels are wrong by estimate, or as the hops accuse beyond chance, and none if the judge
+    is weak: no better than the most frequent label, or far behind the hops on the validation rows.
 
     Args:
         rows: The training rows, with a `text`.
@@ -155,7 +155,11 @@ def doubtful_rows(
     num_wrong = round(len(labels) * is_wrong.sum() / max(is_clear.sum(), 1))
     judged["share"] = shares[np.arange(len(labels)), labels]
     accused = judged[is_accused].sort_values("share", kind="stable")
-    return accused[choose(tokens.select(accused["row"])) != accused["label"]][:num_wrong]
+    agreed = accused[choose(tokens.select(accused["row"])) != accused["label"]]
+    # Hops that say nothing accuse these rows as often as new ones.
+    num_by_chance = len(accused) * num_errors / len(validation)
+    num_meant = max(round(len(agreed) - num_by_chance), 0)
+    return agreed[: min(num_wrong, num_meant)]
 
 
 def judge(

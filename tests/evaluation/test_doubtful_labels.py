@@ -87,6 +87,11 @@ def test_doubtful_rows_of_a_judge_that_knows_no_better_than_chance_are_none() ->
     assert doubts_of(tokens_of([0] * 120, given.tolist())) == []
 
 
+def test_doubtful_rows_of_hops_that_choose_one_label_are_none() -> None:
+    """They accuse many rows, but new ones as often."""
+    assert doubts_of(with_wrong_labels(), lambda asked: np.zeros(len(asked), int), count=30) == []
+
+
 def test_shares_are_of_what_is_usual_for_the_label() -> None:
     """A rare label is never likely, and half of what is usual for it is no more doubtful."""
     probabilities = np.array([[0.9, 0.1, 0], [0.7, 0.3, 0], [0.6, 0.4, 0], [0.8, 0.2, 0]])
