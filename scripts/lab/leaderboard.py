@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import pandas as pd
 import yaml
 from baselines import processor_seconds
 from records import Record, read_record
@@ -50,8 +51,8 @@ class Comparison(Run):
     stem: Path
 
     def file(self, part: str) -> str:
-        """Return the file of "train", "dev" or "others"; drawn and other rows are in the folder."""
-        if part == "others" or (part == "train" and "rows" in self.settings):
+        """Return the file of "train", "dev", "others" or "taught"; it may be in the folder."""
+        if part in ("others", "taught") or (part == "train" and "rows" in self.settings):
             return str(self.folder / f"{part}.jsonl.gz")
         return f"{self.stem}.{part}.jsonl.gz"
 
@@ -121,14 +122,15 @@ class Comparison(Run):
 
     def flags(self, model: Path) -> list[str]:
         """Return the flags of scripts/train.py for one of our systems."""
-        flags = [f"--train_file={self.file('train')}", f"--test_file={self.file('dev')}"]
+        part = "taught" if "teacher" in self.settings else "train"
+        flags = [f"--train_file={self.file(part)}", f"--test_file={self.file('dev')}"]
         flags += [f"--output_dir={model}", f"--seed={self.seed}", "--disable_tqdm=true"]
         if len(self.columns) > 1:
             flags.append(f"--text_column_names={','.join(self.columns)}")
         if self.settings["vectors"]:
             files = [str(self.stem.parent / name) for name in self.settings["vectors"]]
             flags += ["--word_vectors", *files]
-        if self.settings.get("others"):
+        if self.settings.get("others") and part == "train":
             flags.append(f"--unlabelled_file={self.file('others')}")
         return [*flags, *self.settings.get("flags", ())]
 
@@ -145,11 +147,25 @@ class Comparison(Run):
         size = sum(file.stat().st_size for file in self.folder.glob("model.*"))
         return {**result, "probabilities": probabilities, "bytes_on_disk": size}
 
+    def _teach(self) -> list[str]:
+        """Write what a teacher of the drawn rows says of all texts; return its labels."""
+        drawn = table(self.file("train"))
+        teacher = TextClassifier(encoder_name_or_path=self.settings["teacher"], seed=self.seed)
+        teacher.fit(drawn["text"], drawn["label"])
+        texts = [*drawn["text"], *table(self.file("others"))["text"]]
+        labels = list(map(str, teacher.classes_))
+        taught = pd.DataFrame(teacher.predict_proba(texts), columns=labels).assign(text=texts)
+        taught.to_json(self.file("taught"), orient="records", lines=True)
+        return labels
+
     def _measure_ours(self, task: Rows, log: IO[bytes]) -> dict[str, Any]:
         """Train by scripts/train.py and return the part of the record."""
         folder = self.folder / "model"
         before = processor_seconds()
-        call([str(SCRIPTS / "train.py"), *self.flags(folder)], log)
+        words = self.flags(folder)
+        if "teacher" in self.settings:
+            words.append(f"--label_column_name={','.join(self._teach())}")
+        call([str(SCRIPTS / "train.py"), *words], log)
         trained = processor_seconds()
         model = TextClassifier.from_pretrained(folder)
         columns = [
@@ -209,7 +225,9 @@ def collect_comparisons(flags: Namespace) -> Iterator[Comparison]:
             print(f"{name}: left out, needs {needs}: pip install 'sase_hf[lab]'")
             continue
         settings = {
-            key: system[key] for key in ("vectors", "flags", "others", "fit") if key in system
+            key: system[key]
+            for key in ("vectors", "flags", "others", "fit", "teacher")
+            if key in system
         }
         settings |= {"system": name, "split": SPLIT_RULE}
         draws = bool(flags.rows) or system.get("draws", True)

@@ -2,8 +2,8 @@
 
     python scripts/lab/soak.py --parts kills configs --minutes 10 --record soak.json
 
-kills      train.py (three sets of flags, and two processes) and embed.py die by kill -9 and start
-           again until they end; survived if the files are those of an unbroken run
+kills      train.py (three sets of flags) and embed.py die by kill -9 and start again until they
+           end; survived if the files are those of an unbroken run
 configs    a file of a checkpoint has a hostile value, a torn end or another byte; survived if it
            loads or is refused, in 10 seconds and 4 GiB, without a connection, process or its code
 
@@ -19,7 +19,6 @@ import random
 import resource
 import shutil
 import signal
-import socket
 import sys
 import tempfile
 import time
@@ -113,25 +112,6 @@ def train_variant(variant: str, folder: Path, output: Path) -> None:
     )
 
 
-def in_two_processes(run: Callable[[Path], None], output: Path) -> None:
-    """Train in this process and another, as torchrun's do."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        os.environ["MASTER_PORT"] = str(free.getsockname()[1])
-    os.environ["MASTER_ADDR"] = "127.0.0.1"
-    os.environ["WORLD_SIZE"] = "2"
-    os.environ["LOCAL_WORLD_SIZE"] = "2"
-    other = os.fork()
-    rank = "1" if other == 0 else "0"
-    os.environ["RANK"] = rank
-    os.environ["LOCAL_RANK"] = rank
-    run(output)
-    if other:
-        _, status = os.waitpid(other, 0)
-        if status:
-            raise RuntimeError("the second process failed")
-
-
 def kills(folder: Path, rng: random.Random) -> Iterator[Outcome]:
     """Kill runs and continue them, one set of flags after the other."""
 
@@ -142,7 +122,6 @@ def kills(folder: Path, rng: random.Random) -> Iterator[Outcome]:
     cases: dict[str, Callable[[Path], None]] = {}
     for variant in KILLED:
         cases[f"train.py {variant}"] = partial(train_variant, variant, folder)
-    cases["train.py in two processes"] = partial(in_two_processes, cases["train.py in parts"])
     cases["embed.py"] = embedding
     unbroken = {}
     seconds = {}
@@ -266,7 +245,7 @@ def configs(folder: Path, rng: random.Random) -> Iterator[Outcome]:
 PARTS = {"kills": (kills, 300), "configs": (configs, 10_000)}
 
 
-def soak(parts: Sequence[str], minutes: float, seed: int) -> dict[str, Any]:
+def soak(parts: Sequence[str], minutes: float) -> dict[str, Any]:
     """Run parts, each for its share of the minutes; return the numbers of each."""
     results: dict[str, Any] = {}
     torch.set_num_threads(1)  # a process that is forked has none of the threads of this one
@@ -288,7 +267,7 @@ def soak(parts: Sequence[str], minutes: float, seed: int) -> dict[str, Any]:
             survived = 0
             problems = []
             part, enough = PARTS[name]
-            for number, problem in part(folder, random.Random(seed)):
+            for number, problem in part(folder, random.Random(0)):
                 tried += number
                 if problem is None:
                     survived += number
@@ -313,14 +292,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     add = parser.add_argument
     add("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="(default: all)")
     add("--minutes", type=int, default=60, help="of all parts (default: %(default)s)")
-    add("--seed", type=int, default=0, help="(default: %(default)s)")
     add("--record", help="a JSON file for the results")
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         check_output(flags.record)  # now, and not after an hour
-        results = soak(flags.parts, flags.minutes, flags.seed)
+        results = soak(flags.parts, flags.minutes)
         if flags.record:
-            record = {"name": "soak", "seed": flags.seed, "minutes": flags.minutes}
+            record = {"name": "soak", "minutes": flags.minutes}
             write_record(record | {"parts": results} | describe_environment(), flags.record)
     if any(part["survived"] < part["tried"] for part in results.values()):
         sys.exit(1)
