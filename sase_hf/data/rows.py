@@ -139,7 +139,8 @@ class Source:
             return [None] * self.table.num_rows
         own = self.table.select_columns([*names])
         if len(names) == 1:
-            return [_decoded(own.features[names[0]], cell) for cell in own[names[0]]]
+            kind = own.features[names[0]]
+            return [_decoded(kind, cell) for cell in own[names[0]]]
         rows = zip(*(own[name][:] for name in names), strict=True)
         return [None if any(map(is_unlabelled, row)) else row for row in rows]
 
