@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and files that hold something else."""
+"""Files that are written whole or not at all, and that replace nothing that is read."""
 
 import os
 import re
@@ -25,22 +25,6 @@ _CHECKPOINT_FILE = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-
-_START = 512  # bytes of a file that show what it is
-_POINTER = b"version https://git-lfs.github.com/spec/"
-_WEB_PAGE = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype\s+html|html|head)\b", re.IGNORECASE)
-
-
-def check_content(path: FilePath) -> None:
-    """Raise ValueError for a file that holds a pointer or a page in place of its content."""
-    if not os.path.isfile(path):
-        return  # a pipe cannot be read twice, and what is missing is named where it is read
-    with open(path, "rb") as file:
-        start = file.read(_START)
-    if start.startswith(_POINTER):
-        raise refusal(f"{path}: it is a pointer of Git LFS", "run `git lfs pull` in its folder")
-    if _WEB_PAGE.match(start):
-        raise refusal(f"{path}: it is a page of the web (HTML)", "download the file itself")
 
 
 def check_readable(path: FilePath) -> None:
