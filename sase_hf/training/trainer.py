@@ -57,6 +57,7 @@ class SelfAttentiveTrainer(Trainer, TrainerCallback):
 
     model: Any  # the base class promises less than a PreTrainedModel
     batches_sorted_together: int | None = None  # by default the number that transformers chooses
+    needs_predictions: bool | None = None  # to evaluate; by default if there are metrics
 
     def __init__(
         self,
@@ -183,6 +184,10 @@ class SelfAttentiveTrainer(Trainer, TrainerCallback):
             order = longest_first(token_counts(dataloader.dataset))
             dataloader.set_sampler(order)
         kwargs["metric_key_prefix"] = metric_key_prefix
+        if self.needs_predictions is not None:
+            kwargs["prediction_loss_only"] = not self.needs_predictions
+        # Seq2SeqTrainer would keep the rows that fill up the last batch of several processes.
+        self.gather_function = self.accelerator.gather_for_metrics
         with torch.random.fork_rng(devices=[]):
             output: Any = super().evaluation_loop(dataloader, *args, **kwargs)
         if self._eval_sums[-1]:
@@ -194,13 +199,20 @@ class SelfAttentiveTrainer(Trainer, TrainerCallback):
             own = own or self.preprocess_logits_for_metrics
             if are_logits and self.family.loss and not own:
                 output.metrics[f"{metric_key_prefix}_loss"] = self._family_loss(output, means)
-        if order is None:
-            return output
-        return recursively_apply(
-            lambda values: values[np.argsort(order[: len(values)])],  # a last batch may be left out
-            output,
-            test_type=lambda values: isinstance(values, np.ndarray),
-        )
+        if order is not None:
+            output = recursively_apply(
+                # A last batch may be left out.
+                lambda values: values[np.argsort(order[: len(values)])],
+                output,
+                test_type=lambda values: isinstance(values, np.ndarray),
+            )
+        for name, value in self.metrics_of(output, metric_key_prefix).items():
+            output.metrics[f"{metric_key_prefix}_{name}"] = value
+        return output
+
+    def metrics_of(self, output: EvalLoopOutput, prefix: str) -> dict[str, float]:
+        """Return more metrics of an evaluation, in place of those with the same name."""
+        return {}
 
     def _family_loss(self, output: EvalLoopOutput, means: Mapping[str, float]) -> float:
         """Return the model's loss of evaluated rows, with these means of the logged outputs."""
