@@ -23,8 +23,8 @@ from ..models.checkpoint import (
     HEATMAP_NAME,
     PLACEHOLDER,
     CheckedPreTrainedModel,
-    SavedFiles,
     list_files,
+    saved_digests,
 )
 from ..utils.files import write_text
 from ..utils.loading import attention_pipeline, load_checkpoint, load_config, may_be_on_the_hub
@@ -148,7 +148,7 @@ def write_model_card(
         write_text(folder / HEATMAP_NAME, attention_svg(example))
     path = folder / REPOCARD_NAME
     old = _front_matter_of(path)
-    digests = SavedFiles.read(folder).digests.items()
+    digests = saved_digests(folder).items()
     weights = [f"{digest}  {name}" for name, digest in digests if name.endswith(".safetensors")]
     card = model_card(
         load_config(str(folder)),

@@ -17,7 +17,7 @@ from sase_hf import (
     build_tokenizer,
 )
 from sase_hf.hub import push, write_model_card
-from sase_hf.models.checkpoint import SavedFiles
+from sase_hf.models.checkpoint import saved_digests
 from sase_hf.utils.loading import load_checkpoint
 
 NAME = f"{OWNER}/rooms"
@@ -44,7 +44,7 @@ def test_push_sends_the_files_of_a_model_and_nothing_else(folder: Path, hub: Hub
     done = push(folder, NAME)
     held = hub.files(NAME)
     assert held.keys() == MODEL_FILES | {".gitattributes"}
-    listed = SavedFiles.read(folder).digests
+    listed = saved_digests(folder)
     for name in MODEL_FILES - {"SHA256SUMS"}:
         content = (folder / name).read_bytes()
         if name == "README.md":
