@@ -282,7 +282,7 @@ class SelfAttentiveTrainer(Trainer, TrainerCallback):
 
 
 class EpochLines(ProgressCallback):
-    """The bar of a training, a line above it for each evaluation, and one for the epoch kept.
+    """The bar of a training, and a line above it for each evaluation.
 
     metric: the metric of an evaluation that a line tells.
     num_rows: the number of rows that are evaluated.
@@ -306,36 +306,15 @@ class EpochLines(ProgressCallback):
             updates_of_second = self.training_bar.format_dict["rate"] or 1
             seconds = (state.max_steps - state.global_step) / updates_of_second
             left = self.training_bar.format_interval(seconds)
-            self.write(f"epoch {_epoch(state)}: {self.measured(logs)}; {left} left")
-
-    def on_train_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
-        """Write which epoch is kept, and why the training has ended; close the bar."""
-        evaluations = [entry for entry in state.log_history if "eval_loss" in entry]
-        kept = [entry for entry in evaluations if entry["step"] == state.best_global_step]
-        if kept and args.load_best_model_at_end and self.training_bar is not None:
-            has_stopped_early = state.global_step < state.max_steps
-            reason = "as none after it was better" if has_stopped_early else "as planned"
-            self.write(
-                f"kept epoch {kept[0]['epoch']:.4g}: {self.measured(kept[0])}; training ended "
-                f"after epoch {_epoch(state)}, {reason}"
+            value = logs.get(f"eval_{self.metric}", float("nan"))
+            measured = f"{self.metric} {value:.4g}"
+            if self.metric == "accuracy":
+                measured = f"right for {value:.0%}"
+            line = (
+                f"epoch {state.epoch:.4g} of {state.num_train_epochs}: {measured} on "
+                f"{self.num_rows:,} held-out rows, loss {logs['eval_loss']:.4g}; {left} left"
             )
-        super().on_train_end(args, state, control, **kwargs)
-
-    def measured(self, logs: Mapping[str, float]) -> str:
-        """Return what logs say of the held-out rows."""
-        rows = f"{self.num_rows:,} held-out rows, loss {logs['eval_loss']:.4g}"
-        value = logs.get(f"eval_{self.metric}", float("nan"))
-        if self.metric == "accuracy":
-            return f"right for {value:.0%} of {rows}"
-        return f"{self.metric} {value:.4g} on {rows}"
-
-    def write(self, line: str) -> None:
-        """Write a line above the bar."""
-        self.training_bar.write(line, file=sys.stderr)
-
-
-def _epoch(state: TrainerState) -> str:
-    return f"{state.epoch:.4g} of {state.num_train_epochs}"
+            self.training_bar.write(line, file=sys.stderr)
 
 
 def write_lines(trainer: SelfAttentiveTrainer) -> None:
