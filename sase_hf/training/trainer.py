@@ -301,18 +301,15 @@ class EpochLines(ProgressCallback):
     def on_log(
         self, args: Any, state: TrainerState, control: Any, logs: Any = None, **kwargs: Any
     ) -> None:
-        """Write what was measured, and the time left; after a training the results are a table."""
+        """Write what was measured; after a training the results are a table."""
         if self.training_bar is not None and "eval_loss" in logs:
-            updates_of_second = self.training_bar.format_dict["rate"] or 1
-            seconds = (state.max_steps - state.global_step) / updates_of_second
-            left = self.training_bar.format_interval(seconds)
             value = logs.get(f"eval_{self.metric}", float("nan"))
             measured = f"{self.metric} {value:.4g}"
             if self.metric == "accuracy":
                 measured = f"right for {value:.0%}"
             line = (
                 f"epoch {state.epoch:.4g} of {state.num_train_epochs}: {measured} on "
-                f"{self.num_rows:,} held-out rows, loss {logs['eval_loss']:.4g}; {left} left"
+                f"{self.num_rows:,} held-out rows, loss {logs['eval_loss']:.4g}"
             )
             self.training_bar.write(line, file=sys.stderr)
 
