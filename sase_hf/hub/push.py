@@ -19,12 +19,13 @@ from ..models.checkpoint import (
     CHECKSUMS_NAME,
     HEATMAP_NAME,
     PART_NAMES,
+    PLACEHOLDER,
     TOKENIZER_NAME,
     CheckedPreTrainedModel,
     check_as_saved,
+    list_files,
     saved_digests,
     sha256_of,
-    write_card,
 )
 from ..utils.files import FilePath
 from ..utils.loading import load_checkpoint
@@ -123,7 +124,9 @@ def _stage_checkpoint(
         shutil.copyfile(folder / name, staged / name)
     if {*EXPORTED}.intersection(names) and _ONNX_SECTION not in card.content:
         card.content += _ONNX_SECTION
-    write_card(staged, card, repo_id)
+    text = str(card).replace(PLACEHOLDER, repo_id)
+    (staged / REPOCARD_NAME).write_text(text, encoding="utf-8")
+    list_files(staged, [REPOCARD_NAME])
 
 
 def _stage_page(staged: Path, page: str, card: ModelCard, repo_id: str) -> None:

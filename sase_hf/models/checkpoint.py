@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Never
 
 import torch
-from huggingface_hub import ModelCard
-from huggingface_hub.constants import REPOCARD_NAME
 from torch import Tensor
 from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.dynamic_module_utils import get_relative_import_files
@@ -43,7 +41,6 @@ NEIGHBOURS_NAME = "neighbours.safetensors"  # training rows, which the package c
 HEATMAP_NAME = "heatmap.svg"  # the picture of a card
 PLACEHOLDER = "ORGANISATION/NAME"  # in a card, until the name of its repository is known
 PART_NAMES = (CONFIG_NAME, GENERATION_CONFIG_NAME, NEIGHBOURS_NAME, *TOKENIZER_NAMES)
-_EMPTY_CARD = "This model card has been automatically generated."  # by transformers
 
 
 def saved_digests(folder: Path) -> dict[str, str]:
@@ -77,13 +74,6 @@ def list_files(folder: str | os.PathLike[str], names: Iterable[str]) -> None:
             digests[name] = sha256_of(folder / name)
     lines = [f"{digest}  {name}\n" for name, digest in sorted(digests.items())]
     (folder / CHECKSUMS_NAME).write_text("".join(lines), encoding="utf-8")
-
-
-def write_card(folder: Path, card: ModelCard, repo_id: str) -> None:
-    """Write a card with the name of its repository, and list it with its picture."""
-    text = str(card).replace(PLACEHOLDER, repo_id)
-    (folder / REPOCARD_NAME).write_text(text, encoding="utf-8")
-    list_files(folder, (REPOCARD_NAME, HEATMAP_NAME))
 
 
 def sha256_of(path: str | os.PathLike[str]) -> str:
@@ -215,23 +205,6 @@ class CheckedPreTrainedModel(PreTrainedModel):
         kept = [f"{old[name]}  {name}\n" for name in TOKENIZER_NAMES if name in old]
         (folder / CHECKSUMS_NAME).write_text("".join(kept))
         list_files(folder, names)
-
-    def _upload_modified_files(
-        self, working_dir: str | os.PathLike[str], repo_id: str, *args: Any, **kwargs: Any
-    ) -> Any:
-        """Put the card beside the loaded weights in the place of an empty one of transformers.
-
-        `push_to_hub` calls this with what it has saved, and the card of the Hub or an empty one.
-        """
-        folder, saved = Path(str(self.name_or_path)), Path(working_dir)
-        if (folder / REPOCARD_NAME).is_file():
-            card, empty = (ModelCard.load(each / REPOCARD_NAME) for each in (folder, saved))
-            weights = map(sha256_of, saved.glob("*.safetensors"))
-            if _EMPTY_CARD in empty.text and all(digest in card.text for digest in weights):
-                if (folder / HEATMAP_NAME).is_file():
-                    shutil.copyfile(folder / HEATMAP_NAME, saved / HEATMAP_NAME)
-                write_card(saved, card, repo_id)
-        return super()._upload_modified_files(working_dir, repo_id, *args, **kwargs)
 
     def code_files(self) -> list[Path]:
         """Return the files of code that a checkpoint of this model needs."""

@@ -131,22 +131,6 @@ def test_transformers_own_pushes_send_all_that_a_checkpoint_needs(hub: Hub, tmp_
     assert hub.files(f"{NAME}2").keys() >= MODEL_FILES - {"heatmap.svg", "README.md"}
 
 
-def test_transformers_own_push_sends_the_card_of_the_same_weights(folder: Path, hub: Hub) -> None:
-    """In the place of an empty card; other weights do not get it."""
-    model, _ = load_checkpoint(str(folder))
-    model.push_to_hub(NAME)
-    held = hub.files(NAME)
-    card = RepoCard(held["README.md"].decode())
-    text = (folder / "README.md").read_text(encoding="utf-8").replace("ORGANISATION/NAME", NAME)
-    assert card.text == RepoCard(text).text
-    assert card.data.license == "mit"
-    assert held["heatmap.svg"] == (folder / "heatmap.svg").read_bytes()
-    torch.nn.init.constant_(model.classifier.output.bias, 42)
-    model.push_to_hub(f"{NAME}2")
-    assert b"automatically generated" in hub.files(f"{NAME}2")["README.md"], "of other weights"
-    assert "heatmap.svg" not in hub.files(f"{NAME}2")
-
-
 @pytest.mark.parametrize(
     ("asked", "status", "named"),
     [
