@@ -282,18 +282,13 @@ class SelfAttentiveTrainer(Trainer, TrainerCallback):
 
 
 class EpochLines(ProgressCallback):
-    """The bar of a training, and a line above it for each evaluation.
-
-    metric: the metric of an evaluation that a line tells.
-    num_rows: the number of rows that are evaluated.
-    """
+    """The bar of a training, and a line above it for each evaluation of a trainer."""
 
     training_bar: Any  # in the first process, during a training; else None
 
-    def __init__(self, metric: str, num_rows: int) -> None:
+    def __init__(self, trainer: SelfAttentiveTrainer) -> None:
         super().__init__()
-        self.metric = metric
-        self.num_rows = num_rows
+        self.trainer: Any = trainer
 
     def on_prediction_step(self, *args: Any, **kwargs: Any) -> None:
         """Show no second bar for an evaluation."""
@@ -303,13 +298,14 @@ class EpochLines(ProgressCallback):
     ) -> None:
         """Write what was measured; after a training the results are a table."""
         if self.training_bar is not None and "eval_loss" in logs:
-            value = logs.get(f"eval_{self.metric}", float("nan"))
-            measured = f"{self.metric} {value:.4g}"
-            if self.metric == "accuracy":
+            metric = self.trainer.score_metric
+            value = logs.get(f"eval_{metric}", float("nan"))
+            measured = f"{metric} {value:.4g}"
+            if metric == "accuracy":
                 measured = f"right for {value:.0%}"
             line = (
                 f"epoch {state.epoch:.4g} of {state.num_train_epochs}: {measured} on "
-                f"{self.num_rows:,} held-out rows, loss {logs['eval_loss']:.4g}"
+                f"{len(self.trainer.eval_dataset):,} held-out rows, loss {logs['eval_loss']:.4g}"
             )
             self.training_bar.write(line, file=sys.stderr)
 
@@ -319,8 +315,7 @@ def write_lines(trainer: SelfAttentiveTrainer) -> None:
     trainer.remove_callback(PrinterCallback)
     # Without a training, the bar is that of the rows that are predicted.
     if trainer.args.do_train and trainer.pop_callback(DEFAULT_PROGRESS_CALLBACK) is not None:
-        rows: Any = trainer.eval_dataset or ()
-        trainer.add_callback(EpochLines(trainer.score_metric, len(rows)))
+        trainer.add_callback(EpochLines(trainer))
 
 
 @contextmanager
