@@ -201,7 +201,7 @@ def load_splits(name: str, config: str | None = None) -> Mapping[str, Dataset]:
     """
     cache_dir = revision = None
     if os.path.isdir(name):  # `datasets` copies its files
-        name, cache_dir = os.path.abspath(name), scratch_folder()
+        name, cache_dir = os.path.abspath(name), scratch_folder().name
     elif "@" in name:
         name, revision = name.split("@")
     try:

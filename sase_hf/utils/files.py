@@ -38,7 +38,8 @@ def atomic_write(path: FilePath) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield draft
-        flush_to_disk(draft)
+        with draft.open("rb+") as file:
+            os.fsync(file.fileno())  # so that it survives a power cut
         os.replace(draft, path)
     except OSError as reason:
         if reason.filename and Path(reason.filename) not in (draft, path, *path.parents):
@@ -53,12 +54,6 @@ def write_text(path: FilePath, text: str) -> None:
     """Write a text as a UTF-8 file, as `atomic_write` does."""
     with atomic_write(path) as draft:
         draft.write_text(text, encoding="utf-8")
-
-
-def flush_to_disk(path: FilePath) -> None:
-    """Make the content of a file survive a power cut."""
-    with open(path, "rb+") as file:
-        os.fsync(file.fileno())
 
 
 def check_output(path: FilePath | None, inputs: Iterable[FilePath | None] = ()) -> None:
@@ -100,14 +95,10 @@ def is_inside(path: FilePath, folder: FilePath) -> bool:
 
 def scratch_file() -> str:
     """Return the path of a new file on disk, which is deleted when the process ends."""
-    return os.path.join(scratch_folder(), f"{uuid4().hex}.arrow")
-
-
-def scratch_folder() -> str:
-    """Return the folder of such files, which forks share."""
-    return _scratch().name
+    return os.path.join(scratch_folder().name, f"{uuid4().hex}.arrow")
 
 
 @cache
-def _scratch() -> tempfile.TemporaryDirectory[str]:
+def scratch_folder() -> tempfile.TemporaryDirectory[str]:
+    """Return the folder of such files, which forks share."""
     return tempfile.TemporaryDirectory(prefix="sase_hf-", ignore_cleanup_errors=True)
