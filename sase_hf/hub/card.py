@@ -128,7 +128,6 @@ def model_card(
 def write_model_card(
     checkpoint_dir: str | Path,
     record: JsonObject | None = None,
-    repo_id: str | None = None,
     about: JsonObject | None = None,
     loaded: tuple[CheckedPreTrainedModel, TokenizersBackend] | None = None,
 ) -> Path:
@@ -155,7 +154,6 @@ def write_model_card(
         record,
         name=folder.resolve().name,
         num_parameters=model.num_parameters(),
-        repo_id=repo_id or PLACEHOLDER,
         about={**{key: old[key] for key in ABOUT_DATA if old.get(key)}, **(about or {})},
         checksums="\n".join(weights),
         has_heatmap=has_heatmap,
