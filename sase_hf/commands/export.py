@@ -16,11 +16,10 @@ ONNX needs `pip install 'sase_hf[onnx]'`. An encoder alone gives embeddings; to 
 of a head, save it first: AutoModel.from_pretrained("runs/mine").save_pretrained("encoder").
 """
 
-import shlex
 from collections.abc import Sequence
 
 from ..serving.html_export import live_page
-from ..serving.onnx_export import MODEL, PREDICTOR, export
+from ..serving.onnx_export import MODEL, export
 from ..utils.cli import errors_in_one_line, make_parser
 from ..utils.files import check_output, write_text
 
@@ -41,6 +40,4 @@ def main(argv: Sequence[str] | None = None) -> None:
             return
         report = export(flags.checkpoint, flags.output)
     difference = f"{report['largest_difference']:.1e} of the largest output"
-    print(f"{MODEL}: max difference {difference} on random texts")
-    texts = ("a text", "another text") if "token_type_ids" in report["inputs"] else ("a text",)
-    print(shlex.join(["python", f"{flags.output}/{PREDICTOR}", *texts]))
+    print(f"{flags.output}/{MODEL}: max difference {difference} on random texts")

@@ -80,7 +80,7 @@ def row_of(line: str, *, reads_pairs: bool) -> dict[str, Any]:
 def predict(model: Any, tokenizer: Any, texts: Rows) -> Rows:
     """Return the columns of the prediction for each row of one or two texts."""
     from ..models.answers import answers_of
-    from ..tasks.labels.predictions import predicted_labels, read_texts
+    from ..training.predictions import predicted_labels, read_texts
     from ..utils.loading import attention_pipeline
 
     if model.can_generate():

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..hub import Push, push
-from ..models.checkpoint import SavedFiles
+from ..models.checkpoint import saved_digests
 from ..serving.html_export import live_page
 from ..serving.onnx_export import MODEL, export
 from ..utils.cli import errors_in_one_line, make_parser
@@ -60,7 +60,7 @@ def publish(*, space: bool, onnx: bool, **flags: Any) -> Push:
         name = flags["repo_id"].rpartition("/")[2]  # not that of a folder of this machine
         flags["page"] = live_page(flags["checkpoint"], title=name, about=about)
     if onnx:
-        if f"onnx/{MODEL}" in SavedFiles.read(folder).digests:
+        if f"onnx/{MODEL}" in saved_digests(folder):
             shutil.rmtree(folder / "onnx")
         export(flags["checkpoint"], folder / "onnx")
     return push(**flags, about=about)

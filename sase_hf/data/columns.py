@@ -2,7 +2,6 @@
 
 import json
 import reprlib
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -192,11 +191,11 @@ def find_columns(
     if must_find_labels and is_small:
         labels = labels or free
     if len(texts) not in numbers or (must_find_labels and not labels):
-        flags = f"--text_column_names {shlex.quote(','.join([*texts, *free, 'NAME'][:number]))}"
-        if must_find_labels:
-            flags += f" --label_column_name {shlex.quote([*labels, *free[::-1], 'NAME'][0])}"
-        what = f"{title}: it is not clear which columns are the texts or the labels"
-        raise refusal(f"{what}. It has {_shown(sample)}", f"name them, such as {flags}")
+        raise refusal(
+            f"{title}: it is not clear which columns are the texts or the labels. It has "
+            f"{_shown(sample)}",
+            "name them by --text_column_names, and where there are labels by --label_column_name",
+        )
     return tuple(texts), tuple(labels)
 
 

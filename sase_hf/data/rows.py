@@ -5,8 +5,7 @@ A fault names the source, the row and the column. Rows are counted from 0.
 
 import logging
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
@@ -50,8 +49,6 @@ from .table import (
 logger = logging.getLogger(__name__)
 
 TRANSLATION = "translation"
-SAMPLE = 1000  # texts in which markup is looked for
-TAG = re.compile(r"</?[a-z][^<>]*>")
 FURTHER = ("corrections", "unlabelled")  # files of rows beside the splits
 LABEL = "label"  # the column of labels in a file of corrections
 
@@ -139,7 +136,8 @@ class Source:
             return [None] * self.table.num_rows
         own = self.table.select_columns([*names])
         if len(names) == 1:
-            return [_decoded(own.features[names[0]], cell) for cell in own[names[0]]]
+            kind = own.features[names[0]]
+            return [_decoded(kind, cell) for cell in own[names[0]]]
         rows = zip(*(own[name][:] for name in names), strict=True)
         return [None if any(map(is_unlabelled, row)) else row for row in rows]
 
@@ -310,7 +308,7 @@ def load_rows(
 def _chosen(name: str, rows: Dataset, arguments: SourceArguments) -> Dataset:
     """Return the rows of a split that are read, in their order; ValueError if there are none.
 
-    Markup in training rows is logged. Only these keep what is only to learn.
+    Only training rows keep what is only to learn.
     """
     if name != "train":
         rows = rows.remove_columns(present((PROBABILITIES, PLACE), rows))
@@ -318,7 +316,6 @@ def _chosen(name: str, rows: Dataset, arguments: SourceArguments) -> Dataset:
         most = arguments.max_train_words
         if most is not None:
             rows = rows.filter(lambda row: all(len(text.split()) <= most for text in row.values()))
-        _warn_of_markup(rows[:SAMPLE]["text"])
         if arguments.shuffle_seed is not None:
             rows = rows.shuffle(arguments.shuffle_seed, keep_in_memory=True)
     limit = getattr(arguments, MAX_SAMPLES[name])
@@ -399,15 +396,3 @@ def _with_spans(rows: pa.Table, source: Source) -> pa.Table:
             spans = source.encoded(name, parse_spans, source.table[name], texts)
             rows = rows.append_column(name, pa.array(spans, pa.list_(pa.list_(pa.int64()))))
     return rows
-
-
-def _warn_of_markup(texts: Sequence[str]) -> None:
-    """Log a tag of HTML, and a line but the first, that most texts have."""
-    counts = Counter(
-        found for text in texts for found in {*TAG.findall(text), *text.splitlines()[1:]}
-    )
-    for found, count in counts.items():
-        if found.strip() and 2 * count > len(texts):
-            logger.warning(
-                f"{count:,} of {len(texts):,} texts have {found!r:.80}, which is read; take it out"
-            )

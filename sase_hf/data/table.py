@@ -27,7 +27,7 @@ from datasets import Dataset, Features, load_dataset
 from pandas.util import hash_pandas_object
 from pyarrow import csv
 
-from ..utils.files import check_content, check_readable, scratch_file, scratch_folder
+from ..utils.files import check_readable, scratch_file, scratch_folder
 from ..utils.text import one_line, refusal
 
 logger = logging.getLogger(__name__)
@@ -79,7 +79,6 @@ def table(source: Any) -> Dataset:
     title = "the DataFrame" if is_frame else str(source)
     if not is_frame:
         check_readable(title)
-        check_content(title)
     try:
         if is_frame:
             rows = pa.Table.from_pandas(source, preserve_index=False)
@@ -202,7 +201,7 @@ def load_splits(name: str, config: str | None = None) -> Mapping[str, Dataset]:
     """
     cache_dir = revision = None
     if os.path.isdir(name):  # `datasets` copies its files
-        name, cache_dir = os.path.abspath(name), scratch_folder()
+        name, cache_dir = os.path.abspath(name), scratch_folder().name
     elif "@" in name:
         name, revision = name.split("@")
     try:

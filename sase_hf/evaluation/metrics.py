@@ -254,13 +254,8 @@ def fit_threshold(probabilities: ArrayLike, labels: ArrayLike, error: float) -> 
     only the set of all labels keeps the promise. `probabilities` are (B, C).
     """
     probabilities = np.asarray(probabilities)
-    ascending = np.sort(_of_labels(probabilities, labels))
+    ascending = np.sort(probabilities[np.arange(len(probabilities)), np.asarray(labels)])
     num_allowed = int((len(ascending) + 1) * error)
     if num_allowed == 0:
         return None
     return float(ascending[num_allowed - 1])
-
-
-def _of_labels(values: np.ndarray, labels: ArrayLike) -> np.ndarray:
-    """Return of each row of values (B, C) that of its class: (B,)."""
-    return values[np.arange(len(values)), np.asarray(labels)]

@@ -92,19 +92,14 @@ def describe_environment(*, with_code: bool = True) -> dict[str, Any]:
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "code": _checkout(Path(__file__).resolve().parents[2]) if with_code else None,
         "versions": {"python": platform.python_version(), **versions},
-        "hardware": describe_hardware(),
-    }
-
-
-def describe_hardware() -> dict[str, object]:
-    """Describe the machine without naming it."""
-    return {
-        "cpu": _processor_name(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "processes": int(os.environ.get("WORLD_SIZE", "1")),
-        "gpus": [torch.cuda.get_device_name(gpu) for gpu in range(torch.cuda.device_count())],
-        "system": f"{platform.system()} {platform.machine()}",
+        "hardware": {  # which does not name the machine
+            "cpu": _processor_name(),
+            "cores": os.cpu_count(),
+            "threads": torch.get_num_threads(),
+            "processes": int(os.environ.get("WORLD_SIZE", "1")),
+            "gpus": [torch.cuda.get_device_name(gpu) for gpu in range(torch.cuda.device_count())],
+            "system": f"{platform.system()} {platform.machine()}",
+        },
     }
 
 

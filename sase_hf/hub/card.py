@@ -23,8 +23,8 @@ from ..models.checkpoint import (
     HEATMAP_NAME,
     PLACEHOLDER,
     CheckedPreTrainedModel,
-    SavedFiles,
     list_files,
+    saved_digests,
 )
 from ..utils.files import write_text
 from ..utils.loading import attention_pipeline, load_checkpoint, load_config, may_be_on_the_hub
@@ -128,7 +128,6 @@ def model_card(
 def write_model_card(
     checkpoint_dir: str | Path,
     record: JsonObject | None = None,
-    repo_id: str | None = None,
     about: JsonObject | None = None,
     loaded: tuple[CheckedPreTrainedModel, TokenizersBackend] | None = None,
 ) -> Path:
@@ -148,14 +147,13 @@ def write_model_card(
         write_text(folder / HEATMAP_NAME, attention_svg(example))
     path = folder / REPOCARD_NAME
     old = _front_matter_of(path)
-    digests = SavedFiles.read(folder).digests.items()
+    digests = saved_digests(folder).items()
     weights = [f"{digest}  {name}" for name, digest in digests if name.endswith(".safetensors")]
     card = model_card(
         load_config(str(folder)),
         record,
         name=folder.resolve().name,
         num_parameters=model.num_parameters(),
-        repo_id=repo_id or PLACEHOLDER,
         about={**{key: old[key] for key in ABOUT_DATA if old.get(key)}, **(about or {})},
         checksums="\n".join(weights),
         has_heatmap=has_heatmap,

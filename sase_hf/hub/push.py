@@ -19,12 +19,13 @@ from ..models.checkpoint import (
     CHECKSUMS_NAME,
     HEATMAP_NAME,
     PART_NAMES,
+    PLACEHOLDER,
     TOKENIZER_NAME,
     CheckedPreTrainedModel,
-    SavedFiles,
+    check_as_saved,
     list_files,
+    saved_digests,
     sha256_of,
-    write_card,
 )
 from ..utils.files import FilePath
 from ..utils.loading import load_checkpoint
@@ -123,8 +124,9 @@ def _stage_checkpoint(
         shutil.copyfile(folder / name, staged / name)
     if {*EXPORTED}.intersection(names) and _ONNX_SECTION not in card.content:
         card.content += _ONNX_SECTION
-    write_card(staged, card, repo_id)
-    list_files(staged, [CONFIG_NAME])  # with other names of labels, perhaps
+    text = str(card).replace(PLACEHOLDER, repo_id)
+    (staged / REPOCARD_NAME).write_text(text, encoding="utf-8")
+    list_files(staged, [REPOCARD_NAME])
 
 
 def _stage_page(staged: Path, page: str, card: ModelCard, repo_id: str) -> None:
@@ -199,26 +201,26 @@ def check_publishable(folder: Path, about: Mapping[str, str | None]) -> list[str
     without a licence or of other weights; OSError for a missing file.
     """
     model, _ = load_checkpoint(str(folder), strict=True)
-    saved = SavedFiles.read(folder)
-    if TOKENIZER_NAME not in saved.digests:
+    digests = saved_digests(folder)
+    if TOKENIZER_NAME not in digests:
         raise refusal(
             f"{CHECKSUMS_NAME} in {folder} lists no {TOKENIZER_NAME}",
             "load both with sase_hf, and save the model, then the tokenizer, with save_pretrained",
         )
-    names = sorted({*saved.digests, REPOCARD_NAME})
+    names = sorted({*digests, REPOCARD_NAME})
     known = {*PART_NAMES, *model.json_files, REPOCARD_NAME, HEATMAP_NAME, *EXPORTED}
     for name in names:
         check_public(folder, name)
         if name != REPOCARD_NAME:  # the owner may write in it
-            saved.check(folder, name, str(folder))
+            check_as_saved(digests, folder, name, str(folder))
     unknown = [x for x in names if not (x in known or x.endswith(PUBLIC_ENDINGS))]
-    other = ", ".join([*unknown, *_other_code(folder, saved.digests, model)])
+    other = ", ".join([*unknown, *_other_code(folder, digests, model)])
     if other:
         raise refusal(
             f"{other} in {folder}: not what this version of sase_hf writes",
             "load the checkpoint and save model and tokenizer with save_pretrained",
         )
-    _check_card(folder / REPOCARD_NAME, saved.digests, about)
+    _check_card(folder / REPOCARD_NAME, digests, about)
     return names
 
 

@@ -86,13 +86,10 @@ class MultiLabel(Answers):
         """Return the probability of each label, (..., C)."""
         return logits.sigmoid()
 
-    def predicted(self, scores: Scores) -> list[str]:
-        """Return the labels that apply."""
-        return [n for n, score in self.by_name(scores).items() if score > LEAST_PROBABILITY]
-
     def result(self, scores: Scores) -> Fields:
         """Return the fields of a pipeline's result, with the `labels` that apply."""
-        return super().result(scores) | {"labels": self.predicted(scores)}
+        labels = [n for n, score in self.by_name(scores).items() if score > LEAST_PROBABILITY]
+        return super().result(scores) | {"labels": labels}
 
 
 _KINDS: dict[str, type[Answers]] = {

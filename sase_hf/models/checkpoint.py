@@ -4,9 +4,6 @@
 writes it and `sha256sum -c` reads it:
 
     <SHA-256>  model.safetensors
-
-A comment holds the names of the labels in config.json: these may be changed, as the editor of the
-Hub invites to, if no name moves to another label.
 """
 
 import hashlib
@@ -17,11 +14,9 @@ import shutil
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Never
+from typing import Any, ClassVar, Never
 
 import torch
-from huggingface_hub import ModelCard
-from huggingface_hub.constants import REPOCARD_NAME
 from torch import Tensor
 from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.dynamic_module_utils import get_relative_import_files
@@ -46,38 +41,19 @@ NEIGHBOURS_NAME = "neighbours.safetensors"  # training rows, which the package c
 HEATMAP_NAME = "heatmap.svg"  # the picture of a card
 PLACEHOLDER = "ORGANISATION/NAME"  # in a card, until the name of its repository is known
 PART_NAMES = (CONFIG_NAME, GENERATION_CONFIG_NAME, NEIGHBOURS_NAME, *TOKENIZER_NAMES)
-_EMPTY_CARD = "This model card has been automatically generated."  # by transformers
-_LABELS = f"# labels of {CONFIG_NAME}: "
-_LABEL_FIELDS = {"id2label", "label2id"}
 
 
-class SavedFiles(NamedTuple):
-    """What `SHA256SUMS` says."""
+def saved_digests(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file that the list of a folder names; none without a list."""
+    path = folder / CHECKSUMS_NAME
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    # Between them stand two spaces, or " *".
+    return {line[66:]: line[:64] for line in text.splitlines() if not line.startswith("#")}
 
-    digests: dict[str, str]  # SHA-256 by the name of the file
-    labels: str  # `id2label` and `label2id` of config.json, if it has them, as JSON
 
-    @classmethod
-    def read(cls, folder: Path) -> "SavedFiles":
-        """Read the list of a folder; an empty one if there is none."""
-        path = folder / CHECKSUMS_NAME
-        text = path.read_text(encoding="utf-8") if path.is_file() else ""
-        digests, labels = {}, "{}"
-        for line in text.splitlines():
-            if line.startswith(_LABELS):
-                labels = line.removeprefix(_LABELS)
-            elif not line.startswith("#"):
-                digests[line[66:]] = line[:64]  # between them two spaces, or " *"
-        return cls(digests, labels)
-
-    def check(self, folder: Path, name: str, checkpoint: str) -> None:
-        """Raise ValueError for a file that is not as it was saved, but for names of labels."""
-        expected = self.digests.get(name)
-        if (folder / name).is_file():
-            if sha256_of(folder / name) == expected:
-                return
-            if name == CONFIG_NAME and self._with_saved_labels(folder / name) == expected:
-                return
+def check_as_saved(digests: dict[str, str], folder: Path, name: str, checkpoint: str) -> None:
+    """Raise ValueError for a file with another SHA-256 than the list of its checkpoint says."""
+    if not (folder / name).is_file() or sha256_of(folder / name) != digests.get(name):
         raise ValueError(
             f"{name} in {checkpoint} is not as it was saved: its SHA-256 is not in "
             f"{CHECKSUMS_NAME}. Download it again (in a clone, with `git lfs pull`); after a "
@@ -85,46 +61,19 @@ class SavedFiles(NamedTuple):
             "both with save_pretrained"
         )
 
-    def _with_saved_labels(self, path: Path) -> str | None:
-        """Return the SHA-256 of config.json with the saved names of the labels.
-
-        None if a name has moved to another label, or would follow from `label2id` alone.
-        """
-        config, saved = json.loads(path.read_bytes()), json.loads(self.labels)
-        names, old_names = (fields.get("id2label", {}) for fields in (config, saved))
-        places = {name: place for place, name in old_names.items()}
-        if any(places.get(name, place) != place for place, name in names.items()):
-            return None
-        if old_names and not names:
-            return None
-        others = {name: config[name] for name in config.keys() - _LABEL_FIELDS}
-        text = json.dumps(others | saved, indent=2, sort_keys=True) + "\n"  # as transformers
-        return hashlib.sha256(text.encode()).hexdigest()
-
 
 def list_files(folder: str | os.PathLike[str], names: Iterable[str]) -> None:
     """Enter files in the `SHA256SUMS` of a folder, if it has one; those that are gone leave it."""
     folder = Path(folder)
     if not (folder / CHECKSUMS_NAME).is_file():
         return
-    digests, labels = SavedFiles.read(folder)
+    digests = saved_digests(folder)
     for name in names:
         digests.pop(name, None)
         if (folder / name).is_file():
             digests[name] = sha256_of(folder / name)
-            if name == CONFIG_NAME:
-                config = json.loads((folder / name).read_bytes())
-                labels = json.dumps({name: config[name] for name in _LABEL_FIELDS & config.keys()})
     lines = [f"{digest}  {name}\n" for name, digest in sorted(digests.items())]
-    lines.append(f"{_LABELS}{labels}\n")
     (folder / CHECKSUMS_NAME).write_text("".join(lines), encoding="utf-8")
-
-
-def write_card(folder: Path, card: ModelCard, repo_id: str) -> None:
-    """Write a card with the name of its repository, and list it with its picture."""
-    text = str(card).replace(PLACEHOLDER, repo_id)
-    (folder / REPOCARD_NAME).write_text(text, encoding="utf-8")
-    list_files(folder, (REPOCARD_NAME, HEATMAP_NAME))
 
 
 def sha256_of(path: str | os.PathLike[str]) -> str:
@@ -252,27 +201,10 @@ class CheckedPreTrainedModel(PreTrainedModel):
             shutil.copymode(folder / CONFIG_NAME, path)
         names = [path.name for path in (*weights, *folder.glob("*.index.json"), *code)]
         names += [CONFIG_NAME, GENERATION_CONFIG_NAME, *self.json_files]
-        old = SavedFiles.read(folder).digests
+        old = saved_digests(folder)
         kept = [f"{old[name]}  {name}\n" for name in TOKENIZER_NAMES if name in old]
         (folder / CHECKSUMS_NAME).write_text("".join(kept))
         list_files(folder, names)
-
-    def _upload_modified_files(
-        self, working_dir: str | os.PathLike[str], repo_id: str, *args: Any, **kwargs: Any
-    ) -> Any:
-        """Put the card beside the loaded weights in the place of an empty one of transformers.
-
-        `push_to_hub` calls this with what it has saved, and the card of the Hub or an empty one.
-        """
-        folder, saved = Path(str(self.name_or_path)), Path(working_dir)
-        if (folder / REPOCARD_NAME).is_file():
-            card, empty = (ModelCard.load(each / REPOCARD_NAME) for each in (folder, saved))
-            weights = map(sha256_of, saved.glob("*.safetensors"))
-            if _EMPTY_CARD in empty.text and all(digest in card.text for digest in weights):
-                if (folder / HEATMAP_NAME).is_file():
-                    shutil.copyfile(folder / HEATMAP_NAME, saved / HEATMAP_NAME)
-                write_card(saved, card, repo_id)
-        return super()._upload_modified_files(working_dir, repo_id, *args, **kwargs)
 
     def code_files(self) -> list[Path]:
         """Return the files of code that a checkpoint of this model needs."""
@@ -436,14 +368,14 @@ def _compare_with_list(paths: list[Path], checkpoint: str) -> None:
         )
         return
     folder = listed[0].parent
-    saved = SavedFiles.read(folder)
-    parts = saved.digests.keys() & PART_NAMES
+    digests = saved_digests(folder)
+    parts = digests.keys() & PART_NAMES
     if TOKENIZER_NAME in parts:  # which other files could change
         parts |= {*TOKENIZER_NAMES}
     has_tokenizer = (folder / TOKENIZER_NAME).is_file()  # one may be left out as a whole
     for name in (*(path.name for path in paths), *sorted(parts)):
-        if (folder / name).is_file() or (has_tokenizer and name in saved.digests):
-            saved.check(folder, name, checkpoint)
+        if (folder / name).is_file() or (has_tokenizer and name in digests):
+            check_as_saved(digests, folder, name, checkpoint)
 
 
 def _check_values(name: str, weight: Tensor, source: str) -> None:

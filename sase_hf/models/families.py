@@ -61,13 +61,9 @@ class Family:
         return {cls.__name__: cls for cls in (self.base_model, *self.heads.values())}
 
     @property
-    def flags(self) -> dict[str, str]:
-        """The help of the flag for each field of the config that has one."""
-        return {
-            entry.name: entry.metadata["help"]
-            for entry in fields(self.config)
-            if "is_flag" in entry.metadata
-        }
+    def flags(self) -> list[str]:
+        """The fields of the config that have a flag."""
+        return [entry.name for entry in fields(self.config) if "is_flag" in entry.metadata]
 
 
 FAMILIES = {

@@ -91,7 +91,6 @@ def live_page(
         "words": sorted(vocabulary, key=vocabulary.__getitem__),
         "tensors": places,
         "columns": {"texts": columns.TEXTS, "labels": columns.LABELS, "pairs": columns.PAIRS},
-        "neighbours": _neighbours(model),
         "examples": examples(tokenizer, model),
         "invisible": INVISIBLE_IN_JAVASCRIPT,
         "unspaced": UNSPACED.replace("p{", "p{Script="),
@@ -129,15 +128,6 @@ def live_page(
         ],
     )
     return with_hashes(rendered)
-
-
-def _neighbours(model: Classifier) -> list[dict[str, object]]:
-    """Return the training rows that stand beside an answer as a person reads them; maybe none."""
-    if model.neighbours is None:
-        return []
-    answers = answers_of(model.config)
-    rows = range(len(model.neighbours.rows))
-    return [model.neighbours.shown(row, answers) for row in rows]
 
 
 def examples(tokenizer: TokenizersBackend, model: Classifier) -> list[list[str]]:
@@ -179,6 +169,7 @@ def _values_of_model(model: Classifier) -> dict[str, object]:
     groups = [("hidden", 0, 1)]
     if config.classifier == "pruned_mlp":
         groups = [("rows", row_width, 1), ("columns", 1, row_width)]
+    kept = model.neighbours
     return {
         **{name: getattr(config, name) for name in SETTINGS},
         "matching": config.matching if model.reads_pairs else "none",
@@ -187,6 +178,7 @@ def _values_of_model(model: Classifier) -> dict[str, object]:
         "kind": answers.kind,
         "labels": answers.names,
         "answer_threshold": answers.threshold,
+        "neighbours": [kept.shown(row, answers) for row in range(len(kept.rows) if kept else 0)],
     }
 
 

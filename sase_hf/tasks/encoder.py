@@ -12,7 +12,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import DataLoader
 from transformers import PreTrainedConfig, PreTrainedModel, TokenizersBackend
 from transformers.trainer_utils import EvalLoopOutput
 
@@ -262,6 +261,8 @@ class RetrievalTrainer(SelfAttentiveTrainer):
     and grows with their size.
     """
 
+    needs_predictions = True
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.can_return_loss = True  # or the stock Trainer evaluates no loss without labels
@@ -272,25 +273,12 @@ class RetrievalTrainer(SelfAttentiveTrainer):
         """Compute the loss, which the model leaves out in evaluation unless it is asked for."""
         return super().compute_loss(model, {**inputs, "return_loss": True}, *args, **kwargs)
 
-    def evaluation_loop(
-        self,
-        dataloader: DataLoader[Any],
-        *args: Any,
-        metric_key_prefix: str = "eval",
-        **kwargs: Any,
-    ) -> EvalLoopOutput:
-        """Evaluate, and add recall and mean reciprocal rank."""
-        kwargs["prediction_loss_only"] = False
-        output = super().evaluation_loop(
-            dataloader, *args, metric_key_prefix=metric_key_prefix, **kwargs
-        )
-        assert output.metrics is not None
+    def metrics_of(self, output: EvalLoopOutput, prefix: str) -> dict[str, float]:
+        """Return recall and mean reciprocal rank."""
         _, queries, documents = map(torch.from_numpy, output.predictions)
         config = self.model.config
         ranks = ranks_of_own(unit_rows(queries, config), unit_rows(documents, config))
-        for name, value in ranking_metrics(ranks).items():
-            output.metrics[f"{metric_key_prefix}_{name}"] = value
-        return output
+        return ranking_metrics(ranks)
 
 
 class RetrievalTask(EncoderTask):

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from evaluate import EvaluationModule
 from torch import nn
-from torch.utils.data import DataLoader
 from transformers import (
     DataCollatorForSeq2Seq,
     PreTrainedConfig,
@@ -54,6 +53,7 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
         assert model.generation_config is not None  # as `from_config` and `from_pretrained` give
         model.generation_config.max_length = args.generation_max_length
         super().__init__(model, args, **kwargs)
+        self.needs_predictions = args.predict_with_generate
         self.references = references
         self.metrics = metrics
         if adadelta:
@@ -80,37 +80,19 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
             translations = self.model.generate(**source, **self._gen_kwargs)[:, 1:]
         return loss, translations, None
 
-    def evaluation_loop(
-        self,
-        dataloader: DataLoader[Any],
-        *args: Any,
-        metric_key_prefix: str = "eval",
-        **kwargs: Any,
-    ) -> EvalLoopOutput:
-        """Evaluate; add the loss over all words and the metrics of the translations."""
-        args_of_generation: Any = self.args
-        generates = args_of_generation.predict_with_generate
-        # Seq2SeqTrainer would keep the rows that fill up the last batch of several processes.
-        self.gather_function = self.accelerator.gather_for_metrics
-        kwargs["prediction_loss_only"] = not generates
-        output = super().evaluation_loop(
-            dataloader, *args, metric_key_prefix=metric_key_prefix, **kwargs
-        )
-        assert output.metrics is not None
+    def metrics_of(self, output: EvalLoopOutput, prefix: str) -> dict[str, float]:
+        """Return the loss over all words, and the metrics of the translations."""
+        measured: Any = output.metrics
         added: dict[str, float] = {}
-        if f"{metric_key_prefix}_nll" in output.metrics:
-            added["loss"] = output.metrics[f"{metric_key_prefix}_nll"]
-        if generates and metric_key_prefix in self.references:
+        if f"{prefix}_nll" in measured:
+            added["loss"] = measured[f"{prefix}_nll"]
+        if self.needs_predictions and prefix in self.references:
             texts = self.texts_of(output.predictions)
             for module in self.metrics:
-                results = module.compute(
-                    predictions=texts, references=self.references[metric_key_prefix]
-                )
+                results = module.compute(predictions=texts, references=self.references[prefix])
                 if results is not None:  # of one process of several
                     added.update(numbers_of(results))
-        for name, value in added.items():
-            output.metrics[f"{metric_key_prefix}_{name}"] = value
-        return output
+        return added
 
     def texts_of(self, predictions: Predictions) -> list[str]:
         """Return translations as texts, from ids (B, L) with -100 on padding."""

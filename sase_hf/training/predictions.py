@@ -1,17 +1,108 @@
-"""Predictions as a copy of the rows that were predicted, with more columns."""
+"""What a model says of texts, its columns, and the file of rows that they are added to."""
 
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
+
+import torch
+from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
+from torch import Tensor
+from transformers import TokenizersBackend
 
 from ..data.rows import Rows
 from ..data.table import SHEET_ENDINGS
+from ..models.answers import Answers, Scores, answers_of
+from ..models.checkpoint import encode_read
 from ..utils.files import atomic_write
+from ..utils.neighbours import unknown_shares
 
 Row = Mapping[str, Any]
+
+SECONDS_WITHOUT_BAR = 2
+
+
+def predicted_labels(
+    logits: Tensor, answers: Answers, familiarity: Tensor | None = None
+) -> list[dict[str, Any]]:
+    """Return the columns of predictions for rows with these logits (B, C) and `familiarity` (B,).
+
+    One label: `predicted_label`, `confidence` (its probability), the probability of every label in
+    `scores`, and with a threshold `answer_set`, the labels that may be right. Several labels:
+    `predicted_labels` and `scores`. Numbers: `predicted_` and the name of each. Then `familiarity`
+    if it is known. Shares have four digits.
+    """
+    columns = [_columns(scores, answers) for scores in answers.scores(logits.float()).tolist()]
+    if answers.has_labels:
+        columns = [_rounded(row) for row in columns]
+    if familiarity is not None:
+        for row, share in zip(columns, familiarity.tolist(), strict=True):
+            row["familiarity"] = _rounded(share)
+    return columns
+
+
+def _columns(scores: Scores, answers: Answers) -> dict[str, Any]:
+    """Return the columns of one text with C scores."""
+    by_name = answers.by_name(scores)
+    if not answers.has_labels:
+        return {f"predicted_{name}": score for name, score in by_name.items()}
+    result = answers.result(scores)
+    if not answers.has_one_label:
+        return {"predicted_labels": result["labels"], "scores": by_name}
+    columns = {"predicted_label": result["label"], "confidence": result["score"]}
+    return columns | {"scores": by_name} | answers.answer_set(scores)
+
+
+def _rounded(value: Any) -> Any:
+    """Return a probability, or a dict with some, with four digits; anything else as it is."""
+    if isinstance(value, dict):
+        return {name: _rounded(entry) for name, entry in value.items()}
+    return round(value, 4) if isinstance(value, float) else value
+
+
+class Reading(NamedTuple):
+    """What a model says of N texts or pairs."""
+
+    logits: Tensor  # (N, C)
+    familiarity: Tensor | None  # as that of `Neighbours`, (N,); None if the model has none
+
+
+@torch.inference_mode()
+def read_texts(
+    model: Any,
+    tokenizer: TokenizersBackend,
+    rows: Sequence[Sequence[str]],
+    batch_size: int,
+) -> Reading:
+    """Read N rows, each a text or the two texts of a pair.
+
+    A bar appears where it takes longer than `SECONDS_WITHOUT_BAR`.
+    """
+    # Like lengths share a batch; the longest first: memory runs out in this batch or never.
+    lengths = [sum(map(len, texts)) for texts in rows]
+    order = sorted(range(len(rows)), key=lambda row: -lengths[row])
+    logits = torch.zeros(len(rows), len(answers_of(model.config).names))
+    neighbours: Any = getattr(model, "neighbours", None)
+    familiarity = None if neighbours is None else torch.zeros(len(rows))
+    for start in tqdm(range(0, len(rows), batch_size), "Predicting", delay=SECONDS_WITHOUT_BAR):
+        places = order[start : start + batch_size]
+        encodings = [encode_read(model, tokenizer, rows[row])[0] for row in places]
+        padded = tokenizer.pad(encodings, return_tensors="pt")
+        # Rows without a token come back as floats.
+        batch = {name: tensor.long().to(model.device) for name, tensor in padded.items()}
+        outputs = model(**batch, output_sentence_embedding=True)
+        logits[places] = outputs.logits.float().cpu()
+        if familiarity is not None:
+            distances = neighbours.distances(outputs.sentence_embedding)
+            ids = [encoded["input_ids"] for encoded in encodings]
+            unknown = unknown_shares(ids, tokenizer.unk_token_id)
+            familiarity[places] = neighbours.familiarity(distances, unknown)
+    return Reading(logits, familiarity)
+
+
+# ---- the rows that were predicted, with more columns ---------------------------------------------
 
 
 def write_predictions(

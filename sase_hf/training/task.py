@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
@@ -62,7 +62,7 @@ class TrainingSetup:
     tokens: DatasetDict
     tokenizer: TokenizersBackend
     model: PreTrainedModel
-    vectors_found: Mapping[str, float] = field(default_factory=dict)
+    vectors_found: Mapping[str, float]
 
 
 class Task(ABC):

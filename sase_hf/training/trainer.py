@@ -57,6 +57,7 @@ class SelfAttentiveTrainer(Trainer, TrainerCallback):
 
     model: Any  # the base class promises less than a PreTrainedModel
     batches_sorted_together: int | None = None  # by default the number that transformers chooses
+    needs_predictions: bool | None = None  # to evaluate; by default if there are metrics
 
     def __init__(
         self,
@@ -183,6 +184,10 @@ class SelfAttentiveTrainer(Trainer, TrainerCallback):
             order = longest_first(token_counts(dataloader.dataset))
             dataloader.set_sampler(order)
         kwargs["metric_key_prefix"] = metric_key_prefix
+        if self.needs_predictions is not None:
+            kwargs["prediction_loss_only"] = not self.needs_predictions
+        # Seq2SeqTrainer would keep the rows that fill up the last batch of several processes.
+        self.gather_function = self.accelerator.gather_for_metrics
         with torch.random.fork_rng(devices=[]):
             output: Any = super().evaluation_loop(dataloader, *args, **kwargs)
         if self._eval_sums[-1]:
@@ -194,13 +199,20 @@ class SelfAttentiveTrainer(Trainer, TrainerCallback):
             own = own or self.preprocess_logits_for_metrics
             if are_logits and self.family.loss and not own:
                 output.metrics[f"{metric_key_prefix}_loss"] = self._family_loss(output, means)
-        if order is None:
-            return output
-        return recursively_apply(
-            lambda values: values[np.argsort(order[: len(values)])],  # a last batch may be left out
-            output,
-            test_type=lambda values: isinstance(values, np.ndarray),
-        )
+        if order is not None:
+            output = recursively_apply(
+                # A last batch may be left out.
+                lambda values: values[np.argsort(order[: len(values)])],
+                output,
+                test_type=lambda values: isinstance(values, np.ndarray),
+            )
+        for name, value in self.metrics_of(output, metric_key_prefix).items():
+            output.metrics[f"{metric_key_prefix}_{name}"] = value
+        return output
+
+    def metrics_of(self, output: EvalLoopOutput, prefix: str) -> dict[str, float]:
+        """Return more metrics of an evaluation, in place of those with the same name."""
+        return {}
 
     def _family_loss(self, output: EvalLoopOutput, means: Mapping[str, float]) -> float:
         """Return the model's loss of evaluated rows, with these means of the logged outputs."""
@@ -270,18 +282,13 @@ class SelfAttentiveTrainer(Trainer, TrainerCallback):
 
 
 class EpochLines(ProgressCallback):
-    """The bar of a training, a line above it for each evaluation, and one for the epoch kept.
-
-    metric: the metric of an evaluation that a line tells.
-    num_rows: the number of rows that are evaluated.
-    """
+    """The bar of a training, and a line above it for each evaluation of a trainer."""
 
     training_bar: Any  # in the first process, during a training; else None
 
-    def __init__(self, metric: str, num_rows: int) -> None:
+    def __init__(self, trainer: SelfAttentiveTrainer) -> None:
         super().__init__()
-        self.metric = metric
-        self.num_rows = num_rows
+        self.trainer: Any = trainer
 
     def on_prediction_step(self, *args: Any, **kwargs: Any) -> None:
         """Show no second bar for an evaluation."""
@@ -289,41 +296,18 @@ class EpochLines(ProgressCallback):
     def on_log(
         self, args: Any, state: TrainerState, control: Any, logs: Any = None, **kwargs: Any
     ) -> None:
-        """Write what was measured, and the time left; after a training the results are a table."""
+        """Write what was measured; after a training the results are a table."""
         if self.training_bar is not None and "eval_loss" in logs:
-            updates_of_second = self.training_bar.format_dict["rate"] or 1
-            seconds = (state.max_steps - state.global_step) / updates_of_second
-            left = self.training_bar.format_interval(seconds)
-            self.write(f"epoch {_epoch(state)}: {self.measured(logs)}; {left} left")
-
-    def on_train_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
-        """Write which epoch is kept, and why the training has ended; close the bar."""
-        evaluations = [entry for entry in state.log_history if "eval_loss" in entry]
-        kept = [entry for entry in evaluations if entry["step"] == state.best_global_step]
-        if kept and args.load_best_model_at_end and self.training_bar is not None:
-            has_stopped_early = state.global_step < state.max_steps
-            reason = "as none after it was better" if has_stopped_early else "as planned"
-            self.write(
-                f"kept epoch {kept[0]['epoch']:.4g}: {self.measured(kept[0])}; training ended "
-                f"after epoch {_epoch(state)}, {reason}"
+            metric = self.trainer.score_metric
+            value = logs.get(f"eval_{metric}", float("nan"))
+            measured = f"{metric} {value:.4g}"
+            if metric == "accuracy":
+                measured = f"right for {value:.0%}"
+            line = (
+                f"epoch {state.epoch:.4g} of {state.num_train_epochs}: {measured} on "
+                f"{len(self.trainer.eval_dataset):,} held-out rows, loss {logs['eval_loss']:.4g}"
             )
-        super().on_train_end(args, state, control, **kwargs)
-
-    def measured(self, logs: Mapping[str, float]) -> str:
-        """Return what logs say of the held-out rows."""
-        rows = f"{self.num_rows:,} held-out rows, loss {logs['eval_loss']:.4g}"
-        value = logs.get(f"eval_{self.metric}", float("nan"))
-        if self.metric == "accuracy":
-            return f"right for {value:.0%} of {rows}"
-        return f"{self.metric} {value:.4g} on {rows}"
-
-    def write(self, line: str) -> None:
-        """Write a line above the bar."""
-        self.training_bar.write(line, file=sys.stderr)
-
-
-def _epoch(state: TrainerState) -> str:
-    return f"{state.epoch:.4g} of {state.num_train_epochs}"
+            self.training_bar.write(line, file=sys.stderr)
 
 
 def write_lines(trainer: SelfAttentiveTrainer) -> None:
@@ -331,8 +315,7 @@ def write_lines(trainer: SelfAttentiveTrainer) -> None:
     trainer.remove_callback(PrinterCallback)
     # Without a training, the bar is that of the rows that are predicted.
     if trainer.args.do_train and trainer.pop_callback(DEFAULT_PROGRESS_CALLBACK) is not None:
-        rows: Any = trainer.eval_dataset or ()
-        trainer.add_callback(EpochLines(trainer.score_metric, len(rows)))
+        trainer.add_callback(EpochLines(trainer))
 
 
 @contextmanager

@@ -1,7 +1,6 @@
-"""Files that are written whole or not at all, and files that hold something else."""
+"""Files that are written whole or not at all, and that replace nothing that is read."""
 
 import os
-import re
 import socket
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -14,33 +13,7 @@ from .text import refusal
 
 FilePath = str | os.PathLike[str]
 
-# What loading a checkpoint, or resuming its run, reads.
-_CHECKPOINT_FILE = re.compile(
-    r"""
-    .+\.(safetensors|bin|py|model|onnx)
-    | .+\.index\.json
-    | (.*config|tokenizer|vocab|added_tokens|special_tokens_map|modules)\.json
-    | (trainer_state|training_rows|export)\.json
-    | README\.md | SHA256SUMS | heatmap\.svg | vocab\.txt | merges\.txt
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
-
-_START = 512  # bytes of a file that show what it is
-_POINTER = b"version https://git-lfs.github.com/spec/"
-_WEB_PAGE = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype\s+html|html|head)\b", re.IGNORECASE)
-
-
-def check_content(path: FilePath) -> None:
-    """Raise ValueError for a file that holds a pointer or a page in place of its content."""
-    if not os.path.isfile(path):
-        return  # a pipe cannot be read twice, and what is missing is named where it is read
-    with open(path, "rb") as file:
-        start = file.read(_START)
-    if start.startswith(_POINTER):
-        raise refusal(f"{path}: it is a pointer of Git LFS", "run `git lfs pull` in its folder")
-    if _WEB_PAGE.match(start):
-        raise refusal(f"{path}: it is a page of the web (HTML)", "download the file itself")
+PICTURES = (".html", ".svg")  # which nothing reads
 
 
 def check_readable(path: FilePath) -> None:
@@ -65,7 +38,8 @@ def atomic_write(path: FilePath) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield draft
-        flush_to_disk(draft)
+        with draft.open("rb+") as file:
+            os.fsync(file.fileno())  # so that it survives a power cut
         os.replace(draft, path)
     except OSError as reason:
         if reason.filename and Path(reason.filename) not in (draft, path, *path.parents):
@@ -82,18 +56,12 @@ def write_text(path: FilePath, text: str) -> None:
         draft.write_text(text, encoding="utf-8")
 
 
-def flush_to_disk(path: FilePath) -> None:
-    """Make the content of a file survive a power cut."""
-    with open(path, "rb+") as file:
-        os.fsync(file.fileno())
-
-
 def check_output(path: FilePath | None, inputs: Iterable[FilePath | None] = ()) -> None:
     """Raise OSError if a file is a folder or an input; call it before the work.
 
     `inputs` are files and folders that the command reads, or writes too; names on the Hub and None
-    are none. A link or another spelling of an input is the input. Of a folder with a model or a
-    tokenizer, the files that loading reads are inputs; of another folder, such as one of data, all.
+    are none. A link or another spelling of an input is the input. In a folder that is an input,
+    only pages and pictures may be written.
     """
     if path is None:
         return
@@ -105,7 +73,7 @@ def check_output(path: FilePath | None, inputs: Iterable[FilePath | None] = ()) 
             continue
         if is_same_file(path, source):
             raise FileExistsError(f"cannot write {path}: this command uses it; name another file")
-        if _is_read_from(path, Path(source)):
+        if path.suffix not in PICTURES and is_inside(path, source):
             raise refusal(
                 f"cannot write {path}: {source} is read, and such a file is a part of it",
                 "name a file elsewhere",
@@ -125,24 +93,12 @@ def is_inside(path: FilePath, folder: FilePath) -> bool:
     return any(is_same_file(parent, folder) for parent in Path(os.path.realpath(path)).parents)
 
 
-def _is_read_from(path: Path, folder: Path) -> bool:
-    """Return whether a command that reads a folder reads a file of this name in it."""
-    if not folder.is_dir() or not is_inside(path, folder):
-        return False
-    is_checkpoint = any((folder / name).is_file() for name in ("config.json", "tokenizer.json"))
-    return not is_checkpoint or bool(_CHECKPOINT_FILE.fullmatch(path.name))
-
-
 def scratch_file() -> str:
     """Return the path of a new file on disk, which is deleted when the process ends."""
-    return os.path.join(scratch_folder(), f"{uuid4().hex}.arrow")
-
-
-def scratch_folder() -> str:
-    """Return the folder of such files, which forks share."""
-    return _scratch().name
+    return os.path.join(scratch_folder().name, f"{uuid4().hex}.arrow")
 
 
 @cache
-def _scratch() -> tempfile.TemporaryDirectory[str]:
+def scratch_folder() -> tempfile.TemporaryDirectory[str]:
+    """Return the folder of such files, which forks share."""
     return tempfile.TemporaryDirectory(prefix="sase_hf-", ignore_cleanup_errors=True)

@@ -24,7 +24,6 @@ from ..models import FAMILIES, RETRIEVAL
 from ..models.checked_config import CheckedConfig
 from ..models.checkpoint import CheckedPreTrainedModel, is_of_model
 from ..models.configuration_self_attentive import IMPLEMENTATIONS
-from .files import check_content
 from .text import refusal
 
 # Other ways to compute, which a config may name, can be code that transformers fetches.
@@ -151,9 +150,6 @@ def load_config(checkpoint: str, **options: Any) -> CheckedConfig:
     if not (Path(checkpoint).is_dir() or may_be_on_the_hub(checkpoint)):
         way_out = "name the folder of a checkpoint, or a model on the Hub as OWNER/NAME"
         raise FileNotFoundError(f"there is no folder {checkpoint}; {way_out}")
-    for pattern in ("*.json", "*.safetensors"):
-        for path in Path(checkpoint).glob(pattern):
-            check_content(path)
     with reraise_naming(checkpoint):
         config = AutoConfig.from_pretrained(checkpoint, **{"trust_remote_code": False, **options})
         if config.model_type not in FAMILIES:

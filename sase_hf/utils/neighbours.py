@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ..models.answers import Answers, Fields
-from ..models.checkpoint import NEIGHBOURS_NAME, SavedFiles
+from ..models.checkpoint import NEIGHBOURS_NAME, saved_digests
 from ..models.modeling_self_attentive import (
     SelfAttentiveForNLI,
     SelfAttentiveForSequenceClassification,
@@ -95,7 +95,7 @@ class Neighbours(NamedTuple):
     @classmethod
     def read(cls, folder: Path) -> Self | None:
         """Read the rows that the list of a checkpoint names; None if it names none."""
-        if NEIGHBOURS_NAME not in SavedFiles.read(folder).digests:
+        if NEIGHBOURS_NAME not in saved_digests(folder):
             return None
         with safe_open(folder / NEIGHBOURS_NAME, "pt") as file:
             tensors = {name: file.get_tensor(name) for name in _TENSORS}

@@ -93,19 +93,16 @@ def _results(
 
 
 def _named(texts: Sequence[AttendedText], tokenizer: Any) -> Iterator[tuple[str, float]]:
-    """Yield the name of each reason in one or two texts, and what it added."""
+    """Yield each reason in one or two texts as the tokenizer makes it, and what it added."""
+    normalizer = tokenizer.backend_tokenizer.normalizer
     for text, side in zip(texts, SIDES, strict=False):
         of_pair = side if len(texts) > 1 else ""
         for start, end, added in text.reasons(text.added or ()):
-            name = word_name(text.text[start:end], tokenizer)
+            name = text.text[start:end]
+            if normalizer is not None:
+                name = normalizer.normalize_str(name)
             if name.strip():
                 yield name + of_pair, added
-
-
-def word_name(spelling: str, tokenizer: Any) -> str:
-    """Return what the tokenizer makes of a word, such as its lower case."""
-    normalizer = tokenizer.backend_tokenizer.normalizer
-    return spelling if normalizer is None else str(normalizer.normalize_str(spelling))
 
 
 def _strongest_first(reader: Pipeline, inputs: Sequence[Any], label: str) -> list[LearnedWord]:

@@ -79,7 +79,7 @@ def test_find_columns_of_pairs_without_labels_takes_all_or_those_that_flags_name
 
     assert texts("en; fr") == ("en", "fr")
     assert texts("en; fr; x", text_column_names=["fr,en"]) == ("fr", "en")
-    with pytest.raises(ValueError, match=r"f\.csv.*'x' \(such as.*_names en,fr"):
+    with pytest.raises(ValueError, match=r"f\.csv.*'x' \(such as.*--text_column_names"):
         texts("en; fr; x")
 
 

@@ -14,7 +14,7 @@ from tiny import tiny_config, tiny_model
 
 from sase_hf import SelfAttentiveForNLI, build_tokenizer
 from sase_hf.hub import model_card, write_model_card
-from sase_hf.models.checkpoint import SavedFiles
+from sase_hf.models.checkpoint import PLACEHOLDER, saved_digests
 
 RECORD: dict[str, Any] = {
     "metrics": {"accuracy": 0.71234, "macro_f1": 0.5},
@@ -139,8 +139,8 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_card_examples_run(name: str, kinds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader copies them; each way of loading is run, followed by the use."""
     monkeypatch.chdir(kinds / name)
-    card = ModelCard.load(write_model_card(kinds / name, repo_id="."))
-    load, *uses = re.findall(r"```python\n(.*?)```", card.text, re.DOTALL)
+    card = ModelCard.load(write_model_card(kinds / name))
+    load, *uses = re.findall(r"```python\n(.*?)```", card.text.replace(PLACEHOLDER, "."), re.DOTALL)
     with_flag = load.replace(
         "from_pretrained(checkpoint)", "from_pretrained(checkpoint, trust_remote_code=True)", 1
     )
@@ -175,7 +175,7 @@ def test_write_model_card_counts_parameters_and_keeps_owned_fields(
     write_model_card(tmp_path, about={"license": "mit", "language": "en", "datasets": ["a/b"]})
     card = ModelCard.load(write_model_card(tmp_path, RECORD, about={"license": "apache-2.0"}))
     assert f"| parameters | {model.num_parameters():,} |" in card.text
-    listed = SavedFiles.read(tmp_path).digests
+    listed = saved_digests(tmp_path)
     weights = [digest for name, digest in listed.items() if name.endswith(".safetensors")]
     assert all(digest in card.text for digest in weights)
     assert listed.keys() > {"README.md", "heatmap.svg", "tokenizer.json"}

@@ -17,7 +17,7 @@ from sase_hf import (
     build_tokenizer,
 )
 from sase_hf.hub import push, write_model_card
-from sase_hf.models.checkpoint import SavedFiles
+from sase_hf.models.checkpoint import saved_digests
 from sase_hf.utils.loading import load_checkpoint
 
 NAME = f"{OWNER}/rooms"
@@ -44,7 +44,7 @@ def test_push_sends_the_files_of_a_model_and_nothing_else(folder: Path, hub: Hub
     done = push(folder, NAME)
     held = hub.files(NAME)
     assert held.keys() == MODEL_FILES | {".gitattributes"}
-    listed = SavedFiles.read(folder).digests
+    listed = saved_digests(folder)
     for name in MODEL_FILES - {"SHA256SUMS"}:
         content = (folder / name).read_bytes()
         if name == "README.md":
@@ -129,22 +129,6 @@ def test_transformers_own_pushes_send_all_that_a_checkpoint_needs(hub: Hub, tmp_
     model.push_to_hub(f"{NAME}2")
     build_tokenizer(["the room was small"]).push_to_hub(f"{NAME}2")
     assert hub.files(f"{NAME}2").keys() >= MODEL_FILES - {"heatmap.svg", "README.md"}
-
-
-def test_transformers_own_push_sends_the_card_of_the_same_weights(folder: Path, hub: Hub) -> None:
-    """In the place of an empty card; other weights do not get it."""
-    model, _ = load_checkpoint(str(folder))
-    model.push_to_hub(NAME)
-    held = hub.files(NAME)
-    card = RepoCard(held["README.md"].decode())
-    text = (folder / "README.md").read_text(encoding="utf-8").replace("ORGANISATION/NAME", NAME)
-    assert card.text == RepoCard(text).text
-    assert card.data.license == "mit"
-    assert held["heatmap.svg"] == (folder / "heatmap.svg").read_bytes()
-    torch.nn.init.constant_(model.classifier.output.bias, 42)
-    model.push_to_hub(f"{NAME}2")
-    assert b"automatically generated" in hub.files(f"{NAME}2")["README.md"], "of other weights"
-    assert "heatmap.svg" not in hub.files(f"{NAME}2")
 
 
 @pytest.mark.parametrize(

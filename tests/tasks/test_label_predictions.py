@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, answers_of_kind
-from sase_hf.tasks.labels.predictions import predicted_labels
+from sase_hf.training.predictions import predicted_labels
 
 NAMES = ("cold", "hot")
 

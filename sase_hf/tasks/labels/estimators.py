@@ -31,6 +31,7 @@ from ...hub import write_model_card
 from ...models.answers import LEAST_PROBABILITY, REGRESSION, answers_of
 from ...models.checkpoint import TOKENIZER_NAMES, CheckedPreTrainedModel, list_files
 from ...training.command_line import KINDS, make_task
+from ...training.predictions import Reading, read_texts
 from ...training.run import run
 from ...training.task import TrainingSetup
 from ...training.trainer import only_training_bar
@@ -39,7 +40,6 @@ from ...utils.loading import attention_pipeline, load_checkpoint
 from ...utils.process import interrupted_by_sigterm
 from ...utils.text import refusal
 from ...visualization import Attention
-from .predictions import Reading, read_texts
 from .task import LabelTask
 
 BATCH_SIZE = 64  # texts that are predicted at once

@@ -125,19 +125,18 @@ def _errors(logits: Tensor, labels: Tensor, answers: Answers) -> Tensor:
     return distances.where(distances > distances.median(), 0.0)
 
 
-def _sureness(scores: Scores, answers: Answers) -> tuple[float, ...]:
-    """Return a key that sorts texts by C scores, those first of which the model is least sure.
+def _sureness(scores: Scores, answers: Answers) -> float:
+    """Return how sure the model is of a text with C scores.
 
-    Of one label, the largest answer set is first, then the least lead of the best label; of several
-    labels, the one that is nearest to applying, or to not applying. Numbers say nothing.
+    That is the lead of the best label over the second; of several labels, how far the nearest is
+    from applying, or from not applying. Numbers say nothing.
     """
     if answers.has_one_label:
-        answer_set: Any = answers.answer_set(scores).get("answer_set", ())
         second, best = [0.0, *sorted(scores)][-2:]
-        return (-len(answer_set), best - second)
+        return best - second
     if answers.has_labels:
-        return (min(abs(score - LEAST_PROBABILITY) for score in scores),)
-    return ()
+        return min(abs(score - LEAST_PROBABILITY) for score in scores)
+    return 0.0
 
 
 def report_lines(report: Report) -> Iterator[str]:

@@ -25,12 +25,12 @@ from ...evaluation.metrics import (
 from ...models import FAMILIES
 from ...models.answers import answers_of
 from ...models.layers_self_attentive import NUM_PAIRS, NUM_PARTS_OF_PAIR
+from ...training.predictions import predicted_labels, read_texts
 from ...training.task import ModelAndTokenizer, Predictions, TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
 from ...utils.text import Table, one_line, refusal
 from ..encoder import EncoderTask
 from .neighbours import keep_neighbours
-from .predictions import predicted_labels, read_texts
 from .report import write_report
 
 logger = logging.getLogger(__name__)
