@@ -1,6 +1,7 @@
 """Files that are written whole or not at all, and that replace nothing that is read."""
 
 import os
+import re
 import socket
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -13,7 +14,17 @@ from .text import refusal
 
 FilePath = str | os.PathLike[str]
 
-PICTURES = (".html", ".svg")  # which nothing reads
+# What loading a checkpoint, or resuming its run, reads.
+_CHECKPOINT_FILE = re.compile(
+    r"""
+    .+\.(safetensors|bin|py|model|onnx)
+    | .+\.index\.json
+    | (.*config|tokenizer|vocab|added_tokens|special_tokens_map|modules)\.json
+    | (trainer_state|training_rows|export)\.json
+    | README\.md | SHA256SUMS | heatmap\.svg | vocab\.txt | merges\.txt
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
 
 
 def check_readable(path: FilePath) -> None:
@@ -60,8 +71,8 @@ def check_output(path: FilePath | None, inputs: Iterable[FilePath | None] = ()) 
     """Raise OSError if a file is a folder or an input; call it before the work.
 
     `inputs` are files and folders that the command reads, or writes too; names on the Hub and None
-    are none. A link or another spelling of an input is the input. In a folder that is an input,
-    only pages and pictures may be written.
+    are none. A link or another spelling of an input is the input. Of a folder with a model or a
+    tokenizer, the files that loading reads are inputs; of another folder, such as one of data, all.
     """
     if path is None:
         return
@@ -73,7 +84,7 @@ def check_output(path: FilePath | None, inputs: Iterable[FilePath | None] = ()) 
             continue
         if is_same_file(path, source):
             raise FileExistsError(f"cannot write {path}: this command uses it; name another file")
-        if path.suffix not in PICTURES and is_inside(path, source):
+        if _is_read_from(path, Path(source)):
             raise refusal(
                 f"cannot write {path}: {source} is read, and such a file is a part of it",
                 "name a file elsewhere",
@@ -91,6 +102,14 @@ def is_same_file(first: FilePath, second: FilePath) -> bool:
 def is_inside(path: FilePath, folder: FilePath) -> bool:
     """Return whether a path, which need not be there yet, lies in a folder or below it."""
     return any(is_same_file(parent, folder) for parent in Path(os.path.realpath(path)).parents)
+
+
+def _is_read_from(path: Path, folder: Path) -> bool:
+    """Return whether a command that reads a folder reads a file of this name in it."""
+    if not folder.is_dir() or not is_inside(path, folder):
+        return False
+    is_checkpoint = any((folder / name).is_file() for name in ("config.json", "tokenizer.json"))
+    return not is_checkpoint or bool(_CHECKPOINT_FILE.fullmatch(path.name))
 
 
 def scratch_file() -> str:

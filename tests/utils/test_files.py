@@ -24,9 +24,21 @@ def test_check_output_refuses_an_input_under_any_name(rows: str, output: str) ->
         check_output(output, [None, "OWNER/NAME", rows])
 
 
-def test_check_output_lets_a_folder_that_is_read_get_pages_alone(rows: str) -> None:
-    """Another file may be one that loading reads, or become rows."""
-    check_output("folder/page.html", ["folder"])
-    for output in ("config.json", "rows.csv"):
-        with pytest.raises(FileExistsError, match=f"{output}: folder is read"):
-            check_output(f"folder/{output}", ["folder"])
+@pytest.mark.parametrize(
+    ("marker", "output", "is_refused"),
+    [
+        ("config.json", "README.md", True),
+        ("config.json", "page.html", False),
+        ("train.csv", "page.html", True),
+    ],
+)
+def test_check_output_refuses_parts_of_a_folder_that_is_read(
+    rows: str, marker: str, output: str, is_refused: bool
+) -> None:
+    """Of a checkpoint, what loading reads; of data, every file, which would become rows."""
+    Path("folder", marker).touch()
+    if not is_refused:
+        check_output(f"folder/{output}", ["folder"])
+        return
+    with pytest.raises(FileExistsError, match=f"{output}: folder is read, and such a file is a p"):
+        check_output(f"folder/{output}", ["folder"])
