@@ -375,12 +375,18 @@ def linear_part(config: Any, weights: Weights, texts: Sequence[Sequence[int]]) -
     return shares / max(len(words), 1) ** 0.5
 
 
+def words_logits(config: Any, weights: Weights, texts: Sequence[Sequence[int]]) -> Tensor:
+    """Return what the words of 1 or 2 texts add to the logits, with the bias of the linear part."""
+    bias = weights.get("linear_part.bias", torch.zeros(1))
+    return linear_part(config, weights, texts).sum(0) + bias
+
+
 def classify_text(config: Any, weights: Weights, ids: Sequence[int]) -> Prediction:
     """Classify one text."""
     text = encode(config, part(weights, "encoder."), ids)
     classify = CLASSIFIERS[config.classifier]
     logits = targets(config, classify(text.M, part(weights, "classifier.")))
-    return logits + linear_part(config, weights, [ids]).sum(0), text.P
+    return logits + words_logits(config, weights, [ids]), text.P
 
 
 def classify_pair(
@@ -393,7 +399,7 @@ def classify_pair(
     F_r = match(premise.M, hypothesis.M, part(weights, "matching."))
     P = premise.P + hypothesis.P
     logits = targets(config, classify(F_r, part(weights, "classifier.")))
-    return logits + linear_part(config, weights, [premise_ids, hypothesis_ids]).sum(0), P
+    return logits + words_logits(config, weights, [premise_ids, hypothesis_ids]), P
 
 
 def contributions(

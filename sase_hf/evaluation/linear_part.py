@@ -77,8 +77,9 @@ class Scales(NamedTuple):
 
 
 USUAL = Scales(0.3, 0.6)  # where no rows can choose
-# Where few rows choose. The hops have to earn their share: those of few texts only know these.
-FIRST = Scales(0.0, 0.6)
+# Where few rows choose. The hops have to earn more than the least share: those of few texts only
+# know these. With none they could never be trained on.
+FIRST = Scales(0.01, 0.6)
 
 
 class WordRegression(NamedTuple):
@@ -200,7 +201,7 @@ def fit_linear_part(
     with torch.no_grad():
         for parameter in model.classifier.output.parameters():
             parameter.mul_(fit.scales.hops)
-    write(model, fit.regression, fit.scales.words, fit.regression.bias)
+    write(model, fit.regression, fit.scales.words)
     logger.info(
         f"linear part: logits of the hops times {fit.scales.hops:.2f}, of the words times "
         f"{fit.scales.words:.2f} (C = {fit.regression.strength:g})"
@@ -215,7 +216,7 @@ def learn_anew(model: Any, fit: Fit, rows: Dataset, words: Sequence[str] = ()) -
     regression gains from each, and what was chosen stays right.
     """
     regression = regression_of(WordRows(rows, model, words), fit.regression.strength)
-    write(model, regression, fit.scales.words, regression.bias - fit.regression.bias)
+    write(model, regression, fit.scales.words)
 
 
 @torch.no_grad()
@@ -317,7 +318,7 @@ def fit_scales(regression: WordRegression, rows: WordRows, of_hops: Array) -> Fi
     weight = unit * 2 * WEIGHT_OF_FIRST
     costs = weight / np.reshape(USUAL, (2, 1)) ** 2
     first = np.reshape(FIRST, (2, 1))
-    found = likeliest(rows, parts, first, costs, bounds=[(0, None), (0, None)])
+    found = likeliest(rows, parts, first, costs, bounds=[(FIRST.hops, None), (0, None)])
     scales = Scales(*found.ravel().tolist())
     loss, _ = rows.loss((parts @ found).reshape(of_hops.shape))
     return Fit(regression, scales, loss * rows.num_labels / unit)
@@ -437,14 +438,13 @@ def before_units(values: Tensor, config: Any) -> Tensor:
 
 
 @torch.no_grad()
-def write(model: Any, regression: WordRegression, scale: float, bias: Array) -> None:
-    """Put a scaled regression into a model, whose last layer lacks the `bias` (L,) of it."""
-    layer = model.classifier.output
-    layer.bias.add_(torch.from_numpy(scale * bias).to(layer.bias))
-    weights = torch.from_numpy(scale * regression.weights)
-    weights *= torch.tensor(layer.deviation or 1.0)
+def write(model: Any, regression: WordRegression, scale: float) -> None:
+    """Put a scaled regression into a model."""
+    units = scale * torch.tensor(model.classifier.output.deviation or 1.0)
+    weights = torch.from_numpy(regression.weights) * units
     # Of the words, the pairs of words and the mean state.
-    tables = list(model.linear_part.parameters())
+    *tables, bias = model.linear_part.parameters()
+    bias.copy_(torch.from_numpy(regression.bias) * units)
     sizes = [len(table.flatten(0, -2)) for table in tables]
     for table, part in zip(tables, weights.split(sizes), strict=True):
         table.copy_(part.view_as(table))

@@ -559,10 +559,10 @@ class BaselinePooling(nn.Module):
         """Return M (B, 1, H), the shares of the tokens, a penalty of zeros, no cost of marks."""
         if real is None:
             real = states.new_ones(states.shape[:2], dtype=torch.bool)
-        taken = self.taken(states.detach(), real)
-        matrix = (taken * states).sum(1, keepdim=True)
+        taken = self.taken(wide(states.detach()), real)
+        matrix = (taken * states).sum(1, keepdim=True).to(states.dtype)
         penalty = torch.zeros(states.shape[0], device=states.device)
-        return matrix, wide(taken).mean(-1).unsqueeze(1), penalty, None
+        return matrix, taken.mean(-1).unsqueeze(1), penalty, None
 
     def taken(self, states: Tensor, real: Tensor) -> Tensor:
         """Return which share of each unit is taken from which state, (B, S, H), zero on padding."""
@@ -688,6 +688,7 @@ class LinearPart(nn.Module):
         if config.encoder == "auto_model":
             width = config.hidden_size * (FEATURES_OF_PAIR if reads_pairs else 1)
             self.state_weight = nn.Parameter(torch.zeros(width, num_labels))
+        self.bias = nn.Parameter(torch.zeros(num_labels))
 
     def forward(
         self,
@@ -708,7 +709,7 @@ class LinearPart(nn.Module):
         of_parts = total.unflatten(0, (-1, self.num_parts))  # (B, n, L)
         of_parts = of_parts * texts.scale.unsqueeze(1)
         first, *others = of_parts.unbind(1)
-        added = sum(others, first)
+        added = sum(others, first) + wide(self.bias)
         if self.state_weight is None:
             return added
         return added + self.of_mean_state((input_ids, attention_mask, token_type_ids), states)

@@ -253,6 +253,7 @@ def _output_layer(
     scale = torch.tensor(config.target_deviation or [1.0])
     weight = state["classifier.output.weight"].T * scale
     bias = state["classifier.output.bias"] * scale + torch.tensor(config.target_mean or [0.0])
+    bias = bias + state.get("linear_part.bias", 0)
     if answers_of(config).has_one_label:
         weight = weight - weight.mean(1, keepdim=True)
         bias = bias - bias.mean()

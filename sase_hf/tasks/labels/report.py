@@ -258,12 +258,10 @@ def _logits_of_parts(
     model.register_module("linear_part", None)
     of_hops = trainer.predict(setup.tokens["validation"], metric_key_prefix="eval").predictions
     model.register_module("linear_part", linear_part)
-    bias = model.get_parameter("classifier.output.bias").detach().float().cpu().numpy()
-    of_words = logits - of_hops + bias
     beside = " and mean state" if setup.model.reads_mean_state else ""
     return {
         "its hops alone": of_hops,
-        f"its words{beside} alone": of_words,
+        f"its words{beside} alone": logits - of_hops,
         THIS_MODEL: logits,
     }
 
