@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from itertools import accumulate, chain
@@ -124,14 +123,14 @@ class EncoderTask(Task):
     def know_held_out_words(self, setup: TrainingSetup) -> None:
         """Let the tokenizer of a new model know the words that only held-out rows have, too.
 
-        The encoder reads them as it reads unknown ones, so that nothing changes that was measured.
+        The encoder reads them as it reads unknown ones: what was measured of it holds.
         """
         rows, tokenizer, model = setup.rows, setup.tokenizer, setup.model
         built = built_settings(tokenizer) or {}
         if self.settings.given(READY) or built.get("level") != "word":
             return
-        splits = {name: split for name, split in rows.splits.items() if name != "train"}
-        texts = splits["validation"].select_columns(present(TEXT_COLUMNS, splits["validation"]))
+        held_out = rows.splits["validation"]
+        texts = held_out.select_columns(present(TEXT_COLUMNS, held_out))
         counts: Counter[str] = Counter()
         for text in chain.from_iterable(row.values() for row in texts):
             counts.update(cut(text, tokenizer.backend_tokenizer))
@@ -142,8 +141,7 @@ class EncoderTask(Task):
         vectors = model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
         weight = vectors.get_parameter("weight").data
         weight[num_known:] = weight[tokenizer.unk_token_id]
-        tokens = encode_rows(replace(rows, splits=splits), tokenizer, model.config.max_tokens)
-        setup.tokens.update(tokens)
+        setup.tokens.update(encode_rows(rows, tokenizer, model.config.max_tokens))
 
     def new_model(
         self, head: type[PreTrainedModel], rows: Rows, fields: Mapping[str, Any]

@@ -201,9 +201,11 @@ class LabelTask(EncoderTask):
     ) -> list[dict[str, Any]]:
         """Return the predicted labels, their probabilities, the answer sets and `familiarity`."""
         test = setup.rows.splits["test"]
-        texts = [[*row.values()] for row in test.select_columns(present(TEXT_COLUMNS, test))]
-        batch_size = self.args.per_device_eval_batch_size
-        familiarity = read_texts(setup.model, setup.tokenizer, texts, batch_size).familiarity
+        familiarity = None
+        if setup.model.neighbours is not None:
+            texts = [[*row.values()] for row in test.select_columns(present(TEXT_COLUMNS, test))]
+            batch_size = self.args.per_device_eval_batch_size
+            familiarity = read_texts(setup.model, setup.tokenizer, texts, batch_size).familiarity
         logits = torch.from_numpy(predictions)  # of which the metrics are
         return predicted_labels(logits, answers_of(setup.model.config), familiarity)
 
@@ -289,9 +291,11 @@ def weigh_words(setup: TrainingSetup) -> Fit:
 
 
 def words_of(setup: TrainingSetup) -> list[str]:
-    """Return the words of a model by their ids; a pretrained encoder may have ids without one."""
+    """Return the words of a model by their ids; one that is special, or of no word, is empty."""
     ids = list(range(setup.model.config.vocab_size))
-    return [word or "" for word in setup.tokenizer.convert_ids_to_tokens(ids)]
+    words = setup.tokenizer.convert_ids_to_tokens(ids)
+    special = setup.tokenizer.all_special_tokens
+    return ["" if word in special else word or "" for word in words]
 
 
 def may_learn_held_out_rows(setup: TrainingSetup) -> bool:
