@@ -101,7 +101,10 @@ def show_reasons(readers: Readers, flags: Namespace, ending: str) -> str:
     """Read the texts with each checkpoint; return why as `show_alignment` does."""
     reader = next(iter(readers.values()))
     rows = given_rows(reader, flags)
-    shown = {name: read_rows(one, rows[:NUM_SHOWN], flags.target) for name, one in readers.items()}
+    has_rivals = ending == ".html" and flags.target is None
+    shown = {}
+    for name, one in readers.items():
+        shown[name] = read_rows(one, rows[:NUM_SHOWN], flags.target, has_rivals)
     [first, *others] = shown.values()
     if others:
         return visualization.comparison_html(shown, " and ".join(readers))
@@ -121,9 +124,12 @@ def text_and_reasons(result: Result) -> str:
     return "\n".join([*texts, visualization.attention_text(result)])
 
 
-def read_rows(reader: Pipeline, rows: Sequence[Row], target: str | None = None) -> list[Result]:
+def read_rows(
+    reader: Pipeline, rows: Sequence[Row], target: str | None, has_rivals: bool
+) -> list[Result]:
     """Return the result of each row, with its true label."""
-    results = read_with_rivals(reader, [text for text, _ in rows], target)
+    texts = [text for text, _ in rows]
+    results = read_with_rivals(reader, texts) if has_rivals else reader(texts, target=target)
     return [result | known for result, (_, known) in zip(results, rows, strict=True)]
 
 

@@ -167,15 +167,13 @@ def parse_result(result: Result) -> list[AttendedText]:
     return [_attended_text({field: result[field][side] for field in fields}) for side in sides]
 
 
-def read_with_rivals(
-    reader: Pipeline, inputs: Sequence[Any], target: str | None = None
-) -> Iterator[Any]:
+def read_with_rivals(reader: Pipeline, inputs: Sequence[Any]) -> Iterator[Any]:
     """Yield the result of each text, with why its label was chosen `over_rival`, the next one.
 
     Those are the two labels, and the one or two texts that say why. They are left out if there is
     no third label: of two, what speaks for one speaks against the other.
     """
-    for text, result in zip(inputs, reader(inputs, target=target), strict=True):
+    for text, result in zip(inputs, reader(inputs), strict=True):
         scores = result["scores"]
         if answers_of_kind(result["kind"]).has_one_label and len(scores) > 2:
             labels = nlargest(2, scores, scores.get)
