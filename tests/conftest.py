@@ -15,7 +15,7 @@ from typing import Any
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import pytest
-from browsers import running_chromium, untested_pages
+from browsers import running_chromium, untested_pages, watched_tab
 from huggingface_hub import constants
 from huggingface_hub.utils import close_session, http_backoff
 from loopback_hub import TOKEN, Hub, running_hub
@@ -96,10 +96,16 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
+def browser() -> Iterator[Any]:
     """Start a browser for the tests of a file; while it runs, no other code can use asyncio."""
-    with running_chromium() as program:
-        yield program
+    with running_chromium() as context:
+        yield context
+
+
+@pytest.fixture
+def tab(browser: Any) -> Iterator[Any]:
+    with watched_tab(browser) as tab:
+        yield tab
 
 
 @pytest.fixture(scope="session")

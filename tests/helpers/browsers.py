@@ -22,7 +22,7 @@ def find_browser() -> str:
 
 @contextmanager
 def running_chromium() -> Iterator[Any]:
-    """Start a Chromium by playwright, of which each test opens a context or a page of its own."""
+    """Start a Chromium by playwright; return a context, whose tabs share their window's size."""
     executable = find_browser()
     if importlib.util.find_spec("playwright") is None:
         go_without("playwright is not installed (pip install 'sase_hf[test]')")
@@ -31,21 +31,30 @@ def running_chromium() -> Iterator[Any]:
     with sync_playwright() as playwright:
         # Its own sandbox needs rights that containers do not give; the pages are ours.
         program = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        yield program
+        yield program.new_context(viewport={"width": 1000, "height": 800})
         program.close()
 
 
 @contextmanager
 def watched_tab(browser: Any) -> Iterator[Any]:
-    """Open a tab; its script must not fail, its policy hold, and it must ask for its file alone."""
-    tab = browser.new_page()
+    """Empty the tab of a browser; a new one would take longer than most tests.
+
+    Its script must not fail, its policy hold, and it must ask for its file alone.
+    """
+    tab = browser.pages[0] if browser.pages else browser.new_page()
     problems: list[Any] = []
     asked: set[str] = set()
-    tab.on("pageerror", lambda error: problems.append(error))
-    tab.on("console", lambda message: problems.append(message.text))
-    tab.on("request", lambda request: asked.add(request.url))
+    watchers: dict[str, Any] = {
+        "pageerror": lambda error: problems.append(error),
+        "console": lambda message: problems.append(message.text),
+        "request": lambda request: asked.add(request.url),
+    }
+    for event, watch in watchers.items():
+        tab.on(event, watch)
     yield tab
-    tab.close()
+    tab.goto("about:blank")
+    for event, watch in watchers.items():
+        tab.remove_listener(event, watch)
     assert problems == []
     assert len(asked) <= 1
 

@@ -1,11 +1,10 @@
 """What people correct in the page that holds a model, and the files that they open in it."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browsers import downloaded, watched_tab
+from browsers import downloaded
 from pages import PAIR, TEXT, open_live_page, save_tiny
 from rows import write_jsonl
 from shown import PAYLOADS
@@ -23,17 +22,6 @@ FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"  # one character for reade
 RATIONALE = "rationale"
 RATIONALE_AGAINST = "rationale_against"
 TEXTS = ("the soup was good", "the bread was good", "not the soup, but the bread", "soup")
-
-
-@pytest.fixture(scope="module")
-def browser(chromium: Any) -> Any:
-    return chromium.new_context(viewport={"width": 1000, "height": 800}, accept_downloads=True)
-
-
-@pytest.fixture
-def tab(browser: Any) -> Iterator[Any]:
-    with watched_tab(browser) as tab:
-        yield tab
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ import json
 import os
 import random
 import unicodedata
-from collections.abc import Iterator
 from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from browsers import open_source, watched_tab
+from browsers import open_source
 from pages import open_live_page, reader_of_page
 from script_files import load_command
 from shown import PAYLOADS
@@ -115,17 +114,6 @@ def whole(texts: list[str]) -> list[str]:
     return [text.encode("utf-8", "replace").decode() for text in texts]
 
 
-@pytest.fixture(scope="module")
-def browser(chromium: Any) -> Any:
-    return chromium.new_context(viewport={"width": 1000, "height": 800})
-
-
-@pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    with watched_tab(browser) as tab:
-        yield tab
-
-
 def save(folder: Path, texts: list[str], level: Any = "word", **fields: Any) -> str:
     """Save a tiny classifier whose tokenizer knows some words of the texts."""
     kind = SelfAttentiveForNLI if "matching" in fields else CLASSIFIER
@@ -179,7 +167,7 @@ def assert_close(found: list[Any], expected: list[Any], error: float) -> None:
 
 @pytest.mark.browser
 @pytest.mark.parametrize("fields", HEADS, ids=name_of)
-def test_page_answers_as_the_pipeline(tmp_path: Path, page: Any, fields: dict[str, Any]) -> None:
+def test_page_answers_as_the_pipeline(tmp_path: Path, tab: Any, fields: dict[str, Any]) -> None:
     """Labels, scores, weights, contributions and marks."""
     rows = table(CORPUS / "reviews.test.jsonl.gz")
     texts: list[Any] = [row["text"] for row in islice(rows, 200 if fields is HEADS[0] else 20)]
@@ -189,36 +177,36 @@ def test_page_answers_as_the_pipeline(tmp_path: Path, page: Any, fields: dict[st
     if "matching" in fields:
         texts = [{"text": one, "text_pair": other} for one, other in pairwise(texts)]
     names = [*explain.model.config.id2label.values()]
-    open_live_page(page, checkpoint)
-    assert_equal(answers(page, texts), explain(texts), names)
+    open_live_page(tab, checkpoint)
+    assert_equal(answers(tab, texts), explain(texts), names)
     if "labels" in (result := explain(texts[0])):  # not the best one, whatever its score
-        page.fill("textarea", texts[0])
+        tab.fill("textarea", texts[0])
         said = label_text(result["labels"])
-        page.wait_for_function("text => first('#answer bdi').textContent === text", arg=said)
+        tab.wait_for_function("text => first('#answer bdi').textContent === text", arg=said)
 
 
 @pytest.mark.browser
-def test_page_explains_one_label_over_another_as_the_pipeline(tmp_path: Path, page: Any) -> None:
+def test_page_explains_one_label_over_another_as_the_pipeline(tmp_path: Path, tab: Any) -> None:
     """By two lists, and over the next label by one click; the click again takes it back."""
     checkpoint = save(tmp_path / "model", ["the good bread"], **HEADS[5])
     explain = reader_of_page(checkpoint)
-    open_live_page(page, checkpoint)
+    open_live_page(tab, checkpoint)
     row: Any = {"text": "the good bread", "text_pair": "good bread, too"}
     for side, text in enumerate(row.values()):
-        page.locator("textarea").nth(side).fill(text)
+        tab.locator("textarea").nth(side).fill(text)
     [best, second, third] = sorted((scores := explain(row)["scores"]), key=lambda x: -scores[x])
-    why, labels = page.locator(".views .why small").first, page.locator(".asked select")
-    said = page.locator(".why:not(.own) bdi.target")
+    why, labels = tab.locator(".views .why small").first, tab.locator(".asked select")
+    said = tab.locator(".why:not(.own) bdi.target")
 
     def expect(target: str, shown: str) -> None:
-        page.wait_for_function("() => !first('.result').inert")
+        tab.wait_for_function("() => !first('.result').inert")
         assert said.text_content() == shown
         total = sum(map(sum, explain(row, target=target)["word_contributions"]))
         assert float(why.text_content().replace("−", "-")) == pytest.approx(total, abs=0.0051)
 
-    page.click("#rival")
+    tab.click("#rival")
     expect(f"{best}>{second}", f"{best} over {second}")
-    page.click("#rival")
+    tab.click("#rival")
     expect(best, best)
     labels.nth(0).select_option(label=third)
     labels.nth(1).select_option(label=best)
@@ -228,7 +216,7 @@ def test_page_explains_one_label_over_another_as_the_pipeline(tmp_path: Path, pa
 @pytest.mark.browser
 @pytest.mark.parametrize("fields", [{}, {"matching": "concat"}], ids=["texts", "pairs"])
 def test_page_reads_the_part_of_a_text_that_the_pipeline_reads(
-    tmp_path: Path, page: Any, fields: dict[str, Any]
+    tmp_path: Path, tab: Any, fields: dict[str, Any]
 ) -> None:
     """It says how many tokens it does not read."""
     texts: list[Any] = ["the good bread " * n for n in (0, 1, 2, 3, 5, 8)] + made_strings(30)
@@ -239,32 +227,32 @@ def test_page_reads_the_part_of_a_text_that_the_pipeline_reads(
     cut.config.max_tokens = 7
     cut.save_pretrained(checkpoint)
     explain = reader_of_page(checkpoint)
-    open_live_page(page, checkpoint)
-    found, expected = answers(page, texts), explain(texts)
+    open_live_page(tab, checkpoint)
+    found, expected = answers(tab, texts), explain(texts)
     assert_equal(found, expected, [*explain.model.config.id2label.values()])
     numbers = [[side["truncated"] for side in one["sides"]] for one in found]
     assert numbers == [[one["truncated"]] if not fields else one["truncated"] for one in expected]
     assert max(map(max, numbers)) > 10, "the premise"
-    page.locator("textarea").first.fill("the good bread " * 1000)
-    page.locator(".remark", has_text="not read: 2,99").first.wait_for()
+    tab.locator("textarea").first.fill("the good bread " * 1000)
+    tab.locator(".remark", has_text="not read: 2,99").first.wait_for()
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("level", ["word", "subword"])
 @pytest.mark.parametrize("lowercase", [True, False])
-def test_page_tokenizes_as_the_tokenizer(page: Any, level: Any, lowercase: bool) -> None:
+def test_page_tokenizes_as_the_tokenizer(tab: Any, level: Any, lowercase: bool) -> None:
     """Ids and marks, but for rare orders of several marks on a letter."""
     texts = made_strings(10 * NUM_STRINGS)
-    page.set_content(f"<script>{SCRIPT.read_text(encoding='utf-8')}</script>")
+    tab.set_content(f"<script>{SCRIPT.read_text(encoding='utf-8')}</script>")
     tokenizer = build_tokenizer(whole(texts), 10**6, lowercase, level=level)
     settings = {**(built_settings(tokenizer) or {}), "unknown": 1}
     words = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
     script = "own => { model = own; prepareTokenizer(); }"
-    page.evaluate(
+    tab.evaluate(
         script,
         {"tokenizer": settings, "words": words, "unspaced": UNSPACED.replace("p{", "p{Script=")},
     )
-    found = json.loads(page.evaluate(TOKENS, json.dumps(texts)))
+    found = json.loads(tab.evaluate(TOKENS, json.dumps(texts)))
     encoded = tokenizer(list(map(readable, texts)), return_offsets_mapping=True)
     rows = zip(texts, found, encoded["input_ids"], encoded["offset_mapping"], strict=True)
     others = []
@@ -277,22 +265,22 @@ def test_page_tokenizes_as_the_tokenizer(page: Any, level: Any, lowercase: bool)
 
 
 @pytest.mark.browser
-def test_page_shows_hostile_names_and_texts_as_text(tmp_path: Path, page: Any) -> None:
+def test_page_shows_hostile_names_and_texts_as_text(tmp_path: Path, tab: Any) -> None:
     """Labels, the title, the card and what is typed."""
     labels = dict(enumerate([*PAYLOADS, "</script><script>alert(1)</script>\u202e"]))
     folder = tmp_path / "<img src=x onerror=alert(1)>"
     checkpoint = save(folder, ["the room"], id2label=labels, num_labels=len(labels))
     card = "---\ntrained_on: <b onclick=alert(1)>rows</b>\n---\n"
     (folder / "README.md").write_text(card, encoding="utf-8")
-    open_live_page(page, checkpoint)
-    assert page.text_content("h1") == folder.name
-    assert "<b onclick=alert(1)>rows</b>" in page.text_content(".about")
+    open_live_page(tab, checkpoint)
+    assert tab.text_content("h1") == folder.name
+    assert "<b onclick=alert(1)>rows</b>" in tab.text_content(".about")
     for text in PAYLOADS:
-        page.fill("textarea", text)
-        page.wait_for_function("text => first('.words').textContent === text", arg=text)
+        tab.fill("textarea", text)
+        tab.wait_for_function("text => first('.words').textContent === text", arg=text)
     shown = {visible(label) for label in labels.values()}
-    assert {*page.locator(".scores bdi").all_text_contents()} == shown
-    assert not page.locator(".result img, .result script, h1 *, .about b").count()
+    assert {*tab.locator(".scores bdi").all_text_contents()} == shown
+    assert not tab.locator(".result img, .result script, h1 *, .about b").count()
 
 
 @pytest.mark.browser
@@ -326,26 +314,26 @@ def test_policy_of_a_page_stops_scripts_and_requests(tmp_path: Path, browser: An
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("damage", ["changed", "cut", "not complete"])
-def test_page_of_a_damaged_file_shows_no_numbers(tmp_path: Path, browser: Any, damage: str) -> None:
+def test_page_of_a_damaged_file_shows_no_numbers(tmp_path: Path, browser: Any) -> None:
     """The page says so instead."""
     source = live_page(save(tmp_path / "model", ["the room"]))
     start = source.index('class="part-of-model">') + 22
-    other = {
-        "changed": f"{source[:start]}{'B' if source[start] == 'A' else 'A'}{source[start + 1 :]}",
-        "cut": source[:start] + source[start + 4 :],
-        "not complete": source[: start + 40],
+    changed = f"{source[:start]}{'B' if source[start] == 'A' else 'A'}{source[start + 1 :]}"
+    damaged = {
+        changed: "Get the file again",
+        source[:start] + source[start + 4 :]: "Get the file again",
+        source[: start + 40]: "file is not complete",
     }
-    said = "file is not complete" if damage == "not complete" else "Get the file again"
-    page = browser.new_page()
-    open_source(page, tmp_path, other[damage])
-    page.wait_for_function("text => document.body.innerText.includes(text)", arg=said)
-    assert not page.locator(".result:visible").count()
-    page.close()
+    tab = browser.new_page()
+    for other, said in damaged.items():
+        open_source(tab, tmp_path, other)
+        tab.wait_for_function("text => document.body.innerText.includes(text)", arg=said)
+        assert not tab.locator(".result:visible").count()
+    tab.close()
 
 
 @pytest.mark.browser
-def test_page_names_words_as_attention_html(tmp_path: Path, page: Any) -> None:
+def test_page_names_words_as_attention_html(tmp_path: Path, tab: Any) -> None:
     """Words, shares, contributions, sums of hops and of words, notes and what is shortened."""
     rows = [("the good bread", "x"), ("x x the good", f"{'w' * 70} q \u200b"), ("x", "")]
     rows += [*pairwise(made_strings(8))]
@@ -353,69 +341,69 @@ def test_page_names_words_as_attention_html(tmp_path: Path, page: Any) -> None:
     labels = {0: "a" * 70, 1: "b" * 70}
     checkpoint = save(tmp_path / "model", [row[0] for row in rows], id2label=labels, **fields)
     explain = reader_of_page(checkpoint)
-    open_live_page(page, checkpoint)
+    open_live_page(tab, checkpoint)
     for texts in rows:
         for box, text in enumerate(texts):
-            page.fill(f"textarea >> nth={box}", text)
+            tab.fill(f"textarea >> nth={box}", text)
         # What the box holds: it has line feeds in place of carriage returns.
-        typed = page.evaluate("every('textarea').map(box => box.value)")
+        typed = tab.evaluate("every('textarea').map(box => box.value)")
         if not "".join(typed).strip():
             continue
         result = explain({"text": typed[0], "text_pair": typed[1]})
         sides = parse_result(result)
         shown = [side.part(0, len(side.text)) for side in sides]
         same = "shown => every('.words').every((one, k) => one.textContent === shown[k])"
-        page.wait_for_function(same, arg=shown)
+        tab.wait_for_function(same, arg=shown)
         for side, text in enumerate(sides):
             for view in range(len(text.views)):
                 top = text.top_words(view, TOP_WORDS)
                 words = " ".join(f"{shortened(word)} {percent(share)}" for word, share in top)
-                shown_words = page.text_content(f"[data-view='{view}'][data-side='{side}']")
+                shown_words = tab.text_content(f"[data-view='{view}'][data-side='{side}']")
                 assert shown_words.split() == (words or NONE_STANDS_OUT).split()
             for added, prefix in ((text.added, ""), (text.linear, "linear_")):
                 reasons = text.for_and_against(added, TOP_WORDS)
                 for kind, some in zip(("pro", "con"), reasons, strict=True):
                     named = " ".join(f"{signed(added)} {shortened(word)}" for word, added in some)
-                    top = page.text_content(f"[data-view='{prefix}{kind}'][data-side='{side}']")
+                    top = tab.text_content(f"[data-view='{prefix}{kind}'][data-side='{side}']")
                     assert top.split() == named.split()
-        of_hops = page.locator(".view:not(.why, .sum) small").all_text_contents()
+        of_hops = tab.locator(".view:not(.why, .sum) small").all_text_contents()
         totals = totals_of(result, sides)
         assert totals is not None
         assert of_hops == [signed(added) for added in (totals.by_hops, *totals.by_hop)]
-        assert page.text_content(".why:not(.own) small") == signed(totals.by_words)
+        assert tab.text_content(".why:not(.own) small") == signed(totals.by_words)
         assert signed(totals.rest) == signed(0)
-        assert page.text_content(".own small") == signed(totals.by_words_themselves)
-        assert page.text_content(".sum small") == signed(totals.together)
-        folded = page.locator(".attention [value='0']").count()
+        assert tab.text_content(".own small") == signed(totals.by_words_themselves)
+        assert tab.text_content(".sum small") == signed(totals.together)
+        folded = tab.locator(".attention [value='0']").count()
         assert folded == totals.are_hops_behind
         said = f"the hops added {signed(totals.by_hops)} of {signed(totals.together)}"
-        assert (said in page.text_content(".attention summary")) == totals.are_hops_behind
+        assert (said in tab.text_content(".attention summary")) == totals.are_hops_behind
 
 
 @pytest.mark.browser
-def test_page_reads_while_it_is_typed_in(tmp_path: Path, page: Any) -> None:
+def test_page_reads_while_it_is_typed_in(tmp_path: Path, tab: Any) -> None:
     """By keys alone; the chosen line stays chosen, and the answer is announced."""
     checkpoint = save(tmp_path / "model", ["the room was good, the bread was not"])
-    open_live_page(page, checkpoint)
-    page.click("form button:nth-of-type(2)")
-    page.wait_for_function("() => first('.words').textContent.startsWith('We waited')")
-    page.focus("[name=view]:checked")
-    page.keyboard.press("ArrowDown")
-    page.evaluate("first('#spoken').textContent = ''")
-    page.fill("textarea", "the good room \U0001f355 e\u0301")
-    page.wait_for_function("() => first('.words').textContent.startsWith('the good')")
-    assert page.input_value("[name=view]:checked") in ("0", "1")
-    (own,) = answers(page, ["the good room \U0001f355 e\u0301"])
+    open_live_page(tab, checkpoint)
+    tab.click("form button:nth-of-type(2)")
+    tab.wait_for_function("() => first('.words').textContent.startsWith('We waited')")
+    tab.focus("[name=view]:checked")
+    tab.keyboard.press("ArrowDown")
+    tab.evaluate("first('#spoken').textContent = ''")
+    tab.fill("textarea", "the good room \U0001f355 e\u0301")
+    tab.wait_for_function("() => first('.words').textContent.startsWith('the good')")
+    assert tab.input_value("[name=view]:checked") in ("0", "1")
+    (own,) = answers(tab, ["the good room \U0001f355 e\u0301"])
     shown = f"Predicted LABEL_{own['best']} {max(own['scores']):.1%}"
-    assert page.text_content("#answer") == shown
-    assert not page.locator("#spoken").text_content(), "not spoken at each key"
-    page.wait_for_function(
+    assert tab.text_content("#answer") == shown
+    assert not tab.locator("#spoken").text_content(), "not spoken at each key"
+    tab.wait_for_function(
         "text => first('[role=status]').textContent === text", arg=shown.rpartition(" ")[0]
     )
-    page.select_option("select", "2")
-    page.wait_for_function("() => first('.target').textContent === 'LABEL_2'")
-    page.fill("textarea", " ")
-    page.wait_for_selector(".result", state="hidden")
+    tab.select_option("select", "2")
+    tab.wait_for_function("() => first('.target').textContent === 'LABEL_2'")
+    tab.fill("textarea", " ")
+    tab.wait_for_selector(".result", state="hidden")
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,11 @@
 """What people correct in the report of a run."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browsers import downloaded, open_source, watched_tab
+from browsers import downloaded, open_source
 from shown import PAYLOADS, result
 
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, answers_of_kind
@@ -21,14 +19,6 @@ def report(
 ) -> str:
     section = texts_section(shown, "Predictions", corrects=True)
     return page_html(title, [section], answers=answers_of_kind(kind, labels))
-
-
-@contextmanager
-def opened(folder: Path, chromium: Any, source: str) -> Iterator[Any]:
-    """Open a report in a tab."""
-    with watched_tab(chromium) as tab:
-        open_source(tab, folder, source)
-        yield tab
 
 
 def to_correct(page: str) -> Any:
@@ -57,19 +47,17 @@ def test_report_writes_texts_and_labels_into_its_script_as_data(payload: str) ->
         (REGRESSION, [0.1, 1234567.0, -3.0]),
     ],
 )
-def test_texts_of_a_report_are_corrected(
-    tmp_path: Path, chromium: Any, kind: str, label: Any
-) -> None:
+def test_texts_of_a_report_are_corrected(tmp_path: Path, tab: Any, kind: str, label: Any) -> None:
     """The true label is chosen at first. The page asks for nothing, and its policy holds."""
     texts = ["dull \U0001f355 fine", *PAYLOADS]
     shown = [result(text, kind=kind, true_label=label, labels=["another"]) for text in texts]
-    with opened(tmp_path, chromium, report(*shown, kind=kind)) as tab:
-        for article in tab.locator(".result").all():
-            article.locator(".correct").click()
-            article.locator(".words span").last.click()
-            article.locator("[type=submit]").click()
-        assert not tab.locator("main img, main .result script").count()
-        rows = downloaded(tab)
+    open_source(tab, tmp_path, report(*shown, kind=kind))
+    for article in tab.locator(".result").all():
+        article.locator(".correct").click()
+        article.locator(".words span").last.click()
+        article.locator("[type=submit]").click()
+    assert not tab.locator("main img, main .result script").count()
+    rows = downloaded(tab)
     assert [row["text"] for row in rows] == texts
     assert [row["label"] for row in rows] == [label] * len(texts)
     assert rows[0]["rationale"] == [[7, 11]]
@@ -81,13 +69,13 @@ def test_texts_of_a_report_are_corrected(
 @pytest.mark.slow
 @pytest.mark.browser
 def test_correction_of_a_label_keeps_the_marks_of_the_training_data(
-    tmp_path: Path, chromium: Any
+    tmp_path: Path, tab: Any
 ) -> None:
     marks = [[[[0, 4]]], [[[5, 9]]]]
     shown = {**result("good soup"), "true_label": LABELS[0], "marks": marks}
-    with opened(tmp_path, chromium, report(shown)) as tab:
-        tab.click(".correct")
-        tab.check(".choices label:nth-child(2) input")
-        [row] = downloaded(tab)
+    open_source(tab, tmp_path, report(shown))
+    tab.click(".correct")
+    tab.check(".choices label:nth-child(2) input")
+    [row] = downloaded(tab)
     assert row["label"] == LABELS[1]
     assert (row["rationale"], row["rationale_against"]) == ([[0, 4]], [[5, 9]])

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsers import open_source, watched_tab
+from browsers import open_source
 from shown import (
     PAYLOADS,
     Page,
@@ -151,34 +151,34 @@ def test_comparison_has_a_column_and_a_chooser_for_each_model() -> None:
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_page_in_a_browser_colours_the_hop_that_is_chosen(tmp_path: Path, chromium: Any) -> None:
+def test_page_in_a_browser_colours_the_hop_that_is_chosen(tmp_path: Path, tab: Any) -> None:
     """Without a script and without a request: the page may hold private text."""
     several = [explained("dull but fine", [-1.0, 0, 1.0]), result("<img src=x onerror=alert(1)>")]
     colour = "word => getComputedStyle(word).backgroundColor.split('/')[1] ?? '1)'"
-    with watched_tab(chromium) as tab:
-        open_source(tab, tmp_path, attention_html(several))
-        words = tab.locator("#text-1 .words span")
-        tab.click("#text-1 summary")
-        drawn = []
-        for view in ("All hops", "Hop 2", "Why 4 stars"):
-            tab.get_by_label(view).first.check()
-            drawn.append(words.evaluate_all(f"words => words.map({colour})"))
+    open_source(tab, tmp_path, attention_html(several))
+    words = tab.locator("#text-1 .words span")
+    tab.click("#text-1 summary")
+    drawn = []
+    for view in ("All hops", "Hop 2", "Why 4 stars"):
+        tab.get_by_label(view).first.check()
+        drawn.append(words.evaluate_all(f"words => words.map({colour})"))
     assert drawn == [[" 0)", " 0)", " 0.37)"], [" 0.37)", " 0)", " 0)"], ["1)", " 0)", "1)"]]
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_words_for_a_label_are_blue_and_words_against_it_red(
-    tmp_path: Path, chromium: Any, scheme: Any
+    tmp_path: Path, tab: Any, scheme: Any
 ) -> None:
     """As the browser draws them: the word, and the line below it, which differs in its form."""
     look = """words => words.map(word => {
         const style = getComputedStyle(word);
         return [style.borderBottomStyle, style.backgroundColor, style.borderBottomColor];
     })"""
-    tab = chromium.new_page(color_scheme=scheme)
+    tab.emulate_media(color_scheme=scheme)
     open_source(tab, tmp_path, attention_html(explained("dull but fine", [-1.0, 0, 1.0])))
     against, _, speaks_for = tab.locator(".words span").evaluate_all(look)
+    tab.emulate_media(color_scheme="null")
     assert (against[0], speaks_for[0]) == ("dashed", "solid")
     assert [hue(colour) for colour in against[1:]] == ["red", "red"]
     assert [hue(colour) for colour in speaks_for[1:]] == ["blue", "blue"]
