@@ -170,8 +170,8 @@ def assert_close(found: list[Any], expected: list[Any], error: float) -> None:
 def test_page_answers_as_the_pipeline(tmp_path: Path, tab: Any, fields: dict[str, Any]) -> None:
     """Labels, scores, weights, contributions and marks."""
     rows = table(CORPUS / "reviews.test.jsonl.gz")
-    texts: list[Any] = [row["text"] for row in islice(rows, 200 if fields is HEADS[0] else 20)]
-    texts += [*made_strings(NUM_STRINGS // 3), "the good " * 40]
+    texts: list[Any] = [row["text"] for row in islice(rows, 100 if fields is HEADS[0] else 10)]
+    texts += [*made_strings(NUM_STRINGS // 6), "the good " * 40]
     checkpoint = save(tmp_path / "model", texts, **fields)
     explain = reader_of_page(checkpoint)
     if "matching" in fields:
