@@ -177,8 +177,9 @@ def read_with_rivals(reader: Pipeline, inputs: Sequence[Any]) -> Iterator[Any]:
         scores = result["scores"]
         if answers_of_kind(result["kind"]).has_one_label and len(scores) > 2:
             labels = nlargest(2, scores, scores.get)
-            over_rival = reader(text, target=RIVAL_SIGN.join(labels))
-            result["over_rival"] = labels, parse_result(over_rival)
+            target = RIVAL_SIGN.join(labels)
+            if target.count(RIVAL_SIGN) == 1:  # a label with a sign of its own would be read as two
+                result["over_rival"] = labels, parse_result(reader(text, target=target))
         yield result
 
 

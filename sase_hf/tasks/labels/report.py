@@ -148,13 +148,13 @@ def report_lines(report: Report) -> Iterator[str]:
     own = report.systems[THIS_MODEL]
     linear = report.systems.get(LINEAR_MODEL, own)
     metric = next(iter(own))
-    sentence = f"{metric} {shown_metric(metric, own[metric])} on {report.num_rows:,} new texts"
+    sentence = f"{metric} {shown_metric(metric, own[metric])} on {report.num_rows:,} held-out texts"
     of_linear = shown_metric(metric, linear[metric])
     if "accuracy" in own:
         num_right = len(report.right)
         interval = binomtest(num_right, report.num_rows).proportion_ci(method="wilson")
         shares = f"{interval.low:.0%} to {interval.high:.0%}"
-        sentence = f"right for {num_right:,} of {report.num_rows:,} new texts, {shares}"
+        sentence = f"right for {num_right:,} of {report.num_rows:,} held-out texts, {shares}"
         of_linear = f"for {round(linear['accuracy'] * report.num_rows):,}"
     yield sentence if linear is own else f"{sentence}; a linear model {of_linear}"
     num_rows, num_predicted, _ = report.counts.T

@@ -295,7 +295,8 @@ def words_of(setup: TrainingSetup) -> list[str]:
     ids = list(range(setup.model.config.vocab_size))
     words = setup.tokenizer.convert_ids_to_tokens(ids)
     special = setup.tokenizer.all_special_tokens
-    return ["" if word in special else word or "" for word in words]
+    # The sign of a piece that continues a word would be what short pieces have in common.
+    return ["" if word in special else (word or "").removeprefix("##") for word in words]
 
 
 def may_learn_held_out_rows(setup: TrainingSetup) -> bool:
