@@ -178,7 +178,9 @@ def read_with_rivals(reader: Pipeline, inputs: Sequence[Any]) -> Iterator[Any]:
         if answers_of_kind(result["kind"]).has_one_label and len(scores) > 2:
             labels = nlargest(2, scores, scores.get)
             target = RIVAL_SIGN.join(labels)
-            if target.count(RIVAL_SIGN) == 1:  # a label with a sign of its own would be read as two
+            # Of labels with a sign of their own, others may be meant.
+            meant = [x for x in scores if target.removeprefix(f"{x}{RIVAL_SIGN}") in scores]
+            if meant == labels[:1]:
                 result["over_rival"] = labels, parse_result(reader(text, target=target))
         yield result
 

@@ -177,6 +177,17 @@ def test_pairs_tell_apart_what_words_cannot() -> None:
     assert outputs.argmax(1).tolist() == [0, 1] * 20
 
 
+def test_hops_alone_choose_what_they_chose_before_the_fit() -> None:
+    """Words of rows with one label in nine of ten have a large bias."""
+    model, rows = model_of(**ONE_LABEL), rows_of(ONE_LABEL)
+    linear_part.clear(model.linear_part)
+    of_hops = logits_of(model, rows).argmax(1).tolist()
+    train = relabelled(rows, [*rows["labels"][:40], *[0] * (len(rows) - 40)])
+    fit_linear_part(model, train, train)
+    assert linear_part.chosen_by_hops(model, rows).tolist() == of_hops
+    assert any(of_hops)
+
+
 def test_part_that_says_nothing_counts_little() -> None:
     """Hops say the label in three rows of four, and words the wrong one in all."""
     problem = ONE_LABEL | {"num_labels": 2}

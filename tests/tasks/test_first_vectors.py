@@ -54,7 +54,7 @@ def test_words_that_occur_once_stay_below_the_least_number_of_tokens(tmp_path: P
 @pytest.mark.parametrize(
     ("options", "is_known"),
     [({}, True), ({"min_frequency": 2}, False), ({"level": "subword"}, False)],
-    ids=["", "rare", "pieces"],
+    ids=str,
 )
 def test_words_of_held_out_rows_are_known_at_last_but_change_nothing_that_hops_read(
     options: dict[str, Any], is_known: bool, tmp_path: Path

@@ -52,8 +52,10 @@ def test_page_lists_the_words_for_and_against_the_target_with_their_signs() -> N
 def test_page_says_why_a_label_was_chosen_over_the_next_of_three() -> None:
     of_two, over = result("fine"), explained("dull but fine", [-1.0, 0.0, 2.5])
     of_three = over | {"scores": {"<b>": 0.2, "a": 0.1, "c": 0.7}}
-    read: Any = {None: [of_two, of_three], "c><b>": over}
-    found = read_with_rivals(lambda _, target=None: read[target], ["fine", "dull but fine"])
+    # "c>d" is a label, and over "c" no pair.
+    unclear = of_three | {"scores": {"c": 0.5, "d": 0.4, "c>d": 0.1}}
+    read: Any = {None: [of_two, of_three, unclear], "c><b>": over, "c>d": result("wrong")}
+    found = read_with_rivals(lambda _, target=None: read[target], ["fine", "dull but fine", "?"])
     page = assert_harmless(attention_html(list(found)))
     assert "Why not <b>?" in page.texts["summary"]
     assert page.texts["div.view"] == ["c over <b> +1.50+2.50 fine−1.00 dull"]
