@@ -19,7 +19,7 @@ from sase_hf import (
 )
 from sase_hf.models.answers import answers_of
 from sase_hf.utils.neighbours import Neighbours
-from sase_hf.utils.process import is_fast_in_bfloat16
+from sase_hf.utils.process import trains_lstm_in_bfloat16
 
 AnyModel = TypeVar("AnyModel", bound=nn.Module)
 Ids = list[int]
@@ -40,7 +40,7 @@ exports = pytest.mark.skipif(
 )
 
 needs_bfloat16_lstm = pytest.mark.skipif(
-    not is_fast_in_bfloat16(use_cpu=True), reason="this processor trains no LSTM in bfloat16"
+    not trains_lstm_in_bfloat16(), reason="this processor trains no LSTM in bfloat16"
 )
 
 # Every encoder, with and without its own options, and every pooling.

@@ -28,7 +28,7 @@ from runs import (
 from transformers import AutoConfig, TrainerState, pipeline
 
 from sase_hf.training.run import is_complete, list_checkpoints
-from sase_hf.utils.process import is_fast_in_bfloat16
+from sase_hf.utils.process import trains_lstm_in_bfloat16
 
 # So warns Python 3.12; the threads of these tests hold no lock that a run takes.
 pytestmark = pytest.mark.filterwarnings(
@@ -149,7 +149,7 @@ def test_train_learns_targets_far_from_zero(tmp_path: Path) -> None:
     file = write_rows(tmp_path / "rows.jsonl", rows)
     options = {**TINY, "train_file": file, "validation_file": file, "num_train_epochs": 20}
     options |= {"embedding_dropout": 0.0, "classifier_dropout": 0.0}
-    options |= {"do_train": True, "do_eval": True, "bf16": is_fast_in_bfloat16()}
+    options |= {"do_train": True, "do_eval": True, "bf16": trains_lstm_in_bfloat16()}
     main(flags(**options, output_dir=tmp_path / "run"))
     assert results_of(tmp_path / "run")["eval_mse"] < 300  # of 6,667 for their mean
 
