@@ -267,10 +267,10 @@ def encode(config: Any, weights: Weights, ids: Sequence[int]) -> Encoded:
 def taken(H: Tensor, pooling: str) -> Tensor:
     """Return which share of each unit of the only row is from which state, n x H."""
     shares = torch.zeros_like(H)
-    n, units = H.shape if len(H) else (0, 0)
-    for k in range(units):
+    n, units = H.shape
+    for k in range(units if n else 0):
         if pooling == "max":
-            highest = [j for j in range(n) if H[j, k] == H[:, k].max()]
+            highest = [j for j in range(n) if torch.isclose(H[j, k], H[:, k].max(), atol=1e-6)]
             shares[highest, k] = 1 / len(highest)  # units of a ReLU are 0 in several states
         elif pooling == "mean":
             shares[:, k] = 1 / n

@@ -569,7 +569,8 @@ class BaselinePooling(nn.Module):
         of_tokens = real.unsqueeze(-1).expand_as(states)
         if self.pooling == "max":
             read = states.masked_fill(~of_tokens, torch.finfo(states.dtype).min)
-            of_tokens = of_tokens & (read == read.amax(1, keepdim=True))
+            # The same word twice may have states that differ in their last digit.
+            of_tokens = of_tokens & torch.isclose(read, read.amax(1, keepdim=True), atol=1e-6)
         elif self.pooling == "last":  # of each direction: at the last token, and back at the first
             places, places_back = of_tokens.cumsum(1).chunk(2, -1)
             is_end = torch.cat([places == places[:, -1:], places_back == 1], -1)
@@ -815,10 +816,9 @@ class LinearPart(nn.Module):
         read = self._tokens_read(input_ids, attention_mask, token_type_ids)
         parts = self._parts(input_ids, read)  # (B, n, T)
         rows = Rows(parts.flatten(0, 1))
-        ids = rows.left(input_ids.long().repeat_interleave(self.num_parts, 0))
+        ids = rows.left(input_ids.long().unsqueeze(1).expand_as(parts).flatten(0, 1))
         # The weights of all parts lie one below the other.
-        number = torch.arange(self.num_parts, device=ids.device)
-        part = number.expand(parts.shape[0], -1).reshape(-1, 1)
+        part = torch.arange(self.num_parts, device=ids.device).repeat(parts.shape[0]).unsqueeze(1)
         lengths = read.flatten(1).sum(1, keepdim=True)
         return Aligned(
             scale=lengths.clamp(min=1).float().rsqrt(),
