@@ -804,7 +804,7 @@ class LinearPart(nn.Module):
     def _are_among(self, input_ids: Tensor, chosen: Tensor) -> Tensor:
         """Return which ids (B, T) are among the chosen ones of their row."""
         ids = input_ids.long()
-        shape = (len(ids), self.word_weight.shape[1])
+        shape = (ids.shape[0], self.word_weight.shape[1])
         counts = torch.zeros(shape, dtype=torch.long, device=ids.device)
         counts = counts.scatter_add(1, ids, chosen.long())
         return counts.gather(1, ids) > 0
