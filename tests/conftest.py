@@ -12,8 +12,10 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
-# Read when huggingface_hub is imported, so set before any test module imports it.
+# Read when huggingface_hub and torch are imported, so set before any test module imports them.
 os.environ["HF_HUB_OFFLINE"] = "1"
+# Numbers are those of a CPU. `CUDA_VISIBLE_DEVICES=0 make test` shows the tests a GPU.
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 import pytest
 from browsers import running_chromium, untested_pages, watched_tab

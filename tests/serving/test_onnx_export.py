@@ -99,8 +99,7 @@ def load(root: Path, name: str) -> Any:
 @pytest.mark.parametrize("name", ANSWERING)
 def test_export_writes_all_files_and_no_private_path(root: Path, name: str) -> None:
     folder = root / "onnx" / name
-    needed = "model.onnx config.json tokenizer.json tokenizer_config.json export.json"
-    needed += " predictor.py"
+    needed = "model.onnx config.json tokenizer.json tokenizer_config.json export.json predictor.py"
     assert {path.name for path in folder.iterdir()} == set(needed.split())
     for path in folder.iterdir():
         for private in (root, Path(onnx_export.__file__).parents[2], Path(torch.__file__).parent):
@@ -125,8 +124,8 @@ def test_graph_equals_the_model_at_any_length_and_padding(root: Path, name: str)
         answer = "sentence_embedding" if name == "encoder" else "logits"
         attends = ["attentions"] if outputs.attentions else []
         assert [tensor.name for tensor in session.get_outputs()] == [answer, *attends]
-        expected = [outputs[answer]]
-        for one, other in zip(found, [*expected, *(outputs.attentions or ())], strict=True):
+        expected = [outputs[answer], *(outputs.attentions or ())]
+        for one, other in zip(found, expected, strict=True):
             # float32 sums in another order: an error in proportion to the largest number.
             error = 1e-5 * max(1.0, float(other.abs().max()))
             torch.testing.assert_close(torch.from_numpy(one), other, rtol=1e-5, atol=error)
