@@ -220,7 +220,7 @@ def of_new_model(given: Mapping[str, Any]) -> dict[str, Any]:
 def _output_dir(given: Mapping[str, Any]) -> dict[str, str]:
     """Return the folder that a run is named by its rows and, if nothing is trained, its model."""
     named = ("train_file", "dataset_name", "validation_file", "test_file")
-    rows = [Path(given[name]).name.partition(".")[0] for name in named if given.get(name)]
+    rows = [Path(str(given[name]).removesuffix(".gz")).stem for name in named if given.get(name)]
     if not rows:
         return {}
     if given.get("do_train"):
