@@ -459,7 +459,7 @@ def type_of_labels(rows: Dataset, column: str) -> str:
     """
     feature = rows.features[column]
     feature = getattr(feature, "feature", feature)  # of lists
-    kind = str(feature.dtype).rstrip("0123456789")
+    kind = str(feature.dtype).strip("u0123456789")
     return kind if kind in READERS and not isinstance(feature, ClassLabel) else "str"
 
 
