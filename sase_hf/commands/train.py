@@ -149,5 +149,5 @@ def print_results(task: Any, outcome: dict[str, Any]) -> None:
 
 
 def command(*words: str) -> str:
-    """Return a line for the shell that runs this package."""
-    return one_line(shlex.join(["sase_hf", *words]))
+    """Return a line for the shell that runs this package by the Python that runs now."""
+    return one_line(shlex.join([sys.orig_argv[0], "-m", "sase_hf", *words]))

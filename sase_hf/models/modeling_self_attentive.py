@@ -335,7 +335,7 @@ def _losses_of_probabilities(
     counted = (labels != IGNORED_LABEL).all(1, keepdim=True)  # (B, 1)
     probabilities = labels.where(counted, 0.0)
     sums = probabilities.sum(1, keepdim=True)[counted]
-    if bool((probabilities < 0).any()) or bool(((sums - 1).abs() > 0.01).any()):
+    if (probabilities < 0).any() or ((sums - 1).abs() > 0.01).any():
         raise ValueError("float labels of one class per row must be probabilities, sum 1")
     losses = _cross_entropy(logits, probabilities, config)
     return losses.unsqueeze(1).expand_as(labels), counted.expand_as(labels)

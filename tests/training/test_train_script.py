@@ -72,10 +72,10 @@ def test_train_file_alone_trains_evaluates_reports_and_says_what_to_do_next(
     assert [line.partition(":")[0] for line in epochs] == ["epoch 1 of 2", "epoch 2 of 2"]
     report, export, predict = (shlex.split(line) for line in output.out.splitlines()[-3:])
     assert report == ["open", (run / "report.html").resolve().as_uri()]
-    script_main("export")(export[2:])
+    script_main("export")(export[4:])
     assert Path("runs/reviews.html").is_file()
     place = predict.index("NEW.csv")
-    script_main("predict")([*predict[2:place], "new.csv"])
+    script_main("predict")([*predict[4:place], "new.csv"])
     predicted = (run / "predictions.csv").read_text()
     assert capsys.readouterr().out.endswith(predicted)
     assert predicted.splitlines()[0].endswith(',"familiarity"')
