@@ -71,9 +71,7 @@ def test_words_of_held_out_rows_are_known_at_last_but_change_nothing_that_hops_r
     task.know_held_out_words(setup)
     after, ids = answers(setup)
     assert torch.equal(before, after)
-    vocabulary = setup.tokenizer.get_vocab()
-    assert ("zebra" in vocabulary) is is_known
-    assert (vocabulary.get("zebra") in ids) is is_known
+    assert (setup.tokenizer.get_vocab().get("zebra") in ids) is is_known
     assert setup.model.config.vocab_size == len(setup.tokenizer)
 
 

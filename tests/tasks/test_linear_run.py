@@ -6,12 +6,10 @@ from typing import Any
 import pytest
 import torch
 from runs import QUIET, TINY_MODEL, flags, pair_rows, review_rows, write_rows
-from transformers import AutoModelForSequenceClassification
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from sase_hf.evaluation.linear_part import learn_anew
 from sase_hf.tasks import LabelTask
 from sase_hf.tasks.labels import task as label_task
-from sase_hf.tasks.labels import task as labels_task
 from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
 
@@ -83,19 +81,15 @@ def test_training_leaves_the_linear_part_to_the_fit(review_file: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("has_marks", [False, True], ids=["", "words marked against"])
 def test_saved_model_has_learned_the_held_out_rows_after_they_were_measured(
-    has_marks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    has_marks: bool, tmp_path: Path
 ) -> None:
-    """The training rows lack words marked against, the held-out ones do not."""
-    learned = []
-
-    def learn(model: Any, fit: Any, rows: Any, words: Any) -> None:
-        learned.append(rows.num_rows)
-        learn_anew(model, fit, rows, words)
-
-    monkeypatch.setattr(labels_task, "learn_anew", learn)
+    """And knows their words. The training rows lack words marked against, the held-out do not."""
     marks = {"rationale_against": [[0, 3]]} if has_marks else {}
-    rows = [{**row, **marks} for row in review_rows(60)]
-    file = write_rows(tmp_path / "reviews.jsonl", rows)
-    found = outcome(file, tmp_path / "model", calibrate=True, report=True)
+    rows = [{**row, **marks, "text": f"{row['text']} {k}"} for k, row in enumerate(review_rows(60))]
+    model = tmp_path / "model"
+    found = outcome(write_rows(tmp_path / "reviews.jsonl", rows), model, calibrate=True)
     assert found["record"]["learned_held_out"] is not has_marks
-    assert learned == [60] * (not has_marks)
+    weights = weights_of(model)["linear_part.word_weight"][0]
+    vocabulary = AutoTokenizer.from_pretrained(model).get_vocab()
+    learned = [word for word, row in vocabulary.items() if word.isdigit() and weights[row].any()]
+    assert (len(learned) == 60) is not has_marks

@@ -87,11 +87,11 @@ def test_attended_text_joins_tokens_whose_letters_meet() -> None:
         assert reading.added == pytest.approx([-1.0, 3.5, 1.0, 2.0])
 
 
-def test_attended_text_names_no_word_that_added_next_to_nothing() -> None:
+def test_attended_text_names_the_strongest_first_and_no_word_that_added_next_to_nothing() -> None:
     """Neither less than a twentieth of the strongest, nor what is shown as zero."""
     [text] = parse_result(result("dull but very fine food"))
     for added, names in (
-        ([-2.0, 0.09, 0.11, 1.0, 0.0], [["fine", "very"], ["dull"]]),
+        ([-2.0, 0.09, 0.11, 1.0, -0.5], [["fine", "very"], ["dull", "food"]]),
         ([-0.004, 0.0, 0.006, 0.0, 0.0], [["very"], []]),
     ):
         found = text.for_and_against(added, 5)
