@@ -225,9 +225,7 @@ def _output_dir(given: Mapping[str, Any]) -> dict[str, str]:
         return {}
     if given.get("do_train"):
         return {"output_dir": f"runs/{rows[0]}{FOLDER_SUFFIX.get(given['task'], '')}"}
-    # The whole path of the model, so that no results of one replace those of another.
-    model = str(given.get("model_name_or_path")).removeprefix("runs/").strip("./")
-    return {"output_dir": f"runs/{model.replace('/', '-')}-{rows[0]}"}
+    return {"output_dir": f"runs/{Path(given.get('model_name_or_path', '')).name}-{rows[0]}"}
 
 
 def rate_for(task: Task, setup: TrainingSetup) -> float:

@@ -54,8 +54,8 @@ def run(task: Task) -> dict[str, Any]:
         checkpoint = None
         if args.do_train:
             checkpoint = checkpoint_to_resume(args.resume_from_checkpoint, output_dir)
-            if checkpoint is None or not is_inside(checkpoint, output_dir):
-                check_unused(output_dir)
+        if checkpoint is None or not is_inside(checkpoint, output_dir):
+            check_unused(output_dir)
         steps = _Run(task, checkpoint)
         if args.do_train:
             steps.train(checkpoint)

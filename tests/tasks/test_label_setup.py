@@ -104,18 +104,21 @@ def test_setup_takes_a_ready_tokenizer(reviews: dict[str, str], tmp_path: Path) 
 def test_checkpoint_is_evaluated_and_predicts_new_rows(
     checkpoint: tuple[Path, dict[str, Any]], reviews: dict[str, str], tmp_path: Path
 ) -> None:
-    """Its labels and its tokenizer come with it; new rows need no label."""
+    """Its labels and its tokenizer come with it; new rows need no label. No results are lost."""
     folder, outcome = checkpoint
+    new = tmp_path / "again"
     unlabelled = [{"text": row["text"]} for row in read_lines(Path(reviews["test_file"]))]
-    files = {"validation_file": reviews["validation_file"]}
-    files["test_file"] = write_rows(tmp_path / "new.jsonl", unlabelled)
-    steps = {"do_eval": True, "do_predict": True}
-    again = run_tiny(tmp_path / "again", model_name_or_path=folder, **files, **steps)
-    losses = [found["metrics"]["eval_loss"] for found in (again, outcome)]
-    assert losses[0] == pytest.approx(losses[1], abs=1e-6)
-    first, second = (read_lines(f / "predictions.jsonl") for f in (folder, tmp_path / "again"))
-    labels = [line["predicted_label"] for line in second]
-    assert labels == [line["predicted_label"] for line in first]
+    options: Any = {"model_name_or_path": folder, "do_eval": True, "do_predict": True}
+    options["validation_file"] = reviews["validation_file"]
+    options["test_file"] = write_rows(tmp_path / "new.jsonl", unlabelled)
+    again = run_tiny(new, **options)
+    loss = pytest.approx(outcome["metrics"]["eval_loss"], abs=1e-6)
+    assert again["metrics"]["eval_loss"] == loss
+    lines = [read_lines(run / "predictions.jsonl") for run in (folder, new)]
+    first, second = ([line["predicted_label"] for line in some] for some in lines)
+    assert first == second
+    with pytest.raises(ValueError, match="again is not empty"):
+        run_tiny(new, **options)
 
 
 def test_checkpoint_is_fine_tuned_on_other_labels(

@@ -70,9 +70,9 @@ def test_command_that_names_no_step_takes_defaults_by_its_rows_and_model(
     assert made.args.warmup_steps == 0
 
 
-def test_results_of_one_model_or_file_replace_no_results_of_another() -> None:
+def test_folder_of_results_has_the_names_of_model_and_file() -> None:
     words = ["--model_name_or_path=/top/other/a", "--test_file=/b/new.2024.csv.gz"]
-    assert parse_arguments(LabelTask, words).args.output_dir == "runs/top-other-a-new.2024"
+    assert parse_arguments(LabelTask, words).args.output_dir == "runs/a-new.2024"
 
 
 def test_command_without_validation_rows_trains_on_all_rows_and_evaluates_nothing() -> None:

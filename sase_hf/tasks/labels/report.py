@@ -360,7 +360,6 @@ def write_doubtful(folder: Path, setup: TrainingSetup) -> list[Table]:
     if rows have pairs of texts, several labels or numbers, which are not looked at.
     """
     path = folder / DOUBTFUL_NAME
-    path.unlink(missing_ok=True)  # that of a former run in this folder
     rows, tokens = setup.rows, setup.tokens
     if not rows.answers.has_one_label or len(rows.text_columns) > 1:
         return []
