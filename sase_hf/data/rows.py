@@ -120,12 +120,15 @@ class Source:
         """Return columns of texts by the names in `TEXT_COLUMNS`; ValueError for other values."""
         texts = {}
         for standard, name in zip(TEXT_COLUMNS, names, strict=False):
-            own = self.table.select_columns(parted(name, "+", self.table.column_names))
-            stored: pa.Table = own.with_format("arrow")[:]
-            for column, kind in own.features.items():
-                if not holds_texts(own, column):
-                    what = f"column {column!r} of {self.title} holds {kind}"
-                    raise refusal(what, "texts are wanted there")
+            parts = parted(name, "+", self.table.column_names)
+            for part in parts:
+                if not holds_texts(self.table, part):
+                    found = self.table.features
+                    raise refusal(
+                        f"of the columns {[*found]}, {part!r} holds {found.get(part, 'nothing')}",
+                        "name columns of texts by --text_column_names",
+                    )
+            stored: pa.Table = self.table.select_columns(parts).with_format("arrow")[:]
             texts[standard] = reduce(_joined, [cells.cast("string") for cells in stored.columns])
         return pa.table(texts)
 

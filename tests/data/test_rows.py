@@ -71,8 +71,7 @@ TAGS = {"label": ["fun;sad", "sad", ""], "fun": [1, 0, 0], "sad": [1, 1, 0]}
 @pytest.mark.parametrize(
     ("columns", "flags", "names", "labels"),
     [
-        # - is no label, as in SNLI.
-        ({"label": ["o", "x", "-"]}, {}, "o,x", [0, 1]),
+        ({"label": ["o", "x", ""]}, {}, "o,x", [0, 1]),
         # Several labels, with a separator, or as columns in the order of the flag.
         (TAGS, {"label_separator": ";"}, "fun,sad", [[1, 1], [0, 1], [0, 0]]),
         (TAGS, {"label_column_name": "sad,fun"}, "sad,fun", [[1, 1], [1, 0], [0, 0]]),
@@ -94,13 +93,12 @@ def test_load_rows_encodes_labels_by_those_of_the_train_rows_or_of_a_checkpoint(
     assert load(test_file=new, **known).splits["test"].column_names == ["text"]
 
 
-BAD = [{"text": "", "label": "good"}, {"text": "x", "label": None}, {"text": "y", "label": "-"}]
+BAD = [{"text": "", "label": "good"}, {"text": "x", "label": None}, {"text": "y", "label": " "}]
 
 
 def test_load_rows_leaves_out_and_counts_rows_without_a_text_or_a_label(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """SNLI has such rows, with "-"."""
     task = load_written(tmp_path, [*BAD, *REVIEWS])
     assert task.splits["train"]["text"][:] == [row["text"] for row in REVIEWS]
     assert task.sources["train"]["left_out"] == 3
@@ -199,7 +197,7 @@ TWO = {"label_column_name": "x,y", "label_names": ["y", "x"]}
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        ([{"text": 5, "label": "bad"}], NAMES, r"column 'text' of .*rows\.jsonl holds .*int64"),
+        ([{"text": 5, "label": "bad"}], NAMES, r"rows\.jsonl: .* 'text' holds .*int64"),
         (labelled(["bad", "great"]), NAMES, r"row 1 .*'label': 'great' fits no"),
         (REVIEWS, {"max_train_samples": 0}, "no train rows; raise --max_train_samples"),
         # Rows with one text stay together.
