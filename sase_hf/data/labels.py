@@ -28,7 +28,7 @@ MAX_ROUNDING = 0.01  # of the sum of rounded probabilities
 
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _WHOLE_NUMBER = re.compile(r"^([+-]?[0-9]+)\.0*$")  # pandas writes it so beside missing cells
-_TRUTHS = {"true": 1.0, "false": 0.0}
+_TRUTHS = {"True": 1.0, "False": 0.0}
 # Between several labels of one text; names rarely have such marks.
 _MARK = regex.compile(r"[^\p{L}\p{M}\p{N}\p{So}\s\p{Pd}\p{Ps}\p{Pe}_.'\u2019]+")
 
@@ -99,7 +99,7 @@ class LabelColumn:
         numbers: list[float] = []
         if self.kind == REGRESSION or isinstance(cell, tuple):
             numbers = [
-                float(name) if NUMBER.fullmatch(name) else _TRUTHS.get(name, math.nan)
+                float(name) if NUMBER.fullmatch(name) else _TRUTHS.get(name.capitalize(), math.nan)
                 for name in labels
             ]
         elif {*labels}.issubset(classes):
@@ -132,8 +132,8 @@ class LabelColumn:
 
 
 def is_unlabelled(value: object) -> bool:
-    """Return whether a label is None, NaN, blank or "-"."""
-    return value is None or str(value).strip() in ("", "-", "nan")
+    """Return whether a label is None, NaN or blank."""
+    return value is None or str(value).strip() in ("", "nan")
 
 
 def class_name(value: object) -> str:
@@ -141,8 +141,7 @@ def class_name(value: object) -> str:
     if not isinstance(value, str | int | float):
         what = f"the label {value!r:.80} is a {type(value).__name__}"
         raise refusal(what, "it must be a text or a number")
-    name = str(value).strip()  # spreadsheets and `, ` leave blanks
-    return name.lower() if isinstance(value, bool) else _WHOLE_NUMBER.sub(r"\1", name)
+    return _WHOLE_NUMBER.sub(r"\1", str(value).strip())  # spreadsheets and `, ` leave blanks
 
 
 def _labels_in(cell: object, separator: str | None) -> list[str]:
@@ -165,7 +164,7 @@ def _kind_of(names: Sequence[str], types: set[type], num_rows: int, *, are_named
             "write lists of the labels that apply, or a column for each label, named by "
             "--label_column_name fun,sad; fit takes an array (N, C) of numpy",
         )
-    are_truths = tuple in types and {"0", "1", *_TRUTHS}.issuperset(names)
+    are_truths = tuple in types and {"0", "1", *_TRUTHS}.issuperset(map(str.capitalize, names))
     kind = MULTI_LABEL if list in types or are_truths else SINGLE_LABEL
     if are_named:
         return kind

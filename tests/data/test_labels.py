@@ -85,9 +85,8 @@ def test_label_column_encodes_labels_for_the_loss(
 
 
 def test_is_unlabelled_tells_missing_labels_from_labels() -> None:
-    """SNLI writes "-" for no label; -1 is an ordinary label."""
-    assert all(is_unlabelled(value) for value in (None, float("nan"), "  ", " - "))
-    assert not any(map(is_unlabelled, (-1, 0, "None", [])))
+    assert all(is_unlabelled(value) for value in (None, float("nan"), "  "))
+    assert not any(map(is_unlabelled, (-1, 0, "None", "-", [])))
 
 
 @pytest.mark.parametrize(

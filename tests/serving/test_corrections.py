@@ -368,7 +368,7 @@ def test_label_of_a_file_that_the_model_does_not_know_is_asked_for(
     """A guess of the model never takes its place, and rows without a label are none of them."""
     open_model(tab, tmp_path, problem_type=kind)
     unknown = UNKNOWN_LABELS[kind]
-    labels = [*unknown, None, " ", "-"]
+    labels = [*unknown, None, " "]
     open_rows(tab, tmp_path, [{"text": f"soup {k}", "label": one} for k, one in enumerate(labels)])
     assert f"Labels that the model does not know: {len(unknown)};" in remarks(tab)
     for place, (text,) in enumerate(opened_texts(tab)):

@@ -95,4 +95,4 @@ def test_rows_to_read_are_texts_or_pairs() -> None:
 def test_type_of_labels_reads_their_names() -> None:
     rows = Dataset.from_dict({"whole": [1, -2], "flag": [True, False]})
     assert labels_by_type(["1", "-2"], type_of_labels(rows, "whole")) == [1, -2]
-    assert labels_by_type(["true", "false"], type_of_labels(rows, "flag")) == [True, False]
+    assert labels_by_type(["True", "False"], type_of_labels(rows, "flag")) == [True, False]

@@ -15,7 +15,7 @@ const DOUBLED_IN_QUOTES = /(?:^|\t)"(?:""(?!")|(?!")(?:[^"\t]|"")*"")/;
 const MAX_DEPTH = 1000; // of brackets; a browser runs out of memory where millions are open
 const SEPARATORS = [",", ";", "\t", "|"];
 const SEPARATOR_LINE = /^"?sep=.?"?\s*$/; // Excel reads it above the header
-const MARKS_BETWEEN_LABELS = [";", "|", "\n", "\t", ",", "/"]; // of data/joined_labels.py
+const MARKS_BETWEEN_LABELS = [";", "|", "\n", "\t", ",", "/"];
 
 /* Return an error in a line of a file, with the line behind the `end` of what it spoils. */
 const atLine = (line, fault, end = line + 1) =>
@@ -137,7 +137,7 @@ function* rowsOfSheet(content, isTabbed) {
   }
 }
 
-/* Return the mark between the cells of a sheet by its first two lines: `_separator` of data/rows.py. */
+/* Return the mark between the cells of a sheet by its first two lines. */
 function separatorOf([header, second = ""], usual) {
   const [inHeader, inSecond] = [header, second].map((line) => {
     const unquoted = line.replaceAll(/"[^"]*"/g, "");
@@ -309,8 +309,7 @@ function labelOf(cell) {
 /* Return whether a cell says that a row has no label: `is_unlabelled` of data/labels.py. */
 function isUnlabelled(cell) {
   if (isBlank(cell)) return true;
-  const signs = model.kind === "regression" ? ["-"] : ["-", "-1"];
-  return signs.includes(String(cell).trim()) && nameOf(cell) === undefined;
+  return model.kind !== "regression" && String(cell).trim() === "-1" && nameOf(cell) === undefined;
 }
 
 /* Return the labels, as they are written, that stand in a cell; a text that is no list and no several
@@ -345,6 +344,8 @@ const areZerosAndOnes = (values) => model.kind === "multi_label_classification" 
 
 /* Return the name of the model's label that a value spells, as 1.0 spells "1". */
 function nameOf(value) {
-  const written = String(value).trim().replace(/^([+-]?\d+)\.0*$/, "$1");
+  const spelled = { true: "True", false: "False" }; // as Python does
+  const text = typeof value === "boolean" ? spelled[value] : String(value).trim();
+  const written = text.replace(/^([+-]?\d+)\.0*$/, "$1");
   return model.labels.find((name) => name === value) ?? model.labels.find((name) => name.trim() === written);
 }

@@ -366,7 +366,7 @@ LABEL = "label"  # the column of labels that are given beside the texts
 READERS: dict[str, Any] = {
     "int": int,
     "float": float,
-    "bool": {"false": False, "true": True}.__getitem__,
+    "bool": {"False": False, "True": True}.__getitem__,
 }
 
 
