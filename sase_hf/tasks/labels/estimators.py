@@ -9,7 +9,7 @@ import os
 import random
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -430,14 +430,18 @@ def _text_frame(given: Any, names: Sequence[str] = TEXT_COLUMNS) -> pd.DataFrame
         return given.to_pandas()
     if isinstance(given, pd.DataFrame):
         return given
+    problem: object = "dicts"
     try:
-        frame = pd.DataFrame([*given], dtype=object)
-        return frame.set_axis(names[: frame.shape[1]], axis=1)
+        rows = [given, *given]
+        if not any(isinstance(row, Mapping) for row in rows):
+            frame = pd.DataFrame(rows[1:], dtype=object)
+            return frame.set_axis(names[: frame.shape[1]], axis=1)
     except (ValueError, TypeError) as reason:
-        raise refusal(
-            f"the texts are {given!r:.80} ({reason})",
-            "give a list of texts, or of pairs (text, text_pair)",
-        ) from reason
+        problem = reason
+    raise refusal(
+        f"the texts are {given!r:.80} ({problem})",
+        "give a list of texts, or of pairs (text, text_pair)",
+    )
 
 
 def _label_frame(given: Any) -> pd.DataFrame:
