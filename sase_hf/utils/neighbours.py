@@ -73,15 +73,16 @@ class Neighbours(NamedTuple):
     def shown(self, row: int, answers: Answers) -> Fields:
         """Return the `label` of a row, and its `text` if it is known, of a pair a list of two."""
         label: Any = self.labels[row].tolist()
-        name: Any = label  # or numbers
         if answers.has_one_label:
-            name = answers.names[label]
+            label = answers.names[label]
         elif answers.has_labels:
-            name = answers.result(label)["labels"]
+            label = answers.result(label)["labels"]
+        else:  # numbers in float32, which keeps six digits
+            label = [float(f"{number:.6g}") for number in label]
         if not self.texts:
-            return {"label": name}
-        texts = list(self.texts[row])
-        return {"label": name, "text": texts if len(texts) > 1 else texts[0]}
+            return {"label": label}
+        text, *others = self.texts[row]
+        return {"label": label, "text": [text, *others] if others else text}
 
     def write(self, path: Path) -> None:
         """Write the rows as safetensors; known texts only if they are to be kept."""
