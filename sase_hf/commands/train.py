@@ -144,7 +144,9 @@ def print_results(task: Any, outcome: dict[str, Any]) -> None:
         return
     model = folder if task.args.do_train else str(task.settings.model_name_or_path)
     print("\nNext:", f"open {Path(folder, REPORT_NAME).resolve().as_uri()}", sep="\n  ")
-    print(" ", command("export", model, f"{model}.html"))
+    config = outcome["record"]["config"]
+    if (config["encoder"], config["pooling"]) == ("bilstm", "self_attention"):  # a page computes it
+        print(" ", command("export", model, f"{model}.html"))
     print(" ", command("predict", model, "NEW.csv"), "> predictions.csv")
 
 
