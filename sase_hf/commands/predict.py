@@ -97,9 +97,9 @@ def print_unlike(answers: Rows) -> None:
 
     unlike = [row["familiarity"] < UNLIKE for row in answers if "familiarity" in row]
     if unlike:
-        share = sum(unlike) / len(unlike)
         print(
-            f"{sum(unlike):,} of {len(unlike):,} texts ({share:.1%}) are unlike "
-            f"the training texts (familiarity below {UNLIKE}); of held-out ones {UNLIKE:.0%} are",
+            f"{sum(unlike):,} of {len(unlike):,} texts ({sum(unlike) / len(unlike):.1%}) are "
+            f"unlike the training texts (familiarity below {UNLIKE}); "
+            f"of held-out ones {UNLIKE:.0%} are",
             file=sys.stderr,
         )

@@ -707,10 +707,8 @@ class LinearPart(nn.Module):
         total = _sum_over(self._of_words(texts), 1)
         if self.pair_weight is not None:
             total = total + _sum_over(self._of_pairs(texts), 1)
-        of_parts = total.unflatten(0, (-1, self.num_parts))  # (B, n, L)
-        of_parts = of_parts * texts.scale.unsqueeze(1)
-        first, *others = of_parts.unbind(1)
-        added = sum(others, first) + wide(self.bias)
+        of_texts = total.unflatten(0, (-1, self.num_parts)).sum(1)  # (B, L)
+        added = of_texts * texts.scale + wide(self.bias)
         if self.state_weight is None:
             return added
         return added + self.of_mean_state((input_ids, attention_mask, token_type_ids), states)

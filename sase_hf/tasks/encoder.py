@@ -110,8 +110,7 @@ class EncoderTask(Task):
         """Let a frozen encoder read each text once."""
         super().prepare(setup)
         config = setup.model.config
-        is_frozen = config.encoder == "auto_model" and config.freeze_embeddings
-        if self.args.do_train and is_frozen:
+        if self.args.do_train and config.encoder == "auto_model" and config.freeze_embeddings:
             encoder: Any = setup.model.base_model.token_encoder
             encoder.forward = RememberedStates(encoder.forward)
 
@@ -135,7 +134,7 @@ class EncoderTask(Task):
         for text in chain.from_iterable(row.values() for row in texts):
             counts.update(cut(text, tokenizer.backend_tokenizer))
         least = self._least_frequency(rows)
-        words = sorted(word for word, count in counts.items() if count >= least)
+        words = [word for word, count in sorted(counts.items()) if count >= least]
         add_words(tokenizer, words, self.settings.vocab_size or DEFAULTS["word"][0])
         num_known = model.config.vocab_size
         vectors = model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
@@ -151,14 +150,13 @@ class EncoderTask(Task):
         encoder = model.encoder_name_or_path
         if model.word_vectors and encoder is not None:
             raise refusal("--encoder_name_or_path brings word vectors", "leave out --word_vectors")
-        build = partial(self._build_tokenizer, rows)
-        tokenizer = self.new_tokenizer(rows, build, ready=encoder)
+        tokenizer = self.new_tokenizer(rows, partial(self._build_tokenizer, rows), ready=encoder)
         config_fields = {
+            **self.fields_by_words(head, rows, len(tokenizer)),
             **fields,
             **model.given(model.config_fields),
             "pad_token_id": tokenizer.pad_token_id,
         }
-        config_fields = {**self.fields_by_words(head, rows, len(tokenizer)), **config_fields}
         if encoder is not None:
             are_few = len(rows.splits.get("train", ())) < LEAST_TRAINED
             config_fields.setdefault("freeze_embeddings", are_few)

@@ -347,6 +347,6 @@ def nearest_text(near: Mapping[str, Any]) -> str:
 
 def label_text(label: object) -> str:
     """Return a label, or a list of labels, as text."""
-    if isinstance(label, list | tuple):
+    if isinstance(label, list):
         return ", ".join(map(str, label)) or "no label"
     return str(label)
