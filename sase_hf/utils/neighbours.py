@@ -77,8 +77,8 @@ class Neighbours(NamedTuple):
             label = answers.names[label]
         elif answers.has_labels:
             label = answers.result(label)["labels"]
-        else:  # numbers in float32, which keeps six digits
-            label = [float(f"{number:.6g}") for number in label]
+        else:  # float32, which prints the shortest number that it stands for
+            label = [float(str(number)) for number in self.labels[row].numpy()]
         if not self.texts:
             return {"label": label}
         text, *others = self.texts[row]
