@@ -27,7 +27,7 @@ defaults that --help_all lists:
 
     sase_hf train scripts/recipes/yelp5.yaml
 
-With --resume_from_checkpoint auto a command starts a run, and continues one that was interrupted.
+With --resume_from_checkpoint auto a command starts a training, or continues an interrupted one.
 Several GPUs, or processes, take:
 torchrun --standalone --nproc_per_node 2 -m sase_hf train ...
 
@@ -77,9 +77,9 @@ from typing import Any
 from ..data.columns import DataArguments, SourceArguments
 from ..data.rows import load_rows, open_sources
 from ..utils.cli import errors_in_one_line, with_recipe
-from ..utils.text import one_line, table_lines
+from ..utils.text import table_lines
 
-HOW_TO_GO_ON = "stopped; the same command with --resume_from_checkpoint auto goes on"
+HOW_TO_GO_ON = "stopped; the same command with --resume_from_checkpoint auto continues a training"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -145,11 +145,12 @@ def print_results(task: Any, outcome: dict[str, Any]) -> None:
     model = folder if task.args.do_train else str(task.settings.model_name_or_path)
     print("\nNext:", f"open {Path(folder, REPORT_NAME).resolve().as_uri()}", sep="\n  ")
     config = outcome["record"]["config"]
-    if (config["encoder"], config["pooling"]) == ("bilstm", "self_attention"):  # a page computes it
+    parts = config["encoder"], config["pooling"]
+    if parts == ("bilstm", "self_attention") and not task.settings.tokenizer_name:  # as of a page
         print(" ", command("export", model, f"{model}.html"))
     print(" ", command("predict", model, "NEW.csv"), "> predictions.csv")
 
 
 def command(*words: str) -> str:
     """Return a line for the shell that runs this package by the Python that runs now."""
-    return one_line(shlex.join([sys.orig_argv[0], "-m", "sase_hf", *words]))
+    return shlex.join([sys.orig_argv[0], "-m", "sase_hf", *words])

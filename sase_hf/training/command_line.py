@@ -219,13 +219,16 @@ def of_new_model(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _output_dir(given: Mapping[str, Any]) -> dict[str, str]:
     """Return the folder that a run is named by its rows and, if nothing is trained, its model."""
-    named = ("train_file", "dataset_name", "validation_file", "test_file")
-    rows = [Path(str(given[name]).removesuffix(".gz")).stem for name in named if given.get(name)]
+    rows = [
+        Path(str(given[name]).removesuffix(".gz")).stem
+        for name in ("train_file", "dataset_name", "validation_file", "test_file")
+        if given.get(name)
+    ]
     if not rows:
         return {}
     if given.get("do_train"):
         return {"output_dir": f"runs/{rows[0]}{FOLDER_SUFFIX.get(given['task'], '')}"}
-    return {"output_dir": f"runs/{Path(given.get('model_name_or_path', '')).name}-{rows[0]}"}
+    return {"output_dir": f"runs/{Path(given.get('model_name_or_path') or '').name}-{rows[0]}"}
 
 
 def rate_for(task: Task, setup: TrainingSetup) -> float:

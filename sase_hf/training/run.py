@@ -315,11 +315,14 @@ def check_unused(output_dir: FilePath) -> None:
     """Raise ValueError if a folder holds more than the beginning of a run without a checkpoint."""
     names = {path.name for path in Path(output_dir).glob("[!.]*")}
     # The state is the last file of a trained model: without it, a model of a run is a torn one.
-    has_only_begun = ROWS_NAME in names and TRAINER_STATE_NAME not in names
-    if names and not (has_only_begun and newest_complete_checkpoint(output_dir) is None):
+    if names and not (
+        ROWS_NAME in names
+        and TRAINER_STATE_NAME not in names
+        and newest_complete_checkpoint(output_dir) is None
+    ):
         raise refusal(
             f"--output_dir {output_dir} is not empty",
-            "continue its run with --resume_from_checkpoint, or choose another folder",
+            "choose another, or delete it; --resume_from_checkpoint auto continues a training",
         )
 
 

@@ -360,6 +360,7 @@ def write_doubtful(folder: Path, setup: TrainingSetup) -> list[Table]:
     if rows have pairs of texts, several labels or numbers, which are not looked at.
     """
     path = folder / DOUBTFUL_NAME
+    path.unlink(missing_ok=True)  # of this run, before it was continued
     rows, tokens = setup.rows, setup.tokens
     if not rows.answers.has_one_label or len(rows.text_columns) > 1:
         return []
