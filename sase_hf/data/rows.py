@@ -123,10 +123,10 @@ class Source:
             parts = parted(name, "+", self.table.column_names)
             for part in parts:
                 if not holds_texts(self.table, part):
-                    found = self.table.features
+                    kind = self.table.features.get(part, "nothing")
                     raise refusal(
-                        f"of the columns {[*found]}, {part!r} holds {found.get(part, 'nothing')}",
-                        "name columns of texts by --text_column_names",
+                        f"of the columns {self.table.column_names}, {part!r} holds {kind}",
+                        "texts are wanted there; --text_column_names names other columns",
                     )
             stored: pa.Table = self.table.select_columns(parts).with_format("arrow")[:]
             texts[standard] = reduce(_joined, [cells.cast("string") for cells in stored.columns])

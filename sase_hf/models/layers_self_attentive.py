@@ -223,8 +223,10 @@ class BiLSTMLayer(nn.Module):
 
         An adapter hides what it adds, and weights on a disk are fetched by the call.
         """
-        lstms = (self.forward_lstm, self.backward_lstm)
-        return all(type(lstm) is OneWayLSTM and "forward" not in vars(lstm) for lstm in lstms)
+        return all(
+            type(lstm) is OneWayLSTM and "forward" not in vars(lstm)
+            for lstm in (self.forward_lstm, self.backward_lstm)
+        )
 
     def forward(self, x: Tensor, rows: Rows) -> Tensor:
         """Return the states of both directions, (B, S, H), from inputs (B, S, width)."""
@@ -241,8 +243,8 @@ class BiLSTMLayer(nn.Module):
         states = lstm(by_step)
         # In a graph torch takes the number of steps for a constant; the view makes it that of x.
         states = states.flatten(0, 1).unflatten(0, tuple(by_step.shape[:2]))
-        dtype = torch.promote_types(states.dtype, x.dtype)  # autocast may narrow it
-        return states.transpose(0, 1).to(dtype)
+        # Autocast may narrow them.
+        return states.transpose(0, 1).to(torch.promote_types(states.dtype, x.dtype))
 
     def _read_both(self, x: Tensor) -> Tensor:
         """Run both LSTMs over texts without padding as one of torch's, which is faster."""

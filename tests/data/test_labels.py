@@ -47,6 +47,7 @@ def test_label_column_infers_problem_type(
         # Blanks around a label, which spreadsheets and `, ` leave, make no other class.
         (["pos", "pos ", " neg", "neg\t"], ("neg", "pos")),
         ([[2], [10, 3]], ("2", "3", "10")),
+        (["False", True], ("False", "True")),
     ],
 )
 def test_label_column_orders_names_by_number_or_alphabet(
@@ -61,7 +62,7 @@ def test_label_column_orders_names_by_number_or_alphabet(
 STARS = LabelColumn.learn([1, 2, 3], names=["1", "2", "3.0"])
 TAGS = LabelColumn.learn([["joy"], ["anger", "joy"], []])
 JOINED = LabelColumn.learn(["joy; anger", "joy", ""], separator=";")
-FLAGS = LabelColumn.learn([("0", 1.0, True)], names=["a", "b", "c"])
+FLAGS = LabelColumn.learn([("0", 1.0, "TRUE")], names=["a", "b", "c"])
 SCORE = LabelColumn.learn([1.5, 2.0])
 SOFT = LabelColumn.learn([(0.25, 0.75)], names=["no", "yes"])
 
@@ -72,7 +73,7 @@ SOFT = LabelColumn.learn([(0.25, 0.75)], names=["no", "yes"])
         (STARS, [1, "2", 3.0, "1.0", "3.0"], [0, 1, 2, 0, 2]),
         (TAGS, [["joy", "joy"], [], ["joy", "anger"]], [[0, 1], [0, 0], [1, 1]]),
         (JOINED, ["anger;joy", "joy;", " ; ", ""], [[1, 1], [0, 1], [0, 0], [0, 0]]),
-        (FLAGS, [(1.0, "0", True), ["b"], None], [[1, 0, 1], [0, 1, 0], None]),
+        (FLAGS, [(1.0, "0", "true"), ["b"], None], [[1, 0, 1], [0, 1, 0], None]),
         (SCORE, [1, " 2.5", "-.5e1", 3.25], [1.0, 2.5, -5.0, 3.25]),
         # A plain label, as of a correction, has a probability of 1.
         (SOFT, [(0.5, 0.5), "no"], [[0.5, 0.5], [1, 0]]),

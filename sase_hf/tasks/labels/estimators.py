@@ -451,7 +451,7 @@ def _label_frame(given: Any) -> pd.DataFrame:
         is_array = hasattr(given, "__array__")
         # The lists in a list are the cells of one column.
         labels = pd.DataFrame(
-            np.asarray(given) if is_array else {LABEL: pd.Series([*given], dtype=object)}
+            np.asarray(given) if is_array else {LABEL: pd.Series(given, dtype=object)}
         )
     return labels.set_axis([LABEL], axis=1) if len(labels.columns) == 1 else labels
 
