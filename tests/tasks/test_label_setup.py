@@ -114,8 +114,10 @@ def test_checkpoint_is_evaluated_and_predicts_new_rows(
     again = run_tiny(new, **options)
     loss = pytest.approx(outcome["metrics"]["eval_loss"], abs=1e-6)
     assert again["metrics"]["eval_loss"] == loss
-    lines = [read_lines(run / "predictions.jsonl") for run in (folder, new)]
-    first, second = ([line["predicted_label"] for line in some] for some in lines)
+    first, second = (
+        [line["predicted_label"] for line in read_lines(run / "predictions.jsonl")]
+        for run in (folder, new)
+    )
     assert first == second
     with pytest.raises(ValueError, match="again is not empty"):
         run_tiny(new, **options)

@@ -10,11 +10,12 @@ from sase_hf.models.answers import answers_of_kind
 from sase_hf.tasks.labels.report import (
     Report,
     measure_report,
+    report_lines,
     report_tables,
 )
 
 NAMES = ("cold", "mild", "hot")
-LOGITS = [[3, 0, 0], [0, 1, 0], [0, 5, 0], [0, 0, 2], [0, 0, 2]]
+LOGITS = [[11, 10.5, 0], [0, 1, 0], [0, 5, 0], [0, 0, 1], [0, 0, 2]]
 LABELS = [0, 0, 0, 2, 1]
 
 
@@ -27,8 +28,8 @@ def make_report(
 ) -> Report:
     metrics = metrics_function(load_metrics(None, problem), answers_of_kind(problem))
     rows = Dataset.from_dict({"input_ids": [[2, 3]] * len(labels), "labels": labels})
-    outputs = {"this model": np.array(logits, dtype=np.float32), **parts}
-    return measure_report(outputs, rows, rows, answers_of_kind(problem, names), metrics)
+    parts["this model"] = np.array(logits, dtype=np.float32)
+    return measure_report(parts, rows, rows, answers_of_kind(problem, names), metrics)
 
 
 def test_report_counts_the_confusions_of_labels() -> None:
@@ -42,10 +43,14 @@ def test_report_counts_the_confusions_of_labels() -> None:
         ["hot", "50.0%", "100.0%", "66.7%", "1"],
     ]
     assert report.wrong == [2, 4, 1]
-    assert report.right == [3, 0], "the least sure first"
-    accuracies = {name: values["accuracy"] for name, values in report.systems.items()}
-    assert (accuracies["this model"], accuracies["its words alone"]) == (0.4, 1)
-    assert "linear model" in accuracies
+    assert report.right == [0, 3], "the least lead first"
+    assert report.systems["its words alone"]["accuracy"] == 1
+    assert "linear model" in report.systems
+
+
+def test_report_names_the_labels_of_held_out_rows_that_are_never_predicted() -> None:
+    _, missed = report_lines(make_report([[3, 0, 0]], [1]))
+    assert "never predicted: mild; " in missed
 
 
 def test_report_of_sets_and_of_numbers_has_no_confusion() -> None:
