@@ -130,7 +130,9 @@ def check_files(words: Sequence[str]) -> str:
 
 def print_results(task: Any, outcome: dict[str, Any]) -> None:
     """Print what was measured, the folder of results, and commands that go on from there."""
+    from ..data.tokenizer import built_settings
     from ..evaluation.records import results_of
+    from ..serving.html_export import obstacle_of
     from ..tasks.labels.report import REPORT_NAME
 
     folder, tables = outcome["output_dir"], outcome["report"]
@@ -144,9 +146,8 @@ def print_results(task: Any, outcome: dict[str, Any]) -> None:
         return
     model = folder if task.args.do_train else str(task.settings.model_name_or_path)
     print("\nNext:", f"open {Path(folder, REPORT_NAME).resolve().as_uri()}", sep="\n  ")
-    config = outcome["record"]["config"]
-    parts = config["encoder"], config["pooling"]
-    if parts == ("bilstm", "self_attention") and not task.settings.tokenizer_name:  # as of a page
+    setup = outcome["setup"]
+    if obstacle_of(setup.model, built_settings(setup.tokenizer)) is None:
         print(" ", command("export", model, f"{model}.html"))
     print(" ", command("predict", model, "NEW.csv"), "> predictions.csv")
 

@@ -76,7 +76,7 @@ def live_page(
     """
     model, tokenizer = load_checkpoint(checkpoint)
     settings = built_settings(tokenizer)
-    obstacle = _obstacle(model, settings)
+    obstacle = obstacle_of(model, settings)
     if obstacle is not None:
         raise refusal(
             f"{checkpoint} {obstacle}, which a page cannot compute",
@@ -146,7 +146,7 @@ def examples(tokenizer: TokenizersBackend, model: Classifier) -> list[list[str]]
     return [pair if model.reads_pairs else pair[:1] for pair in pairs]
 
 
-def _obstacle(model: CheckedPreTrainedModel, settings: Mapping[str, object] | None) -> str | None:
+def obstacle_of(model: CheckedPreTrainedModel, settings: Mapping[str, object] | None) -> str | None:
     """Return what a checkpoint has that the script of the page cannot compute; None if nothing."""
     config = model.config
     if not isinstance(model, Classifier):

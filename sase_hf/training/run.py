@@ -40,8 +40,8 @@ def run(task: Task) -> dict[str, Any]:
 
     Returns `metrics` (all, named as in the logs), `record` (as `measured_record`, of the test split
     if it was measured, after training with its `history`: every evaluation), `output_dir`,
-    `predictions` (their file, or None), `report` (its tables, none without `--report`), `rows` (as
-    the task loads them).
+    `predictions` (their file, or None), `report` (its tables, none without `--report`), `setup`
+    (the model, its tokenizer and the rows).
 
     Raises ValueError for arguments that contradict one another, the data or a checkpoint; OSError
     if a file cannot be read or written; FloatingPointError if loss, gradient or weights cease to be
@@ -162,7 +162,7 @@ class _Run:
             "output_dir": self.output_dir,
             "predictions": self.predictions,
             "report": self.tables,
-            "rows": self.setup.rows,
+            "setup": self.setup,
         }
 
     def record(self) -> dict[str, Any]:

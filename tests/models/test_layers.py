@@ -181,7 +181,7 @@ def test_frozen_encoder_stays_and_reads_each_text_once(
         num_train_epochs=3,
         save_strategy="no",
     )
-    splits = outcome["rows"].splits
+    splits = outcome["setup"].rows.splits
     texts = {*splits["train"]["text"], *splits["validation"]["text"]}
     assert sum(texts_read) <= len(texts) + 3  # the card explains some answers afterwards
     assert outcome["record"]["arguments"]["learning_rate"] == 1e-3

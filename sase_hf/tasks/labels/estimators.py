@@ -128,7 +128,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
             task = make_task(_FitTask, entries, in_memory)
             outcome = run(task)
             model, tokenizer = load_checkpoint(outcome["output_dir"])
-        rows = outcome["rows"]
+        rows = outcome["setup"].rows
         self._adopt(model, tokenizer, rows.text_columns, is_matrix=len(rows.label_columns) > 1)
         model.to(task.args.device)  # type: ignore[arg-type]  # of torch, and wrapped
         self.record_ = outcome["record"]
@@ -432,9 +432,9 @@ def _text_frame(given: Any, names: Sequence[str] = TEXT_COLUMNS) -> pd.DataFrame
         return given
     problem: object = "dicts"
     try:
-        rows = [given, *given]
-        if not any(isinstance(row, Mapping) for row in rows):
-            frame = pd.DataFrame(rows[1:], dtype=object)
+        rows = [*given]
+        if not any(isinstance(one, Mapping) for one in (given, *rows)):
+            frame = pd.DataFrame(rows, dtype=object)
             return frame.set_axis(names[: frame.shape[1]], axis=1)
     except (ValueError, TypeError) as reason:
         problem = reason
