@@ -111,9 +111,9 @@ class Comparison(Run):
         drawn = random.Random(self.seed).sample(range(len(lines)), count)
         with gzip.open(self.file("train"), "wt", encoding="utf-8") as file:
             file.writelines(lines[number] for number in drawn)
-        if not self.settings.get("others"):
+        if "others" not in self.settings:
             return
-        others = set(range(len(lines))).difference(drawn)
+        others = sorted(set(range(len(lines))).difference(drawn))[: self.settings["others"]]
         with gzip.open(self.file("others"), "wt", encoding="utf-8") as file:
             for number in others:
                 row = json.loads(lines[number])
@@ -130,7 +130,7 @@ class Comparison(Run):
         if self.settings["vectors"]:
             files = [str(self.stem.parent / name) for name in self.settings["vectors"]]
             flags += ["--word_vectors", *files]
-        if self.settings.get("others") and part == "train":
+        if "others" in self.settings and part == "train":
             flags.append(f"--unlabelled_file={self.file('others')}")
         return [*flags, *self.settings.get("flags", ())]
 
@@ -233,9 +233,7 @@ def collect_comparisons(flags: Namespace) -> Iterator[Comparison]:
         draws = bool(flags.rows) or system.get("draws", True)
         seeds = flags.seeds if draws else flags.seeds[:1]
         sets = [task for task in flags.sets if task in system.get("sets", SETS)]
-        numbers_of_rows = flags.rows or [None]
-        if "others" in system and not flags.rows:
-            numbers_of_rows = []
+        numbers_of_rows = flags.rows or ([] if "others" in system else [None])
         for rows, task, seed in product(numbers_of_rows, sets, seeds):
             stem, *columns = SETS[task]
             run_name = f"{task}/{name}"
