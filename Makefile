@@ -31,11 +31,13 @@ release: .venv/ready-release quickstart ## Check what a published model and its 
 PYTEST_FLAGS := -q --numprocesses auto --dist loadfile --no-loadscope-reorder
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)
 
+# The exports take a fifth of the time of all tests, and few changes reach them.
+LAB := tests/lab tests/serving/test_onnx_export.py
 test: .venv/ready-test ## Run the test suite
-	@$(PYTEST) --ignore tests/lab
+	@$(PYTEST) $(LAB:%=--ignore %)
 
 fast: .venv/ready-test ## Run the tests that start no process of their own
-	@$(PYTEST) --ignore tests/lab -m "not slow"
+	@$(PYTEST) $(LAB:%=--ignore %) -m "not slow"
 
 # What computes with torch or numpy and compares the numbers: these may differ on another processor.
 KERNELS := tests/models tests/evaluation tests/training/test_trainer.py tests/training/test_train_script.py \
@@ -43,8 +45,8 @@ KERNELS := tests/models tests/evaluation tests/training/test_trainer.py tests/tr
 kernels: .venv/ready-test ## Run the fast tests whose numbers depend on the processor
 	@$(PYTEST) -m "not slow" $(KERNELS)
 
-lab-tests: .venv/ready-test ## Run the tests of scripts/lab
-	@$(PYTEST) tests/lab
+lab-tests: .venv/ready-test ## Run the tests of scripts/lab and of the ONNX export
+	@$(PYTEST) $(LAB)
 
 lint: .venv/ready-lint ## Check size, style, formatting and types
 	$(BIN)/python .ci/budget.py

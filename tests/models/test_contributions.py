@@ -94,7 +94,7 @@ def test_contributions_equal_loops_over_the_path(head: dict[str, Any]) -> None:
         if not all(sentences):  # the loops have no state to normalize
             continue
         hops, words = reference.contributions(
-            model.config, weights, sentences, int(labels[row]), steps=400
+            model.config, weights, sentences, int(labels[row]), steps=100
         )
         real = batch["attention_mask"][row].bool()
         # The loop meets the kinks of the ReLUs to a step.
