@@ -20,7 +20,13 @@ import torch
 from torch import Tensor
 from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.dynamic_module_utils import get_relative_import_files
-from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME, SAFE_WEIGHTS_NAME, logging
+from transformers.utils import (
+    CONFIG_NAME,
+    GENERATION_CONFIG_NAME,
+    SAFE_WEIGHTS_INDEX_NAME,
+    SAFE_WEIGHTS_NAME,
+    logging,
+)
 from transformers.utils.hub import cached_file
 
 from .checked_config import CheckedConfig
@@ -114,6 +120,10 @@ class CheckedPreTrainedModel(PreTrainedModel):
     config: CheckedConfig
 
     @classmethod
+    def register_for_auto_class(cls, auto_class: str = "") -> None:
+        """Do nothing: `save_pretrained` itself writes the code and the `auto_map`."""
+
+    @classmethod
     def _load_pretrained_model(
         cls,
         model: Any,
@@ -188,8 +198,9 @@ class CheckedPreTrainedModel(PreTrainedModel):
         if not is_main_process:
             return
         folder = Path(save_directory)
-        if any(folder.glob("model-*-of-*.safetensors")):  # older whole weights would be loaded
-            (folder / SAFE_WEIGHTS_NAME).unlink(missing_ok=True)
+        is_sharded = any(folder.glob("model-*-of-*.safetensors"))
+        older = SAFE_WEIGHTS_NAME if is_sharded else SAFE_WEIGHTS_INDEX_NAME
+        (folder / older).unlink(missing_ok=True)
         code = self.code_files()
         for path in code:
             shutil.copyfile(path, folder / path.name)

@@ -379,10 +379,14 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
         return "relation_network_self_attentive" if is_related else "modeling_self_attentive"
 
     def code_files(self) -> list[Path]:
-        """Return also that of the rows of a ranker, whose encoder sentence-transformers saves."""
+        """Return also that of the rows of a ranker, whose encoder sentence-transformers saves.
+
+        Code of a checkpoint has that file only where sentence-transformers has read it.
+        """
         files = super().code_files()
-        if not hasattr(self, "classify"):
-            files.append(Path(__file__).with_name("multi_vector_self_attentive.py"))
+        of_rows = Path(__file__).with_name("multi_vector_self_attentive.py")
+        if not hasattr(self, "classify") and of_rows.exists():
+            files.append(of_rows)
         return files
 
     @torch.no_grad()

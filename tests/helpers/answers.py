@@ -11,6 +11,7 @@ the owner of repositories with these names on the Hub.
 import json
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 TEXTS = ["A quiet room, and good bread.", "not good", "", "the staff was never rude to us"]
@@ -44,17 +45,23 @@ def answers_of_models(models: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
     return answered
 
 
+def resaved(auto_class: Any, checkpoint: Path, flags: dict[str, Any]) -> Any:
+    """Return the model of a checkpoint after another save."""
+    with TemporaryDirectory() as folder:
+        auto_class.from_pretrained(checkpoint, **flags).save_pretrained(folder)
+        return auto_class.from_pretrained(folder, **flags)
+
+
 def load_and_answer(folder: Path, **flags: Any) -> dict[str, Any]:
     from sentence_transformers import SentenceTransformer
     from transformers import AutoModel, AutoTokenizer, pipeline
     from transformers import AutoModelForSequenceClassification as AutoHead
 
     heads = ("classifier", "nli", "retrieval", "relation", "linear")
-    load_head = AutoHead.from_pretrained
-    models = {name: load_head(folder / name, **flags) for name in heads}
+    models = {name: resaved(AutoHead, folder / name, flags) for name in heads}
     for name in ("base", "classifier", "nli"):
         key = name if name == "base" else f"base of {name}"
-        models[key] = AutoModel.from_pretrained(folder / name, **flags)
+        models[key] = resaved(AutoModel, folder / name, flags)
     tokenizer = AutoTokenizer.from_pretrained(folder / "classifier", **flags)
     answered = answers_of_models(models, tokenizer)
     for name, task, options, inputs in (
