@@ -245,7 +245,7 @@ class SelfAttentiveConfig(CheckedConfig):
         per_label=True,
         only_for=OF_SINGLE_LABEL,
     )
-    label_type: Literal["str", "int", "float", "bool"] = described(
+    label_type: Literal["str", "int", "float", "bool", "matrix"] = described(
         "What the labels were where the model was trained: `sase_hf.TextClassifier` returns them "
         "so.",
         "str",

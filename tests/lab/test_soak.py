@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -12,14 +11,6 @@ from script_files import load_script
 from transformers import dynamic_module_utils
 
 soak: Any = load_script("lab/soak")
-
-
-def test_child_that_is_killed_differs_from_one_that_ended(tmp_path: Path) -> None:
-    log = tmp_path / "log.txt"
-    assert soak.in_child(lambda: time.sleep(60), log, kill_after=0.1) == -9
-    assert soak.in_child(lambda: None, log) == 0
-    assert soak.in_child(lambda: sys.exit("refused"), log) == 1
-    assert soak.last_line(log) == "refused"
 
 
 def test_forbid_ends_a_process_that_runs_the_code_of_a_checkpoint(

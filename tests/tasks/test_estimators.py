@@ -87,14 +87,20 @@ def test_classifier_predicts_a_frame_with_the_index_of_the_texts(fitted: TextCla
     assert frame["margin"].tolist() == (best - second).tolist()
 
 
-def test_classifier_predicts_the_columns_of_a_table_of_labels() -> None:
+def test_classifier_predicts_the_columns_of_a_table_of_labels(tmp_path: Path) -> None:
     """In their order, which is not that of their names."""
     labels = pd.DataFrame({"poor": np.equal(STARS, 1), "great": np.equal(STARS, 5)}).astype(int)
     model = tiny(num_train_epochs=12, learning_rate=0.02).fit(TEXTS, labels)
     assert model.classes_.tolist() == ["poor", "great"]
     predicted = model.predict(TEXTS)
     assert (predicted == labels.to_numpy()).mean() > 0.9
-    assert model.score(TEXTS, predicted) == 1
+    model.save_pretrained(tmp_path)
+    assert TextClassifier.from_pretrained(tmp_path).score(TEXTS, predicted) == 1
+
+
+def test_classifier_returns_texts_with_the_blanks_that_they_came_with() -> None:
+    labels = [f" {stars}.0" for stars in STARS]
+    assert {*tiny().fit(TEXTS, labels).predict(TEXTS)} <= {*labels}
 
 
 def test_classifier_reads_pairs() -> None:

@@ -9,7 +9,6 @@ import torch
 from datasets import Dataset
 
 from sase_hf.tasks.labels.estimators import (
-    labels_by_type,
     rows_to_fit,
     rows_to_read,
     type_of_labels,
@@ -94,7 +93,8 @@ def test_rows_to_read_are_texts_or_pairs() -> None:
         rows_to_read(["good", None], ["text"])
 
 
-def test_type_of_labels_reads_their_names() -> None:
-    rows = Dataset.from_dict({"whole": [1, -2], "flag": [True, False]})
-    assert labels_by_type(["1", "-2"], type_of_labels(rows, "whole")) == [1, -2]
-    assert labels_by_type(["True", "False"], type_of_labels(rows, "flag")) == [True, False]
+def test_type_of_labels_is_that_of_their_column() -> None:
+    whole = pd.Series([1, None, 2], dtype="Int64")
+    for labels, kind in ((whole, "int"), ([True, False, True], "bool")):
+        _, splits = rows_to_fit(TEXTS, labels)
+        assert type_of_labels(splits["train"], "label") == kind

@@ -57,14 +57,15 @@ class _FitTask(LabelTask):
         """
         super().prepare(setup)
         columns = setup.rows.label_columns
-        is_regression = setup.rows.kind == REGRESSION
-        if is_regression and self.settings.problem_type is None:
+        if setup.rows.kind == REGRESSION and self.settings.problem_type is None:
             raise refusal(
                 f"the labels in {','.join(columns)!r} are numbers, not all whole",
                 "use TextRegressor",
             )
         label_type = "str"
-        if self.in_memory and not is_regression and len(columns) == 1:
+        if len(columns) > 1:
+            label_type = MATRIX
+        elif self.in_memory:
             label_type = type_of_labels(self.in_memory["train"], columns[0])
         setup.model.config.label_type = label_type
 
@@ -129,7 +130,8 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
             outcome = run(task)
             model, tokenizer = load_checkpoint(outcome["output_dir"])
         rows = outcome["setup"].rows
-        self._adopt(model, tokenizer, rows.text_columns, is_matrix=len(rows.label_columns) > 1)
+        cells = in_memory["train"][rows.label_columns[0]] if in_memory else ()
+        self._adopt(model, tokenizer, rows.text_columns, cells)
         model.to(task.args.device)  # type: ignore[arg-type]  # of torch, and wrapped
         self.record_ = outcome["record"]
         self.metrics_ = results_of(outcome["metrics"], "eval_")
@@ -140,19 +142,23 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         model: CheckedPreTrainedModel,
         tokenizer: TokenizersBackend,
         text_columns: Sequence[str],
-        *,
-        is_matrix: bool = False,
+        cells: Sequence[Any] = (),
     ) -> None:
-        """Keep a model, and how its rows and labels were given."""
+        """Keep a model, and how its rows and the labels in the cells of a column were given."""
         self.model_ = model
         self.tokenizer_ = tokenizer
         self.text_columns_ = tuple(text_columns)
-        self.is_matrix_ = is_matrix
+        self.is_matrix_ = model.config.label_type == MATRIX
         if self.learns_labels:
             names = answers_of(model.config).names
-            classes = np.array(labels_by_type(names, model.config.label_type))
+            as_given = {name: name for name in names}
+            for label in pd.Series(cells, dtype=object).explode():
+                if isinstance(label, str):
+                    as_given[class_name(label)] = label
+            read = READERS.get(model.config.label_type, as_given.__getitem__)
+            classes = np.array([*map(read, names)])
             # The order of the classes is that of scikit-learn; a model may have another one.
-            self.class_ids_ = np.arange(len(classes)) if is_matrix else np.argsort(classes)
+            self.class_ids_ = np.arange(len(classes)) if self.is_matrix_ else np.argsort(classes)
             self.classes_ = classes[self.class_ids_]
 
     def _read(self, texts: Any) -> Reading:
@@ -215,7 +221,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
     def from_pretrained(cls, checkpoint: FilePath) -> Self:
         """Return an estimator with the model of a folder or a name on the Hub; its code is not run.
 
-        Texts and numbers come back as labels; labels of other types come back as their names.
+        Texts come back as labels without blanks around them.
         """
         with only_training_bar():
             model, tokenizer = load_checkpoint(str(checkpoint))
@@ -241,7 +247,7 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
     It follows the conventions of scikit-learn: `clone`, `cross_val_score` and `GridSearchCV` take
     it. Labels are texts or numbers, one for each text; lists of them where a text has several or
     none; or an array or a DataFrame (N, C) of 0 and 1, whose columns name the labels. `predict`
-    returns them as they came; labels of other types, such as dates, come back as texts.
+    returns them as they came.
 
     Parameters are the flags of `sase_hf train`, under their names; these are the usual ones.
 
@@ -363,6 +369,7 @@ def _alone() -> Iterator[None]:
 
 LABEL = "label"  # the column of labels that are given beside the texts
 # How a name is read as a label, by `config.label_type`.
+MATRIX = "matrix"  # of a column for each label
 READERS: dict[str, Any] = {
     "int": int,
     "float": float,
@@ -388,11 +395,10 @@ def rows_to_fit(
         return {}, in_memory
     names = in_memory["train"].column_names
     num_texts = len(names) - len(_label_frame(labels).columns)
-    entries = {
+    return {
         "text_column_names": ",".join(names[:num_texts]),
         "label_column_name": ",".join(names[num_texts:]),
-    }
-    return entries, in_memory
+    }, in_memory
 
 
 def _dataset_of(rows: Any) -> Dataset:
@@ -446,13 +452,9 @@ def _text_frame(given: Any, names: Sequence[str] = TEXT_COLUMNS) -> pd.DataFrame
 
 def _label_frame(given: Any) -> pd.DataFrame:
     """Return the columns of labels: those of a table or an array (N, C), else one."""
-    labels = given
-    if not isinstance(given, pd.DataFrame):
-        is_array = hasattr(given, "__array__")
-        # The lists in a list are the cells of one column.
-        labels = pd.DataFrame(
-            np.asarray(given) if is_array else {LABEL: pd.Series(given, dtype=object)}
-        )
+    is_array = hasattr(given, "__array__")
+    # The lists in a list are the cells of one column.
+    labels = pd.DataFrame(given if is_array else {LABEL: pd.Series(given, dtype=object)})
     return labels.set_axis([LABEL], axis=1) if len(labels.columns) == 1 else labels
 
 
@@ -465,8 +467,3 @@ def type_of_labels(rows: Dataset, column: str) -> str:
     feature = getattr(feature, "feature", feature)  # of lists
     kind = str(feature.dtype).strip("u0123456789")
     return kind if kind in READERS and not isinstance(feature, ClassLabel) else "str"
-
-
-def labels_by_type(names: Sequence[str], label_type: str) -> list[Any]:
-    """Return the labels of the names of a model with this `config.label_type`."""
-    return list(map(READERS.get(label_type, str), names))
