@@ -98,8 +98,8 @@ def print_unlike(answers: Rows) -> None:
     unlike = [row["familiarity"] < UNLIKE for row in answers if "familiarity" in row]
     if unlike:
         print(
-            f"{sum(unlike):,} of {len(unlike):,} texts ({sum(unlike) / len(unlike):.1%}) are "
-            f"unlike the training texts (familiarity below {UNLIKE}); "
-            f"of held-out ones {UNLIKE:.0%} are",
+            f"{sum(unlike) / len(unlike):.1%} of {len(unlike):,} texts are unlike the training "
+            f"texts (familiarity below {UNLIKE}); "
+            f"of held-out ones at most {UNLIKE:.0%} are",
             file=sys.stderr,
         )

@@ -67,7 +67,7 @@ class Neighbours(NamedTuple):
 
     def nearest(self, distances: Tensor, answers: Answers) -> list[Fields]:
         """Return the rows nearest to one text, given its distances (N,), with their `distance`."""
-        rows = distances.argsort()[:NUM_NEAREST].tolist()
+        rows = distances.argsort(stable=True)[:NUM_NEAREST].tolist()
         return [self.shown(row, answers) | {"distance": distances[row].item()} for row in rows]
 
     def shown(self, row: int, answers: Answers) -> Fields:
@@ -116,8 +116,11 @@ def strangeness(distances: Tensor, unknown: Tensor) -> Tensor:
 
 
 def unknown_shares(texts: Sequence[list[Any]], unknown_id: int | None) -> Tensor:
-    """Return the share of the ids of each text that are of unknown tokens, (B,)."""
-    return torch.tensor([ids.count(unknown_id) / max(len(ids), 1) for ids in texts])
+    """Return the share of the ids of each text that are of unknown tokens, (B,).
+
+    It is 1 of a text without tokens, of which nothing is known.
+    """
+    return torch.tensor([ids.count(unknown_id) / len(ids) if ids else 1.0 for ids in texts])
 
 
 for _head in (SelfAttentiveForSequenceClassification, SelfAttentiveForNLI):

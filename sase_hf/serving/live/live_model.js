@@ -553,7 +553,8 @@ function neighboursOf(sides) {
       / (model.steps * numbers.length));
   const order = [...distances.keys()].sort((left, right) => distances[left] - distances[right]);
   const ids = sides.flatMap((side) => side.tokens.map((token) => token.id));
-  const unknown = ids.filter((id) => id === model.tokenizer.unknown).length / Math.max(1, ids.length);
+  const isUnknown = (id) => id === model.tokenizer.unknown;
+  const unknown = ids.length ? ids.filter(isUnknown).length / ids.length : 1;
   const size = distances[order[0]] * (1 + unknown);
   const numAsFar = heldOut.filter((strange) => strange >= size).length;
   return {
