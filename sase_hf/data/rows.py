@@ -326,7 +326,7 @@ def _chosen(name: str, rows: Dataset, arguments: SourceArguments) -> Dataset:
         rows = rows.select(range(min(limit, rows.num_rows)))
     if not rows.num_rows:
         raise refusal(
-            f"the flags leave no {name} rows",
+            f"the file or the flags leave no {name} rows",
             f"raise --{MAX_SAMPLES[name]} or --max_train_words, or give a --validation_fraction "
             "from 0 to 1 and more texts, as equal ones are not parted",
         )

@@ -250,9 +250,8 @@ def _other_code(
     for name in sorted(files.keys() | {name for name in digests if name.endswith(".py")}):
         if name not in files or digests.get(name) != sha256_of(files[name]):
             yield name
-    references = model.code_references()
     expected: dict[str, dict[str, object]] = {
-        CONFIG_NAME: {key: references.get(key) for key in ("auto_map", "custom_pipelines")},
+        CONFIG_NAME: {"auto_map": None, "custom_pipelines": None} | model.code_references(),
         "tokenizer_config.json": {"auto_map": None},
     }
     for name, fields in expected.items():

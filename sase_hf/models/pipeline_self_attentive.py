@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections.abc import Mapping, Sequence
-from itertools import compress
+from itertools import compress, permutations
 from typing import Any
 
 import torch
@@ -178,10 +178,9 @@ def _target_ids(target: str, names: Sequence[str]) -> list[int]:
     """Return the id of the label that a target names, or of the two of "A>B"; else ValueError."""
     if target in names:
         return [names.index(target)]
-    for label in names:
-        rival = target.removeprefix(f"{label}{RIVAL_SIGN}")
-        if rival != target and rival in names:
-            return [names.index(label), names.index(rival)]
+    for pair in permutations(names, 2):
+        if target == RIVAL_SIGN.join(pair):
+            return [*map(names.index, pair)]
     labels = ", ".join(names)
     raise ValueError(f"target is {target!r}; the labels are {labels:.500}; two of them as 'A>B'")
 

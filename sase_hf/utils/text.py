@@ -134,12 +134,9 @@ def redact(value: object, *, is_public: bool = False) -> Any:
         if is_public:
             return text
         paths = _PATH if _PATH.fullmatch(text) else _PATH_IN_TEXT
-        return TOKEN.sub("[token]", paths.sub(_last_part, text))
+        names = paths.sub(lambda path: re.split(r"[/\\]", path[0].rstrip("/\\"))[-1], text)
+        return TOKEN.sub("[token]", names)
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _last_part(path: re.Match[str]) -> str:
-    return re.split(r"[/\\]", path[0].rstrip("/\\"))[-1]
 
 
 # ---- how this package words an error -------------------------------------------------------------

@@ -160,7 +160,7 @@ def test_pipeline_contributions_sum_to_the_logit_minus_that_of_an_empty_text(
     expected = pytest.approx((added[2] - added[0]).item(), abs=1e-6)
     assert np.sum(result["contributions"]) + sum(result["linear_contributions"]) == expected
     assert sum(result["word_contributions"]) + result["rest"] == expected
-    for target in ("sport", "neutral>sport"):
+    for target in ("sport", "neutral>sport", "neutral>neutral"):
         with pytest.raises(ValueError, match=f"target is '{target}'; the labels are entailment, "):
             linear_reader(TEXT, target=target)
 

@@ -352,9 +352,8 @@ def write_doubtful(folder: Path, setup: TrainingSetup) -> list[Table]:
     """Write the training rows with doubtful labels to `doubtful.csv`, the most doubtful first.
 
     Which and how many these are, `evaluation.baselines` says. The columns: `row`, the number
-    in the training file, as a spreadsheet counts the rows of a sheet without empty lines, and from
-    0 for others, empty in a row that is a correction; the `text`, cut after `MAX_CHARACTERS`;
-    `label`; `suggested_label`; its `probability` and the `label_probability`.
+    in the training file, from 0, empty in a row that is a correction; the `text`, cut after
+    `MAX_CHARACTERS`; `label`; `suggested_label`; its `probability` and the `label_probability`.
 
     Returns a table of the first rows for the page; none, and no file, if no label is doubtful, or
     if rows have pairs of texts, several labels or numbers, which are not looked at.
