@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if not model.is_head:
             raise ValueError(f"{flags.checkpoint} has no labels; sase_hf embed embeds texts")
         if is_table:
-            read = rows_for_model(flags.checkpoint, model, flags.file, flags.text_column_names, "")
+            read = rows_for_model(flags.checkpoint, model, flags.file, flags.text_column_names, [])
             test = read.splits["test"]
             texts: Rows = test.select_columns(present(TEXT_COLUMNS, test)).to_list()
             rows: Rows = list(read.test_table or ())

@@ -48,7 +48,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     given("--file", help="rows: CSV, TSV, JSON, JSON Lines (all also .gz), Excel or Parquet")
     add("--text_pair", action="append", help="the second text of a pair, one for each --text")
     add_text_column_names(parser)
-    add("--label_column_name", help="of labels, may be missing (default: found by name)")
+    add(
+        "--label_column_name",
+        action="append",
+        help="of labels, may be missing (default: found by name)",
+    )
     add("--target", metavar="LABEL", help="the label to explain (default: the predicted one)")
     add("--output", type=Path, help="a file: .html or .svg (default: the terminal)")
     flags = parser.parse_args(argv)

@@ -45,11 +45,11 @@ def rows_for_model(
     model: PreTrainedModel,
     file: str,
     text_column_names: list[str] | None = None,
-    label_column_name: str | None = None,
+    label_column_name: list[str] | None = None,
 ) -> Rows:
     """Read the rows of a file for a model, as a test split, which may lack labels.
 
-    Columns that are None are found by name; a `label_column_name` of "" reads no labels. Errors
+    Columns that are None are found by name; an empty `label_column_name` reads no labels. Errors
     name the `checkpoint` of the model. Raises ValueError if the rows do not fit the model.
     """
     arguments: SourceArguments = TranslatedRows(test_file=file, text_column_names=text_column_names)

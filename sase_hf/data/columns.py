@@ -73,7 +73,7 @@ class DataArguments(SourceArguments):
         "of the training and validation rows with the same texts; those of other texts are more "
         "training rows."
     )
-    label_column_name: str | None = flag(
+    label_column_name: list[str] | None = flag(
         'The column of labels, or several columns that are labels: "fun,sad,angry". They hold 0 '
         "and 1, or fractions that sum to 1, the probabilities to learn. By "
         'default found by its usual name; "" ignores the labels of rows to predict.'
@@ -211,13 +211,16 @@ def _asked(
     arguments: SourceArguments, record: Mapping[str, Names], names: Names
 ) -> tuple[Names, Names | None]:
     """Return the columns that flags name, else those of a training; None for labels to find."""
-    words, label = arguments.text_column_names, getattr(arguments, "label_column_name", "")
-    texts: Names = [name for word in words or () for name in parted(word, ",", names)]
-    if words is None:
-        texts = record.get("text_column_names", [])[: max(arguments.numbers_of_texts)]
-    if label is None:
-        return texts, record.get("label_column_name") or None
-    return texts, parted(label, ",", names) if label else []
+
+    def named(words: Names) -> Names:
+        return [name for word in words if word for name in parted(word, ",", names)]
+
+    of_texts, of_labels = arguments.text_column_names, getattr(arguments, "label_column_name", [])
+    number = max(arguments.numbers_of_texts)
+    return (
+        record.get("text_column_names", [])[:number] if of_texts is None else named(of_texts),
+        record.get("label_column_name") or None if of_labels is None else named(of_labels),
+    )
 
 
 def parted(word: str, sign: str, names: Names) -> list[str]:

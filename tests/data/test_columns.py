@@ -49,14 +49,14 @@ def find(table: str, labelled: bool = True, **flags: Any) -> list[str]:
         # A single column is what is missing.
         ("comment:kinds; x:bodies", {}, "comment; x"),
         # A label that a flag names is no text, and marks are neither.
-        ("text:kinds; x:bodies", {"label_column_name": "text"}, "x; text"),
+        ("text:kinds; x:bodies", {"label_column_name": ["text"]}, "x; text"),
         # Several columns of labels; a name with a comma is one.
-        ("text; a:flags; b:flags", {"label_column_name": "a, b"}, "text; a; b"),
+        ("text; a:flags; b:flags", {"label_column_name": ["a, b"]}, "text; a; b"),
         # Flags name one or two texts.
         ("a; b; label", {"text_column_names": ["b", "a"]}, "b; a; label"),
         ("title; review; class", {"text_column_names": ["title+review"]}, "title+review; class"),
         # Rows to predict need no labels.
-        ("text:bodies; stars:flags", {"labelled": False, "label_column_name": ""}, "text"),
+        ("text:bodies; stars:flags", {"labelled": False, "label_column_name": []}, "text"),
     ],
     ids=str,
 )

@@ -23,7 +23,7 @@ def reviews(tmp_path: Path) -> Rows:
 @pytest.fixture
 def pairs(tmp_path: Path) -> Rows:
     path = str(write_jsonl(tmp_path / "pairs.jsonl", PAIRS))
-    return load_rows(DataArguments(train_file=path, label_column_name="gold"))
+    return load_rows(DataArguments(train_file=path, label_column_name=["gold"]))
 
 
 @pytest.fixture

@@ -74,9 +74,9 @@ TAGS = {"label": ["fun;sad", "sad", ""], "fun": [1, 0, 0], "sad": [1, 1, 0]}
         ({"label": ["o", "x", ""]}, {}, "o,x", [0, 1]),
         # Several labels, with a separator, or as columns in the order of the flag.
         (TAGS, {"label_separator": ";"}, "fun,sad", [[1, 1], [0, 1], [0, 0]]),
-        (TAGS, {"label_column_name": "sad,fun"}, "sad,fun", [[1, 1], [1, 0], [0, 0]]),
+        (TAGS, {"label_column_name": ["sad,fun"]}, "sad,fun", [[1, 1], [1, 0], [0, 0]]),
         # A row that lacks one of them has no label.
-        ({"x": [1, None], "y": [0, 0]}, {"label_column_name": "y,x"}, "y,x", [[0, 1]]),
+        ({"x": [1, None], "y": [0, 0]}, {"label_column_name": ["y,x"]}, "y,x", [[0, 1]]),
     ],
     ids=str,
 )
@@ -157,7 +157,7 @@ def test_load_rows_of_soft_labels_validates_with_the_most_probable_class(tmp_pat
     """Only train rows have probabilities to learn; accuracy needs one class a row."""
     shares = [[0.7, 0.3], [0.2, 0.8]] * 4
     rows = [{"text": str(n), "a": a, "b": b} for n, (a, b) in enumerate(shares)]
-    task = load_written(tmp_path, rows, label_column_name="a,b", validation_fraction=0.5)
+    task = load_written(tmp_path, rows, label_column_name=["a,b"], validation_fraction=0.5)
     train, validation = task.splits.values()
     assert train["probabilities"][:] == [shares[row] for row in train["row"]]
     assert validation["label"][:] == [int(text) % 2 for text in validation["text"]]
@@ -191,7 +191,7 @@ def test_load_rows_and_encode_rows_leave_nothing_beside_the_rows_of_a_user(
 
 
 NAMES = {"label_names": ["bad", "good", "fair"]}
-TWO = {"label_column_name": "x,y", "label_names": ["y", "x"]}
+TWO = {"label_column_name": ["x,y"], "label_names": ["y", "x"]}
 
 
 @pytest.mark.parametrize(

@@ -89,9 +89,11 @@ def test_classifier_predicts_a_frame_with_the_index_of_the_texts(fitted: TextCla
 
 def test_classifier_predicts_the_columns_of_a_table_of_labels(tmp_path: Path) -> None:
     """In their order, which is not that of their names."""
-    labels = pd.DataFrame({"poor": np.equal(STARS, 1), "great": np.equal(STARS, 5)}).astype(int)
+    labels = pd.DataFrame({"poor, bad": np.equal(STARS, 1), "great": np.equal(STARS, 5)}).astype(
+        int
+    )
     model = tiny(num_train_epochs=12, learning_rate=0.02).fit(TEXTS, labels)
-    assert model.classes_.tolist() == ["poor", "great"]
+    assert model.classes_.tolist() == ["poor, bad", "great"]
     predicted = model.predict(TEXTS)
     assert (predicted == labels.to_numpy()).mean() > 0.9
     model.save_pretrained(tmp_path)

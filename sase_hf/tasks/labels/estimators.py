@@ -396,8 +396,8 @@ def rows_to_fit(
     names = in_memory["train"].column_names
     num_texts = len(names) - len(_label_frame(labels).columns)
     return {
-        "text_column_names": ",".join(names[:num_texts]),
-        "label_column_name": ",".join(names[num_texts:]),
+        "text_column_names": names[:num_texts],
+        "label_column_name": names[num_texts:],
     }, in_memory
 
 
