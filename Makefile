@@ -26,9 +26,11 @@ release: .venv/ready-release quickstart ## Check what a published model and its 
 	@$(PUBLISH) --onnx --dry_run
 	@$(PUBLISH) --space --dry_run
 
-# One process for each core, with one thread: for the small models of the tests, more threads cost more
-# than they save. The tests of a file run in one process, which makes its checkpoints once.
-PYTEST_FLAGS := -q --numprocesses auto --dist loadfile --no-loadscope-reorder
+# A process for each core and one more, as some wait, with one thread: for the small models of the tests,
+# more threads cost more than they save. The tests of a file run in one process, which makes its
+# checkpoints once.
+CORES := $(shell nproc 2> /dev/null || getconf _NPROCESSORS_ONLN)
+PYTEST_FLAGS := -q --numprocesses $(shell expr $(CORES) + 1) --dist loadfile --no-loadscope-reorder
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)
 
 # The exports take a fifth of the time of all tests, and few changes reach them.
