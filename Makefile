@@ -29,7 +29,7 @@ release: .venv/ready-release quickstart ## Check what a published model and its 
 # A process for each core and one more, as some wait, with one thread: for the small models of the tests,
 # more threads cost more than they save. The tests of a file run in one process, which makes its
 # checkpoints once.
-CORES := $(shell nproc 2> /dev/null || getconf _NPROCESSORS_ONLN)
+CORES := $(shell env -u OMP_NUM_THREADS nproc 2> /dev/null || getconf _NPROCESSORS_ONLN)
 PYTEST_FLAGS := -q --numprocesses $(shell expr $(CORES) + 1) --dist loadfile --no-loadscope-reorder
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)
 

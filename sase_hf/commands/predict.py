@@ -9,7 +9,7 @@ trained on other columns. Each line of another file, or of the standard input, i
 model of pairs, a tab divides it. A translation model prints translations.
 
 `familiarity` is the share of held-out rows that are as far from the training rows as a text. The
-last line of the standard error says how many texts are unlike them.
+last line of the standard error says which share of the texts is unlike them.
 """
 
 import io

@@ -216,9 +216,10 @@ def _asked(
         return [name for word in words if word for name in parted(word, ",", names)]
 
     of_texts, of_labels = arguments.text_column_names, getattr(arguments, "label_column_name", [])
-    number = max(arguments.numbers_of_texts)
     return (
-        record.get("text_column_names", [])[:number] if of_texts is None else named(of_texts),
+        record.get("text_column_names", [])[: max(arguments.numbers_of_texts)]
+        if of_texts is None
+        else named(of_texts),
         record.get("label_column_name") or None if of_labels is None else named(of_labels),
     )
 

@@ -198,8 +198,9 @@ class CheckedPreTrainedModel(PreTrainedModel):
         if not is_main_process:
             return
         folder = Path(save_directory)
-        is_sharded = any(folder.glob("model-*-of-*.safetensors"))
-        older = SAFE_WEIGHTS_NAME if is_sharded else SAFE_WEIGHTS_INDEX_NAME
+        older = SAFE_WEIGHTS_INDEX_NAME
+        if any(folder.glob("model-*-of-*.safetensors")):
+            older = SAFE_WEIGHTS_NAME
         (folder / older).unlink(missing_ok=True)
         code = self.code_files()
         for path in code:

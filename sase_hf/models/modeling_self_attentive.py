@@ -374,20 +374,14 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
 
     @property
     def code_module(self) -> str:  # type: ignore[override]
-        """This file, or with a relation network the one that brings it, and names these classes."""
-        is_related = self.config.encoder == "relation_network"
-        return "relation_network_self_attentive" if is_related else "modeling_self_attentive"
+        """This file, or the one that also brings a relation network and the rows of a ranker.
 
-    def code_files(self) -> list[Path]:
-        """Return also that of the rows of a ranker, whose encoder sentence-transformers saves.
-
-        Code of a checkpoint has that file only where sentence-transformers has read it.
+        A ranker needs it, and so does its encoder, which sentence-transformers saves. The code of
+        another checkpoint does not have that file.
         """
-        files = super().code_files()
-        of_rows = Path(__file__).with_name("multi_vector_self_attentive.py")
-        if not hasattr(self, "classify") and of_rows.exists():
-            files.append(of_rows)
-        return files
+        more = Path(__file__).with_name("relation_network_self_attentive.py")
+        is_simple = hasattr(self, "classify") and self.config.encoder != "relation_network"
+        return "modeling_self_attentive" if is_simple or not more.exists() else more.stem
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:

@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections.abc import Mapping, Sequence
-from itertools import compress, permutations
+from itertools import compress
 from typing import Any
 
 import torch
@@ -178,9 +178,10 @@ def _target_ids(target: str, names: Sequence[str]) -> list[int]:
     """Return the id of the label that a target names, or of the two of "A>B"; else ValueError."""
     if target in names:
         return [names.index(target)]
-    for pair in permutations(names, 2):
-        if target == RIVAL_SIGN.join(pair):
-            return [*map(names.index, pair)]
+    for label in names:
+        rival = target.removeprefix(f"{label}{RIVAL_SIGN}")
+        if rival in names and rival not in (target, label):
+            return [names.index(label), names.index(rival)]
     labels = ", ".join(names)
     raise ValueError(f"target is {target!r}; the labels are {labels:.500}; two of them as 'A>B'")
 

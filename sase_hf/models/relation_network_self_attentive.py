@@ -1,13 +1,14 @@
 """The relation network as an encoder: every state sums the relations of a token to all tokens.
 
 A checkpoint with this encoder brings this file, which its config names in place of the modeling
-file; no other does.
+file. So do a ranker and an encoder, because the names below bring the rows of a ranker.
 
 Shapes: B texts, S tokens of the longest (see `Rows`), d width of the word vectors, H width of the
 states; within a block q asking tokens and s partners.
 """
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -24,6 +25,9 @@ from .modeling_self_attentive import (  # noqa: F401 (a config names them here)
     SelfAttentiveForSequenceClassification,
     SelfAttentiveModel,
 )
+
+if TYPE_CHECKING:  # transformers copies every file that an import names; a ranker needs it
+    from .multi_vector_self_attentive import SentenceRows  # noqa: F401
 
 # Numbers in the largest tensor of a block, B * q * s * H; a block has four to eight such tensors.
 BLOCK_SIZE = 2**22

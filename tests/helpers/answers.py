@@ -9,6 +9,7 @@ the owner of repositories with these names on the Hub.
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -46,9 +47,10 @@ def answers_of_models(models: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
 
 
 def resaved(auto_class: Any, checkpoint: Path, flags: dict[str, Any]) -> Any:
-    """Return the model of a checkpoint after another save."""
+    """Return the model of a checkpoint after another save, which must keep its code."""
     with TemporaryDirectory() as folder:
         auto_class.from_pretrained(checkpoint, **flags).save_pretrained(folder)
+        assert {*map(os.path.basename, checkpoint.glob("*.py"))} <= {*os.listdir(folder)}
         return auto_class.from_pretrained(folder, **flags)
 
 

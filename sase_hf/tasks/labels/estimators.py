@@ -62,12 +62,10 @@ class _FitTask(LabelTask):
                 f"the labels in {','.join(columns)!r} are numbers, not all whole",
                 "use TextRegressor",
             )
-        label_type = "str"
         if len(columns) > 1:
-            label_type = MATRIX
+            setup.model.config.label_type = MATRIX
         elif self.in_memory:
-            label_type = type_of_labels(self.in_memory["train"], columns[0])
-        setup.model.config.label_type = label_type
+            setup.model.config.label_type = type_of_labels(self.in_memory["train"], columns[0])
 
 
 class _TextEstimator(BaseEstimator):  # type: ignore[misc]
@@ -130,7 +128,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
             outcome = run(task)
             model, tokenizer = load_checkpoint(outcome["output_dir"])
         rows = outcome["setup"].rows
-        cells = in_memory["train"][rows.label_columns[0]] if in_memory else ()
+        cells = in_memory["train"][rows.label_columns[0]][:] if in_memory else ()
         self._adopt(model, tokenizer, rows.text_columns, cells)
         model.to(task.args.device)  # type: ignore[arg-type]  # of torch, and wrapped
         self.record_ = outcome["record"]
@@ -152,10 +150,11 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         if self.learns_labels:
             names = answers_of(model.config).names
             as_given = {name: name for name in names}
-            for label in pd.Series(cells, dtype=object).explode():
+            # Of several ways to write a label, the most frequent one is the last.
+            for label in pd.Series(cells, dtype=object).explode().value_counts()[::-1].index:
                 if isinstance(label, str):
                     as_given[class_name(label)] = label
-            read = READERS.get(model.config.label_type, as_given.__getitem__)
+            read = READERS.get(model.config.label_type, as_given.get)
             classes = np.array([*map(read, names)])
             # The order of the classes is that of scikit-learn; a model may have another one.
             self.class_ids_ = np.arange(len(classes)) if self.is_matrix_ else np.argsort(classes)
@@ -221,7 +220,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
     def from_pretrained(cls, checkpoint: FilePath) -> Self:
         """Return an estimator with the model of a folder or a name on the Hub; its code is not run.
 
-        Texts come back as labels without blanks around them.
+        Labels that are texts come back without blanks around them, and 2.0 as 2.
         """
         with only_training_bar():
             model, tokenizer = load_checkpoint(str(checkpoint))
@@ -368,8 +367,8 @@ def _alone() -> Iterator[None]:
 
 
 LABEL = "label"  # the column of labels that are given beside the texts
+MATRIX = "matrix"  # the `config.label_type` of a column for each label
 # How a name is read as a label, by `config.label_type`.
-MATRIX = "matrix"  # of a column for each label
 READERS: dict[str, Any] = {
     "int": int,
     "float": float,
@@ -452,9 +451,8 @@ def _text_frame(given: Any, names: Sequence[str] = TEXT_COLUMNS) -> pd.DataFrame
 
 def _label_frame(given: Any) -> pd.DataFrame:
     """Return the columns of labels: those of a table or an array (N, C), else one."""
-    is_array = hasattr(given, "__array__")
     # The lists in a list are the cells of one column.
-    labels = pd.DataFrame(given if is_array else {LABEL: pd.Series(given, dtype=object)})
+    labels = pd.DataFrame(given if hasattr(given, "__array__") else pd.Series(given, dtype=object))
     return labels.set_axis([LABEL], axis=1) if len(labels.columns) == 1 else labels
 
 

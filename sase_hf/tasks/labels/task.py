@@ -253,6 +253,7 @@ def _label_fields(rows: Rows) -> dict[str, Any]:
         "id2label": dict(enumerate(rows.label_names)),
         "target_mean": None,
         "target_deviation": None,
+        "label_type": "str",  # unless a fit knows another
     }
     if not rows.answers.has_labels and "train" in rows.splits:
         targets = np.array(rows.splits["train"]["label"][:], dtype=np.float64)
