@@ -96,7 +96,8 @@ SHOWN := README.md SECURITY.md CONTRIBUTING.md CHANGELOG.md LICENSE CITATION.cff
 	sase_hf/training/command_line.py
 site: quickstart ## Build the site from the guide, and the quickstart's report and page, into runs/site/html
 	@[ -x $(SITE)/bin/mkdocs ] || { $(PYTHON) -m venv $(SITE) && \
-		$(SITE)/bin/pip install --quiet --disable-pip-version-check mkdocs==1.6.1 mkdocs-material==9.8.2; }
+		$(SITE)/bin/pip install --quiet --disable-pip-version-check mkdocs==1.6.1 mkdocs-material==9.8.2 \
+		mkdocs-jupyter==0.26.3; }
 	@rm -rf runs/site && mkdir -p runs/site/docs
 	@git archive HEAD $(SHOWN) | tar -xC runs/site/docs
 	@cp runs/quickstart/model/report.html runs/site/docs/report.html
