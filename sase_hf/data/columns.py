@@ -184,9 +184,7 @@ def find_columns(
         labels = _usual(free, LABELS, 1)
     free = _without(free, labels)
     if number == 1:
-        free.sort(
-            key=lambda name: -sum(len(cell) for cell in sample[name] if isinstance(cell, str))
-        )
+        free.sort(key=lambda name: _num_letters(sample[name]), reverse=True)
     few = free[:number] if is_small else []
     texts = texts or _usual(free, PAIRS, 2) or _usual(free, TEXTS, number) or few
     free = _without(free, texts)
@@ -207,20 +205,26 @@ def _shown(sample: Mapping[str, Sequence[Any]]) -> str:
     return ", ".join(shown) or "no rows"
 
 
+def _num_letters(cells: Iterable[Any]) -> int:
+    """Return how many letters the texts among some cells have."""
+    return sum(len(cell) for cell in cells if isinstance(cell, str))
+
+
 def _asked(
     arguments: SourceArguments, record: Mapping[str, Names], names: Names
 ) -> tuple[Names, Names | None]:
     """Return the columns that flags name, else those of a training; None for labels to find."""
 
-    def named(words: Names) -> Names:
+    def named(flag: str, known: Any) -> Any:
+        words = getattr(arguments, flag, [])
+        if words is None:
+            return known
         return [name for word in words if word for name in parted(word, ",", names)]
 
-    of_texts, of_labels = arguments.text_column_names, getattr(arguments, "label_column_name", [])
+    texts = record.get("text_column_names", [])[: max(arguments.numbers_of_texts)]
     return (
-        record.get("text_column_names", [])[: max(arguments.numbers_of_texts)]
-        if of_texts is None
-        else named(of_texts),
-        record.get("label_column_name") or None if of_labels is None else named(of_labels),
+        named("text_column_names", texts),
+        named("label_column_name", record.get("label_column_name") or None),
     )
 
 

@@ -123,9 +123,9 @@ class Source:
             parts = parted(name, "+", self.table.column_names)
             for part in parts:
                 if not holds_texts(self.table, part):
-                    kind = self.table.features.get(part, "nothing")
                     raise refusal(
-                        f"of the columns {self.table.column_names}, {part!r} holds {kind}",
+                        f"of the columns {self.table.column_names}, {part!r} holds "
+                        f"{self.table.features.get(part, 'nothing')}",
                         "texts are wanted there; --text_column_names names other columns",
                     )
             stored: pa.Table = self.table.select_columns(parts).with_format("arrow")[:]

@@ -134,8 +134,10 @@ def redact(value: object, *, is_public: bool = False) -> Any:
         if is_public:
             return text
         paths = _PATH if _PATH.fullmatch(text) else _PATH_IN_TEXT
-        names = paths.sub(lambda path: re.split(r"[/\\]", path[0].rstrip("/\\"))[-1], text)
-        return TOKEN.sub("[token]", names)
+        return TOKEN.sub(
+            "[token]",
+            paths.sub(lambda path: re.split(r"[/\\]", path[0].rstrip("/\\"))[-1], text),
+        )
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -154,10 +154,9 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
             for label in pd.Series(cells, dtype=object).explode().value_counts()[::-1].index:
                 if isinstance(label, str):
                     as_given[class_name(label)] = label
-            read = READERS.get(model.config.label_type, as_given.get)
-            classes = np.array([*map(read, names)])
+            classes = np.array([*map(READERS.get(model.config.label_type, as_given.get), names)])
             # The order of the classes is that of scikit-learn; a model may have another one.
-            self.class_ids_ = np.arange(len(classes)) if self.is_matrix_ else np.argsort(classes)
+            self.class_ids_ = slice(None) if self.is_matrix_ else np.argsort(classes)
             self.classes_ = classes[self.class_ids_]
 
     def _read(self, texts: Any) -> Reading:
