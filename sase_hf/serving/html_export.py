@@ -108,7 +108,7 @@ def live_page(
         "num_nearest": NUM_NEAREST,
         "steps": STEPS,
     }
-    content = weights + json.dumps(values).encode()
+    content = zlib.compress(weights + json.dumps(values).encode())
     rendered = render(
         "live.html",
         LIVE_FOLDER,
@@ -121,7 +121,6 @@ def live_page(
         has_linear=model.linear_part is not None,
         weights_end=len(weights),
         num_bytes=len(content),
-        checksum=zlib.adler32(content),
         parts=[
             base64.b64encode(content[start : start + PART_SIZE]).decode()
             for start in range(0, len(content), PART_SIZE)
