@@ -102,7 +102,7 @@ class SelfAttentiveConfig(CheckedConfig):
     vocab_size: int = described("Rows of the embedding matrix.", 30000, between=(1, MAX_VOCAB_SIZE))
     max_tokens: int = flag(
         "Tokens of a text that are read, the first ones; in pairs of each.",
-        512,
+        1024,
         between=(1, MAX_VOCAB_SIZE),
     )
     embedding_size: int = flag("d, the width of a word vector.", 100)
