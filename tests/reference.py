@@ -368,8 +368,9 @@ def linear_part(config: Any, weights: Weights, texts: Sequence[Sequence[int]]) -
         for place in places:
             shares[place] = shares[place] + own["word_weight"][number, words[place][1]]
         if config.linear_part == "words_and_pairs":
+            num_pairs = own["pair_weight"].shape[1]
             for place, following in itertools.pairwise(places):
-                pair = (words[place][1] * 1_000_003 + words[following][1]) % 65_536
+                pair = (words[place][1] * 1_000_003 + words[following][1]) % num_pairs
                 for half in (place, following):
                     shares[half] = shares[half] + own["pair_weight"][number, pair] / 2
     return shares / max(len(words), 1) ** 0.5

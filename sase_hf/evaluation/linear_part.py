@@ -12,7 +12,7 @@ On a frozen pretrained encoder the regression learns from the mean of its states
 the words beside them are regularised is then chosen by rows out of their folds.
 
 Shapes: N training rows, B rows, n parts of a text (`LinearPart`), V words, F features, n V words
-and then n `NUM_PAIRS` pairs, L labels or numbers.
+and then n `num_pairs` pairs, L labels or numbers.
 """
 
 import logging

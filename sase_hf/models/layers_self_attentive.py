@@ -18,7 +18,7 @@ if all are, to the sentence matrix M (B, r, H), the attention A (B, r, S) or Non
 (B,); with the marks of people, `rationale` (B, S), also to the `rationale_cost` (B,), else None.
 
 The linear part is what the words themselves add to the logits. Each word has a weight for each
-label, and so has each pair of neighbouring words; pairs share `NUM_PAIRS` rows of weights by a
+label, and so has each pair of neighbouring words; pairs share `num_pairs` rows of weights by a
 hash. The sum over a text, divided by the square root of its number of tokens, is added to the
 logits of the hops. What two texts say about one another is in the words that they share: those of a
 pair of texts are in three parts, each with weights of its own: what only the second text has, what
@@ -656,7 +656,10 @@ POOLINGS: dict[str, type[nn.Module]] = {
 # ---- linear part ---------------------------------------------------------------------------------
 
 
-NUM_PAIRS = 2**16
+# Of pairs of words, in 8 megabytes: reviews have a million pairs, and two that share weights
+# seldom say the same.
+PAIR_WEIGHTS = 2**21
+FEWEST_PAIRS = 2**16
 # The product with an id stays below 2^53, so that the script of a page computes the same.
 HASH_FACTOR = 1_000_003
 NUM_PARTS_OF_PAIR = 3
@@ -682,11 +685,12 @@ class LinearPart(nn.Module):
         self.config = config
         self.reads_pairs = reads_pairs
         self.num_parts = NUM_PARTS_OF_PAIR if reads_pairs else 1
+        self.num_pairs = num_pairs(self.num_parts * num_labels)
         shape = (self.num_parts, config.vocab_size, num_labels)
         self.word_weight = nn.Parameter(torch.zeros(shape))
         self.pair_weight: Any = None
         if config.linear_part == "words_and_pairs":
-            self.pair_weight = nn.Parameter(torch.zeros(self.num_parts, NUM_PAIRS, num_labels))
+            self.pair_weight = nn.Parameter(torch.zeros(self.num_parts, self.num_pairs, num_labels))
         self.state_weight: Any = None
         if config.encoder == "auto_model":
             width = config.hidden_size * (FEATURES_OF_PAIR if reads_pairs else 1)
@@ -819,18 +823,19 @@ class LinearPart(nn.Module):
         ids = rows.left(input_ids.long().unsqueeze(1).expand_as(parts).flatten(0, 1))
         # The weights of all parts lie one below the other.
         part = torch.arange(self.num_parts, device=ids.device).repeat(parts.shape[0]).unsqueeze(1)
+        hashes = ids[:, :-1] * HASH_FACTOR + ids[:, 1:]
         lengths = read.flatten(1).sum(1, keepdim=True)
         return Aligned(
             scale=lengths.clamp(min=1).float().rsqrt(),
             rows=rows,
             of_words=ids + part * self.word_weight.shape[1],
-            of_pairs=pair_ids(ids[:, :-1], ids[:, 1:]) + part * NUM_PAIRS,
+            of_pairs=hashes % self.num_pairs + part * self.num_pairs,
         )
 
 
-def pair_ids(first: Tensor, second: Tensor) -> Tensor:
-    """Return the row of the weights of pairs of words, given the ids of both, of the same shape."""
-    return (first * HASH_FACTOR + second) % NUM_PAIRS
+def num_pairs(num_weights: int) -> int:
+    """Return how many rows of so many weights pairs of words share: a power of 2."""
+    return max(2 ** int(math.log2(PAIR_WEIGHTS / num_weights)), FEWEST_PAIRS)
 
 
 def _rows_of(tables: Tensor, rows: Tensor, are_real: Tensor) -> Tensor:

@@ -60,7 +60,7 @@ def test_run_fits_the_linear_part_of_pairs_and_records_both_scales(tmp_path: Pat
     pairs = write_rows(tmp_path / "pairs.jsonl", pair_rows(60))
     record = outcome(pairs, tmp_path / "model", calibrate=True)["record"]
     assert min(record["scale_of_hops"], record["scale_of_words"]) > 0
-    assert weights_of(tmp_path / "model")["linear_part.pair_weight"].shape == (3, 65_536, 3)
+    assert weights_of(tmp_path / "model")["linear_part.pair_weight"].shape == (3, 2**17, 3)
 
 
 @pytest.mark.parametrize(("most", "kind"), [(10_000, "words"), (10, "none")])

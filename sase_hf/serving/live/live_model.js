@@ -424,7 +424,6 @@ function classify(matrices) {
 // ---- linear part: layers_self_attentive.py -------------------------------------------------------
 
 const HASH_FACTOR = 1_000_003;
-const NUM_PAIRS = 65_536;
 
 /* Return the words of each part of one text or two: their id, side and place in it. */
 function partsOf(tokensOfTexts) {
@@ -444,6 +443,7 @@ function partsOf(tokensOfTexts) {
 function linearFeatures(tokensOfTexts) {
   const numLabels = model.labels.length;
   const rowOf = (table, id) => table.subarray(id * numLabels, (id + 1) * numLabels);
+  const numPairs = weights["linear.pairs"]?.[0].length / numLabels;
   const features = [];
   if (!weights["linear.words"]) return features;
   for (const [part, words] of partsOf(tokensOfTexts).entries()) {
@@ -451,7 +451,7 @@ function linearFeatures(tokensOfTexts) {
       features.push({ row: rowOf(weights["linear.words"][part], word.id), words: [word] });
       const next = words[index + 1];
       if (!next || !weights["linear.pairs"]) continue;
-      const pairId = (word.id * HASH_FACTOR + next.id) % NUM_PAIRS;
+      const pairId = (word.id * HASH_FACTOR + next.id) % numPairs;
       features.push({ row: rowOf(weights["linear.pairs"][part], pairId), words: [word, next] });
     }
   }

@@ -24,7 +24,7 @@ from ...evaluation.metrics import (
 )
 from ...models import FAMILIES
 from ...models.answers import answers_of
-from ...models.layers_self_attentive import NUM_PAIRS, NUM_PARTS_OF_PAIR
+from ...models.layers_self_attentive import NUM_PARTS_OF_PAIR, num_pairs
 from ...training.predictions import predicted_labels, read_texts
 from ...training.task import ModelAndTokenizer, Predictions, TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
@@ -109,7 +109,7 @@ class LabelTask(EncoderTask):
         part = "none"
         if num_words * num_weights <= MAX_LINEAR_WEIGHTS:
             part = "words"
-        if (num_words + NUM_PAIRS) * num_weights <= MAX_LINEAR_WEIGHTS:
+        if (num_words + num_pairs(num_weights)) * num_weights <= MAX_LINEAR_WEIGHTS:
             part = "words_and_pairs"
         return {"linear_part": part}
 
