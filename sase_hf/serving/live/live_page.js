@@ -39,10 +39,12 @@ async function unpack() {
   const content = await new Response(unpacked).arrayBuffer(); // an error if a byte is wrong
   model = JSON.parse(new TextDecoder().decode(content.slice(bar.dataset.weights_end)));
   const arrays = { int8: Int8Array, float16: Uint16Array, float32: Float32Array };
+  const halves = Float32Array.from({ length: 65536 }, (_, bits) => fromHalf(bits));
   weights = {};
   for (const [name, type, start, size, numParts] of model.tensors) {
     const numbers = new arrays[type](content, start, size);
-    weights[name] = split(type === "float16" ? Float32Array.from(numbers, fromHalf) : numbers, numParts);
+    const all = type === "float16" ? new Float32Array(size).map((_, at) => halves[numbers[at]]) : numbers;
+    weights[name] = split(all, numParts);
   }
   prepareTokenizer();
 }
