@@ -80,15 +80,9 @@ def check_output(path: FilePath | None, inputs: Iterable[FilePath | None] = ()) 
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; name a file in it")
     for source in inputs:
-        if source is None:
-            continue
-        if is_same_file(path, source):
-            raise FileExistsError(f"cannot write {path}: this command uses it; name another file")
-        if _is_read_from(path, Path(source)):
-            raise refusal(
-                f"cannot write {path}: {source} is read, and such a file is a part of it",
-                "name a file elsewhere",
-                FileExistsError,
+        if source and (is_same_file(path, source) or _is_read_from(path, Path(source))):
+            raise FileExistsError(
+                f"cannot write {path}: this command uses it or its folder; name a file elsewhere"
             )
 
 

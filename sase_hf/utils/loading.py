@@ -199,12 +199,11 @@ def reraise_naming(checkpoint: str, part: str = "") -> Iterator[None]:
     try:
         with reraise_as_value_error():
             yield
-    except OSError as reason:
-        where = "" if Path(checkpoint).exists() else " from the Hub (there is no such folder)"
-        raise OSError(f"cannot load {part}{checkpoint}{where}: {reason}") from reason
     except Exception as reason:  # of a malformed file: any kind, a bare one by tokenizers
+        kind = OSError if isinstance(reason, OSError) else ValueError
+        where = "" if Path(checkpoint).exists() else " from the Hub (there is no such folder)"
         why = str(reason) or type(reason).__name__
-        raise ValueError(f"cannot load {part}{checkpoint}: {why}") from reason
+        raise kind(f"cannot load {part}{checkpoint}{where}: {why}") from reason
 
 
 def check_tokenizer(tokenizer: PreTrainedTokenizerBase, vocab_size: int) -> None:

@@ -99,24 +99,17 @@ def test_run_resumes_with_its_own_rows_in_an_update_and_no_others(
     assert train_tiny(tmp_path, **options)["metrics"]["epoch"] == 2
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"record": "train.jsonl"}, "cannot write train.jsonl: this command uses it"),
-        ({"output_dir": "data"}, r"data/predictions\.csv could be replaced"),
-    ],
-)
-def test_run_refuses_to_replace_what_it_reads_or_writes(
-    options: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("option", [{"record": "train.jsonl"}, {"output_dir": "data"}])
+def test_run_refuses_to_replace_what_it_reads(
+    option: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("data").mkdir()
     given = {"train_file": "train.jsonl", "test_file": "data/predictions.csv"}
     for name in given.values():
         Path(name).write_text("mine")
-    words = flags(**{**QUIET, **given, "output_dir": "run", "do_train": True, **options})
-    with pytest.raises(FileExistsError, match=message):
-        run(parse_arguments(LabelTask, words))
+    with pytest.raises(FileExistsError, match=r"train\.jsonl|data/predictions\.csv"):
+        run(parse_arguments(LabelTask, flags(**QUIET, **given, do_train=True, **option)))
     assert {Path(name).read_text() for name in given.values()} == {"mine"}
 
 

@@ -147,8 +147,7 @@ class LabelTask(EncoderTask):
         yield f"labels: {len(names)} ({', '.join(names[:10])}), {setup.rows.kind}"
         num_marked = _count_marked(setup.tokens.get("train"))
         if num_marked:
-            num_rows = setup.tokens["train"].num_rows
-            yield f"rationale: {num_marked:,} of {num_rows:,} training rows"
+            yield f"rationale: {num_marked:,} of {len(setup.tokens['train']):,} training rows"
         if self.args.do_train and not self.settings.label_names:
             for doubt in label_doubts(names):
                 logger.warning(one_line(doubt))
@@ -170,7 +169,9 @@ class LabelTask(EncoderTask):
         """Fit the linear part if there is one, choose answer sets if asked for, keep some rows."""
         measured: dict[str, float] = {}
         if has_linear_part(setup.model):
-            self.fit = weigh_words(setup)
+            train, validation = setup.tokens["train"], setup.tokens.get("validation")
+            self.fit = fit_linear_part(setup.model, train, validation, words_of(setup))
+            setup.model.linear_part.requires_grad_(True)
             scales = self.fit.scales
             measured = {"scale_of_hops": scales.hops, "scale_of_words": scales.words}
         if self.settings.calibrate:
@@ -216,10 +217,11 @@ class LabelTask(EncoderTask):
 
         None stands for what there is not.
         """
-        names = ("scale_of_hops", "scale_of_words")
-        measured: dict[str, Any] = {name: metrics.get(name) for name in names}
-        measured["learned_held_out"] = self.learned_held_out
-        return measured
+        return {
+            "scale_of_hops": metrics.get("scale_of_hops"),
+            "scale_of_words": metrics.get("scale_of_words"),
+            "learned_held_out": self.learned_held_out,
+        }
 
 
 def _saved_head(config: PreTrainedConfig) -> type[PreTrainedModel] | None:
@@ -281,14 +283,6 @@ def _scale_of(targets: np.ndarray) -> dict[str, list[float]]:
 
 
 # ---- after training: how much the words count, and answer sets -----------------------------------
-
-
-def weigh_words(setup: TrainingSetup) -> Fit:
-    """Fit the linear part of a trained model, and scale it and the hops on the validation rows."""
-    tokens = setup.tokens
-    fit = fit_linear_part(setup.model, tokens["train"], tokens.get("validation"), words_of(setup))
-    setup.model.linear_part.requires_grad_(True)
-    return fit
 
 
 def words_of(setup: TrainingSetup) -> list[str]:
