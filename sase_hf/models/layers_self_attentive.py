@@ -625,9 +625,10 @@ def _sparse_weights(scores: Tensor, alpha: float) -> Tensor:
     else:
         # For the k largest, sum (z - tau)^2 = 1, so tau = mean - sqrt(1 / k - variance).
         variance = (ordered.square().cumsum(-1) / count - mean.square()).clamp(min=0)
-        threshold = mean - (1 / count - variance).clamp(min=0).sqrt()
+        # A root of 0 has an infinite slope.
+        threshold = mean - (1 / count - variance).clamp(min=1e-30).sqrt()
     support = ((threshold <= ordered) & (ordered > -1)).sum(-1, keepdim=True).clamp(min=1)
-    weights = (z - threshold.gather(-1, support - 1)).clamp(min=0).to(z.dtype)
+    weights = (z - threshold.gather(-1, support - 1)).relu().to(z.dtype)
     return weights if alpha == 2 else weights.square()
 
 

@@ -36,6 +36,17 @@ def test_sparse_attention_agrees_with_the_entmax_package(name: str, scale: float
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("row", [[0.3, 0.3, -5.0, -5.0], [9.0, 0.0, 0.0, -1.0]], ids=["tie", "one"])
+def test_compiled_sparse_attention_has_the_same_gradient(name: str, row: list[float]) -> None:
+    """Also where a root or a difference in it is exactly 0."""
+    scores = torch.tensor(row).view(1, 4, 1).requires_grad_()
+    upstream = torch.arange(4.0).view(1, 4, 1)
+    weighed = (attend(scores, name), torch.compile(attend, backend="eager")(scores, name))
+    gradients = [torch.autograd.grad(found, scores, upstream)[0] for found in weighed]
+    torch.testing.assert_close(*gradients)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_sparse_attention_does_not_depend_on_the_padding_of_others(name: str) -> None:
     """Also where the last word of the support is at its edge."""
     random = torch.randn(50, 20, 1, generator=torch.Generator().manual_seed(0)) * 6
