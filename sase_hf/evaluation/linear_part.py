@@ -29,7 +29,7 @@ from scipy.sparse.linalg import aslinearoperator
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from ..data.batching import token_counts
+from ..data.table import present
 from ..models.answers import answers_of
 from ..models.layers_self_attentive import LinearPart
 from ..models.modeling_self_attentive import penalised_loss
@@ -106,7 +106,8 @@ class WordRows:
 
     def __init__(self, rows: Dataset, model: Any, words: Sequence[str] = ()) -> None:
         self.features = features_of(rows, model)  # (B, F)
-        self.roots = np.sqrt(token_counts(rows))  # (B,)
+        lengths = [batch["attention_mask"].sum(1) for batch in padded(rows, model)]
+        self.roots = np.sqrt(np.concatenate(lengths))  # (B,)
         self.num_words = len(model.linear_part.word_weight.flatten(0, 1))  # n V
         self.num_states = 0  # of the last features: those of the mean state
         self.ngrams = csr_array((self.num_words, 0))
@@ -403,10 +404,12 @@ def _mean_states(model: Any, batch: Mapping[str, Tensor]) -> Array:
 
 
 def padded(rows: Dataset, model: Any) -> Iterator[dict[str, Tensor]]:
-    """Yield encoded rows as batches that a model reads, padded on the right."""
-    names = ["input_ids", "token_type_ids"] if model.reads_pairs else ["input_ids"]
-    for batch in rows.select_columns(names).with_format("torch").iter(BATCH):
-        batch["attention_mask"] = [torch.ones_like(ids) for ids in batch["input_ids"]]
+    """Yield encoded rows as batches that a model reads, padded on the right.
+
+    Without a mask of their own all their tokens are real.
+    """
+    for batch in rows.select_columns(present(INPUTS, rows)).with_format("torch").iter(BATCH):
+        batch.setdefault("attention_mask", [torch.ones_like(ids) for ids in batch["input_ids"]])
         padded = {name: pad_sequence([*batch[name]], batch_first=True) for name in batch}
         yield {name: tensor.to(model.device) for name, tensor in padded.items()}
 

@@ -63,6 +63,17 @@ def test_scales_are_the_usual_ones_without_validation_rows() -> None:
     assert fit_linear_part(model_of(), rows_of(ONE_LABEL)).scales == (0.3, 0.6)
 
 
+def test_fit_reads_no_padding_that_a_mask_names() -> None:
+    def padded(row: dict[str, Any]) -> dict[str, Any]:
+        ids = row["input_ids"]
+        return {"input_ids": [*ids, LAST, LAST], "attention_mask": [1] * len(ids) + [0, 0]}
+
+    rows = rows_of(ONE_LABEL, count=5)
+    read = [linear_part.WordRows(each, model_of()) for each in (rows, rows.map(padded))]
+    regressions = [linear_part.regression_of(each, 1.0) for each in read]
+    np.testing.assert_array_equal(*(regression.weights for regression in regressions))
+
+
 def test_fit_replaces_an_older_linear_part() -> None:
     model, again = model_of(), model_of()
     again.load_state_dict(model.state_dict())
