@@ -714,6 +714,7 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
 
     summary = "A ranker of documents for short queries."
     reads_pairs = True
+    accepts_loss_kwargs = False  # its loss is a mean over the queries of each batch
     json_files = SENTENCE_TRANSFORMER_FILES | {
         "modules.json": [
             _FIRST_MODULE,

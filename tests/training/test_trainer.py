@@ -12,7 +12,7 @@ import peft
 import pytest
 import torch
 from runs import collate, count_rows, make_rows, same_weights, weights
-from tiny import tiny_config
+from tiny import tiny_config, tiny_model
 from torch import Tensor
 from transformers import (
     Trainer,
@@ -20,7 +20,7 @@ from transformers import (
     set_seed,
 )
 
-from sase_hf import SelfAttentiveForSequenceClassification
+from sase_hf import SelfAttentiveForRetrieval, SelfAttentiveForSequenceClassification
 from sase_hf.evaluation.metrics import score
 from sase_hf.training.run import is_complete
 from sase_hf.training.trainer import SelfAttentiveTrainer
@@ -197,6 +197,12 @@ def test_own_loss_of_the_guide_is_exact_under_accumulation(
         finished.append(weights_of(stock))
     for learnt in finished[1:]:
         torch.testing.assert_close(learnt, finished[0], rtol=0, atol=1e-6)
+
+
+def test_stock_trainer_takes_the_loss_of_a_ranker_for_a_mean(tmp_path: Path) -> None:
+    """It would divide a sum by the labels of a column, which no ranker reads."""
+    stock = Trainer(tiny_model(SelfAttentiveForRetrieval), make_trainer(tmp_path).args)
+    assert not stock.model_accepts_loss_kwargs
 
 
 def own_loss_of_the_guide(model: Any) -> Callable[..., Tensor]:
