@@ -87,7 +87,8 @@ class DataArguments(SourceArguments):
         "no train split."
     )
     label_separator: str | None = flag(
-        'What stands between several labels of one cell, such as ";".'
+        'What stands between several labels of one cell, such as ";"; for a trained model, by '
+        "default that of its training."
     )
 
     @property

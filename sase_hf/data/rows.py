@@ -257,21 +257,22 @@ def load_rows(
         arguments: The flags of the rows.
         kind: What pairs without labels are for.
         checkpoint: Without a train split the columns are those that the model in this folder was
-            trained on, if they are there.
+            trained on, if they are there, and labels are parted as theirs.
         in_memory: Splits, by the names of `SPLITS`, in place of files.
     """
     sources = open_sources(arguments, in_memory)
     first = next(iter(sources.values()))
+    record = training_rows_of(checkpoint) if first.name != "train" else {}
     texts, label_columns = find_columns(
         first.title,
         first.table,
         arguments,
         labelled=first.name != "test",
-        record=training_rows_of(checkpoint) if first.name != "train" else {},
+        record=record,
     )
     labels = LabelColumn(kind, ())
     if isinstance(arguments, DataArguments):
-        labels = _learn(first, label_columns, arguments)
+        labels = _learn(first, label_columns, arguments, record)
     if len(label_columns) > 1:
         label_columns = labels.names  # in the order of a trained model
     splits: dict[str, Dataset] = {}
@@ -333,7 +334,7 @@ def _chosen(name: str, rows: Dataset, arguments: SourceArguments) -> Dataset:
     return rows
 
 
-def _learn(source: Source, columns: Names, arguments: DataArguments) -> LabelColumn:
+def _learn(source: Source, columns: Names, arguments: DataArguments, record: Record) -> LabelColumn:
     """Learn the labels from the train split; without one, their names must be known."""
     names: Names | None = arguments.label_names
     if names is None:
@@ -343,7 +344,8 @@ def _learn(source: Source, columns: Names, arguments: DataArguments) -> LabelCol
         classes = getattr(getattr(feature, "feature", feature), "names", None)
         names = columns if len(columns) > 1 else classes
     cells = source.labels(columns)
-    return LabelColumn.learn(cells, arguments.kind, names, arguments.label_separator)
+    separator = arguments.label_separator or record.get("label_separator")
+    return LabelColumn.learn(cells, arguments.kind, names, separator)
 
 
 def _columns_of(

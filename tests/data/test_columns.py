@@ -113,6 +113,19 @@ def test_load_rows_reads_the_columns_of_the_training(tmp_path: Path) -> None:
         load(["headline"], "text:bodies; mood", tmp_path)
 
 
+def test_load_rows_parts_labels_as_the_training(tmp_path: Path) -> None:
+    """Also where each row of a file has one or none."""
+    (tmp_path / ROWS_NAME).write_text('{"label_separator": ";"}', encoding="utf-8")
+    rows = [{"text": "a", "label": "fun"}, {"text": "b", "label": ""}]
+    arguments = DataArguments(
+        test_file=str(write_csv(tmp_path / "new.csv", rows)),
+        label_names=["fun", "sad"],
+        problem_type="multi_label_classification",
+    )
+    read = load_rows(arguments, checkpoint=str(tmp_path))
+    assert read.splits["test"]["label"][:] == [[1, 0], [0, 0]]
+
+
 def test_load_rows_keeps_the_direction_of_the_training(tmp_path: Path) -> None:
     """A model that translates from French must not read the English column, which comes first."""
     load(["fr", "en"], "en:bodies; fr", tmp_path)
