@@ -122,22 +122,23 @@ def write_predictions(
 def write_rows(file: TextIO, rows: Iterable[Row], added: Iterable[Row], *, is_table: bool) -> None:
     """Write rows with more columns, as JSON Lines or as CSV.
 
-    In CSV lists are JSON texts, and each label has a column of scores.
+    In CSV lists and dicts are JSON texts, and each label has a column of scores.
     """
     if is_table:
-        write_csv(file, map(with_columns, map(flat_row, rows), map(flat_row, added)))
+        answers = (flat_row(row, parts=True) for row in added)
+        write_csv(file, map(with_columns, map(flat_row, rows), answers))
     else:
         file.writelines(f"{json_line(row)}\n" for row in map(with_columns, rows, added))
 
 
-def flat_row(row: Row) -> dict[str, Any]:
-    """Return the row of a table: a column for each score, and lists as JSON texts."""
+def flat_row(row: Row, *, parts: bool = False) -> dict[str, Any]:
+    """Return the row of a table, with lists and dicts as JSON texts, or dicts in their parts."""
     cells: dict[str, Any] = {}
     for name, value in row.items():
-        if isinstance(value, dict):
+        if parts and isinstance(value, dict):
             cells |= {f"{name}_{key}": entry for key, entry in value.items()}
         else:
-            cells[name] = json_line(value) if isinstance(value, list) else value
+            cells[name] = json_line(value) if isinstance(value, list | dict) else value
     return cells
 
 

@@ -46,6 +46,13 @@ def test_predictions_keep_the_columns_of_the_rows_that_are_read(
     assert rows == [{**ROWS[0], "confidence_": "1"}, {**ROWS[2], "confidence_": "1"}]
 
 
+def test_predictions_of_a_table_have_what_its_cells_hold_as_json(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"text": ["cold", "warm"], "of": [None, {"id": 7}]}), path)
+    with write(path, {"of_id": 1}).open(encoding="utf-8", newline="") as file:
+        assert [row["of"] for row in csv.DictReader(file)] == ["", '{"id": 7}']
+
+
 def test_predictions_stand_beside_the_first_rows_where_no_others_are_predicted(
     tmp_path: Path,
 ) -> None:
