@@ -83,12 +83,15 @@ class Embedder:
 def open_rows(file: str, text_column_names: str) -> Dataset:
     """Return the rows of a file, mapped from the disk.
 
-    Raises ValueError if a row has no text, or another kind of value; an empty text is one.
+    Raises ValueError if there are none, or one has no text, or another kind of value; an empty text
+    is one.
     """
     rows = table(file)
-    if not holds_texts(rows, text_column_names) or rows.data[text_column_names].null_count:
+    if not (rows.num_rows and holds_texts(rows, text_column_names)) or (
+        rows.data[text_column_names].null_count
+    ):
         raise refusal(
-            f"{file} has no column {text_column_names!r} with a text in each row",
+            f"{file} has no rows, or no column {text_column_names!r} with a text in each",
             f"choose one of {', '.join(map(repr, rows.column_names))} with --text_column_names, or "
             "leave out the rows without a text",
         )
