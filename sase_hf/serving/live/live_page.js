@@ -36,7 +36,9 @@ async function unpack() {
     await pause();
   }
   const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const content = await new Response(unpacked).arrayBuffer(); // an error if a byte is wrong
+  const content = await new Response(unpacked).arrayBuffer().catch(() => {
+    throw new Error("some of its bytes are wrong");
+  });
   model = JSON.parse(new TextDecoder().decode(content.slice(bar.dataset.weights_end)));
   const arrays = { int8: Int8Array, float16: Uint16Array, float32: Float32Array };
   const halves = Float32Array.from({ length: 65536 }, (_, bits) => fromHalf(bits));
