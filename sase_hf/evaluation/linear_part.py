@@ -105,9 +105,7 @@ class WordRows:
     """
 
     def __init__(self, rows: Dataset, model: Any, words: Sequence[str] = ()) -> None:
-        self.features = features_of(rows, model)  # (B, F)
-        lengths = [batch["attention_mask"].sum(1) for batch in padded(rows, model)]
-        self.roots = np.sqrt(np.concatenate(lengths))  # (B,)
+        self.features, self.roots = features_of(rows, model)  # (B, F) and (B,)
         self.num_words = len(model.linear_part.word_weight.flatten(0, 1))  # n V
         self.num_states = 0  # of the last features: those of the mean state
         self.ngrams = csr_array((self.num_words, 0))
@@ -354,31 +352,30 @@ def likeliest(rows: WordRows, matrix: Any, usual: Array, costs: Array, bounds: A
 # ---- features, and the model ---------------------------------------------------------------------
 
 
-def features_of(rows: Dataset, model: Any) -> csr_array:
-    """Return how often each feature stands in B rows, over sqrt(T): (B, F).
+def features_of(rows: Dataset, model: Any) -> tuple[csr_array, Array]:
+    """Return how often each feature stands in B rows, over sqrt(T), (B, F), and sqrt(T), (B,).
 
     ValueError: a row has ids that the model does not know.
     """
     words = model.linear_part
-    num_words = len(words.word_weight.flatten(0, 1))
-    num_pairs = 0 if words.pair_weight is None else len(words.pair_weight.flatten(0, 1))
-    blocks = []
+    blocks, scales = [], []
     for batch in padded(rows, model):
         texts = words.aligned(*(batch.get(name) for name in INPUTS))
-        block = [_counts(texts.of_words, texts.rows.real, texts.scale, num_words)]
-        if num_pairs:
+        scales.append(texts.scale)
+        block = [_counts(texts.of_words, texts.rows.real, texts.scale, words.word_weight)]
+        if words.pair_weight is not None:
             real = texts.rows.real[:, 1:]
-            block.append(_counts(texts.of_pairs, real, texts.scale, num_pairs))
+            block.append(_counts(texts.of_pairs, real, texts.scale, words.pair_weight))
         if model.reads_mean_state:
             block.append(csr_array(_mean_states(model, batch)))
         blocks.append(hstack(block))
-    return vstack(blocks, format="csr")
+    return vstack(blocks, format="csr"), 1 / torch.cat(scales).flatten().cpu().double().numpy()
 
 
-def _counts(ids: Tensor, real: Tensor, scale: Tensor, num_ids: int) -> csr_array:
+def _counts(ids: Tensor, real: Tensor, scale: Tensor, weights: Tensor) -> csr_array:
     """Return how often each id is among the real ones of B rows, times their scales (B, 1).
 
-    The ids are (B n, S).
+    The ids are (B n, S), rows of the weights (n, K, L), which lie one below the other.
     """
     num_rows = len(scale)
     part = real.nonzero()[:, 0].cpu()
@@ -386,7 +383,7 @@ def _counts(ids: Tensor, real: Tensor, scale: Tensor, num_ids: int) -> csr_array
     values = scale.cpu().double()[row, 0].numpy()
     columns = ids[real].cpu().numpy()
     places = (row.numpy(), columns)
-    return csr_array((values, places), shape=(num_rows, num_ids))
+    return csr_array((values, places), shape=(num_rows, len(weights.flatten(0, 1))))
 
 
 @torch.no_grad()

@@ -70,8 +70,7 @@ def test_fit_reads_no_padding_that_a_mask_names() -> None:
 
     rows = rows_of(ONE_LABEL, count=5)
     read = [linear_part.WordRows(each, model_of()) for each in (rows, rows.map(padded))]
-    regressions = [linear_part.regression_of(each, 1.0) for each in read]
-    np.testing.assert_array_equal(*(regression.weights for regression in regressions))
+    np.testing.assert_array_equal(*(linear_part.regression_of(each, 1.0).weights for each in read))
 
 
 def test_fit_replaces_an_older_linear_part() -> None:
@@ -90,7 +89,7 @@ def regression_of(
 
 
 def outputs_of(regression: linear_part.WordRegression, rows: Dataset, model: Any) -> np.ndarray:
-    return linear_part.features_of(rows, model) @ regression.weights + regression.bias
+    return linear_part.WordRows(rows, model).features @ regression.weights + regression.bias
 
 
 @pytest.mark.parametrize("problem", [ONE_LABEL, SEVERAL, IN_UNITS], ids=tiny.name_of)
