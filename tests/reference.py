@@ -78,8 +78,9 @@ def stacked_bilstm(S: Tensor, weights: Weights, config: Any, read: Any = lstm) -
     for layer in range(config.num_lstm_layers):
         X = torch.cat(below, dim=1) if config.lstm_shortcuts else below[-1]
         own = part(weights, f"layers.{layer}.")
-        forward = read(X, part(own, "forward_lstm."))
-        backward = read(X.flip(0), part(own, "backward_lstm.")).flip(0)
+        backward_weights = {name: own.get(f"{name}_reverse") for name in own}
+        forward = read(X, own)
+        backward = read(X.flip(0), backward_weights).flip(0)
         below.append(torch.cat([forward, backward], dim=1))
     return below[-1]
 

@@ -111,10 +111,11 @@ def explain(
         model = deepcopy(model).float()
     device = input_ids.device
     inputs = (input_ids, attention_mask, token_type_ids)
-    # cuDNN's LSTM has no gradient in evaluation mode, and in the half precision of autocast there
-    # is no LSTM on processors without AVX-512.
+    # A GPU would round what an LSTM reads to TF32, and not every processor has an LSTM in the half
+    # precision of autocast.
     no_autocast = torch.autocast(device.type, enabled=False)
-    with torch.no_grad(), no_autocast, torch.backends.cudnn.flags(enabled=False):
+    no_tf32 = torch.backends.cudnn.flags(enabled=True, allow_tf32=False)
+    with torch.no_grad(), no_autocast, no_tf32:
         read = model.read(*inputs, None, output_attentions=True, output_hidden_states=True)
         matrices = read.sentence_embedding.unflatten(-1, (model.config.num_rows, -1))
         if labels is None:
@@ -175,7 +176,7 @@ def _words(model: Any, rows: Rows, levels: Sequence[Tensor], slopes: Tensor) -> 
     encoder = model.base_model.token_encoder
     of_rows = rows.left(slopes.flatten(0, -3))
     kind = model.config.encoder
-    if kind == "bilstm" and all(layer.has_plain_lstms for layer in encoder.layers):
+    if kind == "bilstm" and all(map(_has_plain_weights, encoder.layers)):
         added = _through_lstms(encoder, [vectors, *layers], rows, of_rows)
     else:
         added = _through_gradients(encoder, vectors, rows, of_rows, kind in PIECEWISE_LINEAR)
@@ -300,6 +301,14 @@ PIECEWISE_LINEAR = ("cnn", "dilated_cnn", "none")
 # ---- LSTMs ---------------------------------------------------------------------------------------
 
 
+def _has_plain_weights(layer: nn.Module) -> bool:
+    """Return whether the weights of a layer can be read without a call.
+
+    An adapter hides what it adds, and weights on a disk are fetched by the call.
+    """
+    return type(layer).__name__ == BiLSTMLayer.__name__ and "forward" not in vars(layer)
+
+
 @torch.no_grad()
 def _through_lstms(encoder: Any, levels: list[Tensor], rows: Rows, slopes: Tensor) -> Tensor:
     """Go back layer by layer; the levels are the word vectors and the states of each layer."""
@@ -327,26 +336,33 @@ def _through_layer(
     layer: BiLSTMLayer, x: Tensor, states: Tensor, slopes: Tensor, rows: Rows
 ) -> tuple[Tensor, Tensor]:
     """Return what the biases of a layer add at each token (B, S), and the slopes of x (B, S, w)."""
+    forward_weights, backward_weights = layer.all_weights
     forward_states, backward_states = states.chunk(2, -1)
     forward_slopes, backward_slopes = slopes.chunk(2, -1)
-    of_biases, of_x = _through_lstm(layer.forward_lstm, x, forward_states, forward_slopes)
+    of_biases, of_x = _through_lstm(forward_weights, x, forward_states, forward_slopes)
     mirrored_of_biases, mirrored_of_x = _through_lstm(
-        layer.backward_lstm, *map(rows.mirror, (x, backward_states, backward_slopes))
+        backward_weights, *map(rows.mirror, (x, backward_states, backward_slopes))
     )
     return of_biases + rows.mirror(mirrored_of_biases), of_x + rows.mirror(mirrored_of_x)
 
 
-def _through_lstm(lstm: Any, x: Tensor, states: Tensor, slopes: Tensor) -> tuple[Tensor, Tensor]:
+def _through_lstm(
+    weights: Sequence[Tensor], x: Tensor, states: Tensor, slopes: Tensor
+) -> tuple[Tensor, Tensor]:
     """Go back through one LSTM in its reading direction; as `_through_layer`.
 
     Its states and their slopes are (B, S, u).
     """
+    input_weight, recurrent_weight, input_bias, recurrent_bias = weights
     u = states.shape[2]
     of_candidate_rows = slice(2 * u, 3 * u)  # of the weights: input, forget, candidate, output
-    recurrent = lstm.weight_hh_l0[of_candidate_rows]
+    recurrent = recurrent_weight[of_candidate_rows]
     of_cell = of_candidate = torch.zeros_like(slopes[:, 0])
     of_candidates: list[Tensor] = []
-    by_step = [values.unbind(1) for values in (slopes, *_hold(lstm, x, states))]
+    before = F.pad(states, (0, 0, 1, -1))
+    of_inputs = F.linear(x, input_weight, input_bias)
+    held = _hold(of_inputs + F.linear(before, recurrent_weight, recurrent_bias))
+    by_step = [values.unbind(1) for values in (slopes, *held)]
     for of_step, state_by_cell, cell_by_candidate, kept in reversed(
         list(zip(*by_step, strict=True))
     ):
@@ -356,21 +372,16 @@ def _through_lstm(lstm: Any, x: Tensor, states: Tensor, slopes: Tensor) -> tuple
         of_cell = of_cell * kept
         of_candidates.append(of_candidate)
     slopes_of_candidates = torch.stack(of_candidates[::-1], 1)  # (B, S, u)
-    bias = lstm.bias_ih_l0 + lstm.bias_hh_l0
-    of_biases = slopes_of_candidates @ bias[of_candidate_rows]
-    return of_biases, slopes_of_candidates @ lstm.weight_ih_l0[of_candidate_rows]
+    of_biases = slopes_of_candidates @ (input_bias + recurrent_bias)[of_candidate_rows]
+    return of_biases, slopes_of_candidates @ input_weight[of_candidate_rows]
 
 
-def _hold(lstm: Any, x: Tensor, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what is held fixed in an LSTM that read x (B, S, w) and returned states (B, S, u).
+def _hold(sums: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what is held fixed in an LSTM, given the sums at its gates (B, S, 4 u).
 
     Of what each number is a multiple, and how much, each (B, S, u): h_t = state_by_cell * c_t, and
     c_t = cell_by_candidate * z_t + kept * c_(t-1).
     """
-    before = F.pad(states, (0, 0, 1, -1))
-    of_inputs = F.linear(x, lstm.weight_ih_l0, lstm.bias_ih_l0)
-    of_states = F.linear(before, lstm.weight_hh_l0, lstm.bias_hh_l0)
-    sums = of_inputs + of_states
     of_input, of_forget, candidate, of_output = sums.chunk(4, -1)
     input_gate = of_input.sigmoid()
     forget_gate = of_forget.sigmoid()

@@ -7,11 +7,10 @@ of the word vectors, u LSTM units per direction, H width of the states, a attent
 Rows have the real tokens of each text at the left end.
 
 Encoders lead from word vectors (B, S, d), zero on padding, and the rows to the states (B, S, H) of
-each layer, lowest first, unspecified on padding. Padding never enters a state that is used. A
-bidirectional LSTM is two one-way LSTMs, the second of which reads every text from its own last
-token. That is exact like `pack_padded_sequence`, several times faster in training, and, unlike it,
-passes through `torch.export` and ONNX. A convolution is a product with the windows of all tokens,
-which end at the ends of their text.
+each layer, lowest first, unspecified on padding. Padding never enters a state that is used. In an
+LSTM it closes all gates, so that the state is still 0 where a text begins from the right. That is
+exact like `pack_padded_sequence`, and several times faster in training. A convolution is a product
+with the windows of all tokens, which end at the ends of their text.
 
 Poolings lead from the states (B, S, H), finite on padding, and where tokens are real (B, S), None
 if all are, to the sentence matrix M (B, r, H), the attention A (B, r, S) or None, and the penalty
@@ -36,6 +35,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector
 from transformers import AutoModel
 from transformers import initialization as init
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -198,72 +198,57 @@ def _flat(places: Tensor, x: Tensor) -> Tensor:
 # ---- encoders ------------------------------------------------------------------------------------
 
 
-class OneWayLSTM(GradientCheckpointingLayer, nn.LSTM):
-    """One LSTM in one direction; gradient checkpointing runs each call of it twice."""
-
-    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]  # the states alone
-        """Return the states (S, B, u) from inputs (S, B, width)."""
-        states: Tensor = nn.LSTM.forward(self, x)[0]
-        return states
+CLOSED_GATE = -3e4  # within float16
 
 
-class BiLSTMLayer(nn.Module):
+class BiLSTMLayer(GradientCheckpointingLayer, nn.LSTM):
     """One bidirectional LSTM layer (section 2.1 of the paper)."""
 
-    gradient_checkpointing = False  # set by transformers, as in both LSTMs
-
     def __init__(self, input_size: int, units: int) -> None:
-        super().__init__()
-        self.forward_lstm = OneWayLSTM(input_size, units)
-        self.backward_lstm = OneWayLSTM(input_size, units)
+        super().__init__(input_size, units, bidirectional=True)
 
-    @property
-    def has_plain_lstms(self) -> bool:
-        """Whether the weights can be read without a call of the LSTMs.
-
-        An adapter hides what it adds, and weights on a disk are fetched by the call.
-        """
-        return all(
-            type(lstm) is OneWayLSTM and "forward" not in vars(lstm)
-            for lstm in (self.forward_lstm, self.backward_lstm)
-        )
-
-    def forward(self, x: Tensor, rows: Rows) -> Tensor:
+    def forward(self, x: Tensor, rows: Rows) -> Tensor:  # type: ignore[override]
         """Return the states of both directions, (B, S, H), from inputs (B, S, width)."""
-        is_checkpointed = self.gradient_checkpointing and self.training
-        if rows.is_full and not is_checkpointed and self.has_plain_lstms:
-            return self._read_both(x)
-        left_to_right = self._read(self.forward_lstm, x)
-        right_to_left = self._read(self.backward_lstm, rows.mirror(x))
-        return torch.cat([left_to_right, rows.mirror(right_to_left)], dim=-1)
+        ways: list[list[Any]] = self.all_weights
+        left_to_right, right_to_left = ways
+        if is_tracing(x):  # a quantizer of the graph takes all weights to be of one size
+            states = self._read(x, left_to_right)
+            mirrored = self._read(rows.mirror(x), right_to_left)
+            return torch.cat([states, rows.mirror(mirrored)], dim=-1)
+        if not rows.is_full:
+            # One more input tells padding, and closes all gates there: states and gradients are 0.
+            is_padding = (~rows.real).to(x.dtype).unsqueeze(-1)
+            x = torch.cat([x, is_padding], dim=-1)
+            for weights in ways:
+                weights[0] = F.pad(weights[0], (0, 1), value=CLOSED_GATE)
+        if x.is_cuda and not torch.is_autocast_enabled("cuda"):  # under which torch does this
+            return self._read(x, _in_one_piece(left_to_right, right_to_left))
+        return self._read(x, left_to_right + right_to_left)
 
-    def _read(self, lstm: nn.Module, x: Tensor) -> Tensor:
-        """Run one LSTM from left to right: (B, S, width) -> (B, S, u)."""
-        by_step = x.transpose(0, 1)
-        states = lstm(by_step)
-        # In a graph torch takes the number of steps for a constant; the view makes it that of x.
-        states = states.flatten(0, 1).unflatten(0, tuple(by_step.shape[:2]))
-        # Autocast may narrow them.
-        return states.transpose(0, 1).to(torch.promote_types(states.dtype, x.dtype))
-
-    def _read_both(self, x: Tensor) -> Tensor:
-        """Run both LSTMs over texts without padding as one of torch's, which is faster."""
-        weights: list[Tensor] = []
-        for lstm in (self.forward_lstm, self.backward_lstm):
-            weights += lstm.all_weights[0]
-        before = x.new_zeros(2, x.shape[0], self.forward_lstm.hidden_size)
-        output, _, _ = torch.lstm(
+    def _read(self, x: Tensor, weights: list[Tensor]) -> Tensor:
+        """Run one LSTM, or both, given the weights: (B, S, width) -> (B, S, u), or (B, S, H)."""
+        before = x.new_zeros(len(weights) // 4, x.shape[0], self.hidden_size)
+        states, _, _ = torch.lstm(
             x,
             (before, before),
             weights,
             has_biases=True,
             num_layers=1,
             dropout=0.0,
-            train=self.training,
-            bidirectional=True,
+            train=torch.is_grad_enabled(),  # cuDNN then keeps what a gradient needs
+            bidirectional=len(before) == 2,
             batch_first=True,
         )
-        return output
+        # In a graph torch takes the number of steps for a constant; the view makes it that of x.
+        return states.flatten(0, 1).unflatten(0, tuple(x.shape[:2]))
+
+
+def _in_one_piece(left_to_right: list[Tensor], right_to_left: list[Tensor]) -> list[Tensor]:
+    """Return weights that lie in memory as cuDNN reads them: matrices first, then the biases."""
+    weights = left_to_right[:2] + right_to_left[:2] + left_to_right[2:] + right_to_left[2:]
+    pieces = parameters_to_vector(weights).split([weight.numel() for weight in weights])
+    parts = [piece.view_as(weight) for piece, weight in zip(pieces, weights, strict=True)]
+    return parts[:2] + parts[4:6] + parts[2:4] + parts[6:]
 
 
 class BiLSTMEncoder(nn.Module):

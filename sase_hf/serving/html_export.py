@@ -232,10 +232,10 @@ def _tensors(model: Classifier) -> dict[str, Tensor]:
 def _lstm_tensors(state: Mapping[str, Tensor], num_layers: int) -> dict[str, Tensor]:
     """Return the weights and the bias of each run of the BiLSTM: forward and backward by layers."""
     tensors = {}
-    for run, (layer, side) in enumerate(product(range(num_layers), ("forward", "backward"))):
-        prefix = f"encoder.token_encoder.layers.{layer}.{side}_lstm"
-        weights = [state[f"{prefix}.weight_ih_l0"], state[f"{prefix}.weight_hh_l0"]]
-        bias = state[f"{prefix}.bias_ih_l0"] + state[f"{prefix}.bias_hh_l0"]
+    for run, (layer, way) in enumerate(product(range(num_layers), ("", "_reverse"))):
+        prefix = f"encoder.token_encoder.layers.{layer}"
+        weights = [state[f"{prefix}.weight_{part}_l0{way}"] for part in ("ih", "hh")]
+        bias = state[f"{prefix}.bias_ih_l0{way}"] + state[f"{prefix}.bias_hh_l0{way}"]
         tensors[f"lstm.{run}"] = torch.cat(weights, 1).T[None]
         tensors[f"lstm.{run}.bias"] = bias[None]
     return tensors

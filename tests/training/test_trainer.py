@@ -250,7 +250,7 @@ def test_stock_trainer_trains_lora_that_merges_and_reloads(tmp_path: Path) -> No
     plain, load = make_trainer(tmp_path), SelfAttentiveForSequenceClassification.from_pretrained
     base, adapter, merged = (str(tmp_path / name) for name in ("base", "adapter", "merged"))
     plain.save_model(base)
-    matrices = [f"{way}_lstm.weight_ih_l0" for way in ("forward", "backward")]
+    matrices = ["weight_ih_l0", "weight_ih_l0_reverse"]
     layers = ["projection", "hops", "hidden", "output"]
     config = peft.LoraConfig(r=2, target_parameters=matrices, target_modules=layers)
     model = peft.get_peft_model(load(base), config)

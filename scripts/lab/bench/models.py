@@ -110,9 +110,7 @@ class PlainClassifier(nn.Module):
 
 def plain_name(name: str) -> str:
     """Return the name that one of our parameters has in the plain model."""
-    half, _, weight = name.rpartition("_lstm.")
-    if half:
-        return f"encoder.lstm.{weight}" + ("_reverse" if half.endswith("backward") else "")
+    name = name.replace("encoder.token_encoder.layers.0.", "encoder.lstm.")
     return name.replace("encoder.pooling.", "encoder.")
 
 
