@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 from transformers import initialization as init
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
@@ -536,9 +537,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             marks = None if rationale is None else rationale[texts]
             outputs.append(self._encode(of_part, mask[texts], marks, **asked))
         places = order.argsort()
-        names = outputs[0].keys()
-        joined = {name: _joined([part[name] for part in outputs], places) for name in names}
-        return SelfAttentiveOutput(**joined)
+        return tree_map(lambda *of_parts: torch.cat(of_parts).index_select(0, places), *outputs)
 
 
 class _Classifier(SelfAttentivePreTrainedModel):
@@ -844,21 +843,8 @@ def encode_pairs(
         return_dict=True,
         **options,
     )
-    of_both = {name: _unfold(value) for name, value in outputs.items()}
-    pairs: Any = SelfAttentiveOutput(**of_both)
+    pairs: Any = tree_map(lambda of_texts: of_texts.unflatten(0, (-1, 2)), outputs)
     pairs.penalty = pairs.penalty.sum(1)
     if rationale is not None:
         pairs.rationale_cost = pairs.rationale_cost.sum(1)
     return pairs
-
-
-def _unfold(value: Any) -> Any:
-    """Reshape a tensor (2B, ...), or each of several, to (B, 2, ...)."""
-    return tuple(map(_unfold, value)) if isinstance(value, tuple) else value.unflatten(0, (-1, 2))
-
-
-def _joined(parts: Any, places: Tensor) -> Any:
-    """Join tensors (n, ...), or tuples of them, and return the texts at places (B,): (B, ...)."""
-    if isinstance(parts[0], tuple):
-        return tuple(_joined(values, places) for values in zip(*parts, strict=True))
-    return torch.cat(parts).index_select(0, places)
