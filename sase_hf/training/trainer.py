@@ -18,15 +18,12 @@ import torch
 from accelerate.utils import recursively_apply
 from datasets import Dataset
 from torch import Tensor, nn
-from torch.nn.utils import get_total_norm
 from torch.utils.data import SequentialSampler
 from transformers import (
     PreTrainedModel,
     PrinterCallback,
     ProgressCallback,
     Trainer,
-    TrainerCallback,
-    TrainerControl,
     TrainerState,
     TrainingArguments,
 )
@@ -43,7 +40,7 @@ from ..models.checkpoint import TOKENIZER_NAMES, list_files
 logger = logging.getLogger(__name__)
 
 
-class SelfAttentiveTrainer(Trainer, TrainerCallback):
+class SelfAttentiveTrainer(Trainer):
     """`transformers.Trainer` for the heads in `sase_hf.models.FAMILIES`.
 
     The means of the `logged_outputs` of the family are in the training logs (`penalty`) and in the
@@ -52,7 +49,7 @@ class SelfAttentiveTrainer(Trainer, TrainerCallback):
 
     The arguments are those of `Trainer` and `score_metric`, the metric that `score` is made of. A
     `compute_loss_func` must divide by the `num_items_in_batch` that it is given. `push_to_hub` must
-    be off. The trainer is one of its own callbacks: `Trainer` calls its methods `on_...`.
+    be off.
     """
 
     model: Any  # the base class promises less than a PreTrainedModel
@@ -67,7 +64,6 @@ class SelfAttentiveTrainer(Trainer, TrainerCallback):
         **kwargs: Any,
     ) -> None:
         super().__init__(model, args, **kwargs)
-        self.add_callback(self)
         if self.args.n_gpu > 1:
             raise ValueError(
                 f"{self.args.n_gpu} GPUs are visible to one process; start one process per GPU: "
@@ -253,19 +249,19 @@ class SelfAttentiveTrainer(Trainer, TrainerCallback):
         self.accelerator.wait_for_everyone()
         self.accelerator.end_training()
 
-    def on_pre_optimizer_step(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
         """Raise FloatingPointError before an update that would make every weight NaN."""
+        norm = super()._get_grad_norm(model, grad_norm)
+        args = self.args
         # The loss scaling of fp16 meets infinities on purpose and leaves such a step out itself.
-        gradients = [p.grad for p in kwargs["model"].parameters() if p.grad is not None]
-        is_finite = args.fp16 or torch.isfinite(get_total_norm(gradients))
-        if not (self._tr_loss.isfinite() and is_finite):
+        checked = self._tr_loss if args.fp16 else self._tr_loss + norm
+        if not checked.isfinite():  # one number, because a GPU is waited for
             raise FloatingPointError(
-                f"loss or gradient is not finite after {state.global_step} updates; training stops "
-                f"here. Try a lower --learning_rate (now {args.learning_rate:g}) or "
+                f"loss or gradient is not finite after {self.state.global_step} updates; training "
+                f"stops here. Try a lower --learning_rate (now {args.learning_rate:g}) or "
                 f"--max_grad_norm (now {args.max_grad_norm:g}), and check word vectors and labels"
             )
+        return norm
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save the model without the arguments: a pickle with the Hub token and local paths."""
