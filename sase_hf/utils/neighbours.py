@@ -27,8 +27,8 @@ STEPS = 32  # in a deviation, so that int8 holds four of them on each side
 class Neighbours(NamedTuple):
     """Some training rows, with which new texts are compared.
 
-    A distance is the mean difference of the numbers of two sentence matrices, or of those of both
-    texts of a pair, each in units of its deviation in the training rows.
+    A distance is the root of the mean squared difference of the numbers of two sentence matrices,
+    or of those of both texts of a pair, each in units of its deviation in the training rows.
     """
 
     rows: Tensor  # the sentence matrices, minus `mean`, in steps of `unit` / STEPS, int8, (N, W)
@@ -41,8 +41,9 @@ class Neighbours(NamedTuple):
 
     def distances(self, matrices: Tensor) -> Tensor:
         """Return the distance of sentence matrices (B, ...) to each row, (B, N)."""
-        numbers = (matrices.flatten(1).float().cpu() - self.mean) / self.unit
-        return torch.cdist(numbers, self.rows.float() / STEPS, p=1) / len(self.mean)
+        numbers = (matrices.flatten(1).double().cpu() - self.mean) / self.unit
+        distances = torch.cdist(numbers, self.rows.double() / STEPS)
+        return distances.float() / len(self.mean) ** 0.5
 
     def familiarity(self, distances: Tensor, unknown: Tensor) -> Tensor:
         """Return how many held-out rows are as strange as each text is: a share, (B,).

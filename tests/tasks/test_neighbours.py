@@ -52,11 +52,11 @@ def test_familiarity_is_the_share_of_held_out_rows_that_are_as_far(folder: Path)
     model = TextClassifier.from_pretrained(folder)
     kept: Any = model.model_.neighbours
     texts = [*TEXTS[:5], STRANGE]
-    batch = model.tokenizer_(texts, padding=True, return_tensors="pt")
+    batch = model.tokenizer_(texts, padding=True, return_tensors="pt").to(model.model_.device)
     with torch.no_grad():
-        matrices = model.model_.base_model(**batch).sentence_embedding.double()
+        matrices = model.model_.base_model(**batch).sentence_embedding.double().cpu()
     rows = kept.mean + kept.rows / 32 * kept.unit
-    nearest = ((matrices[:, None] - rows) / kept.unit).abs().mean(-1).amin(-1)
+    nearest = ((matrices[:, None] - rows) / kept.unit).square().mean(-1).sqrt().amin(-1)
     ids = [model.tokenizer_(text)["input_ids"] for text in texts]
     unknown = [row.count(model.tokenizer_.unk_token_id) / len(row) for row in ids]
     assert unknown[-1] > 0 == unknown[0]
