@@ -41,9 +41,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         lines = table(flags.file) if is_table else lines_of(flags.file)
         from ..data.batching import rows_for_model
         from ..training.predictions import write_rows
-        from ..utils.loading import load_checkpoint
+        from ..utils.loading import load_checkpoint, to_fastest_device
 
         model, tokenizer = load_checkpoint(flags.checkpoint)
+        to_fastest_device(model)
         if not model.is_head:
             raise ValueError(f"{flags.checkpoint} has no labels; sase_hf embed embeds texts")
         if is_table:
@@ -87,7 +88,7 @@ def predict(model: Any, tokenizer: Any, texts: Rows) -> Rows:
         translate = attention_pipeline(model, tokenizer)
         results = translate((row["text"] for row in texts), batch_size=BATCH_SIZE)
         return [{"translation": result["translation_text"]} for result in results]
-    read = read_texts(model, tokenizer, [[*row.values()] for row in texts], BATCH_SIZE)
+    read = read_texts(model, tokenizer, [[*row.values()] for row in texts])
     return predicted_labels(read.logits, answers_of(model.config), read.familiarity)
 
 

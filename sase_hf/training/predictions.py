@@ -12,6 +12,7 @@ from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
 from torch import Tensor
 from transformers import TokenizersBackend
 
+from ..data.batching import batches_by_length
 from ..data.rows import Rows
 from ..data.table import SHEET_ENDINGS
 from ..models.answers import Answers, Scores, answers_of
@@ -22,6 +23,7 @@ from ..utils.neighbours import unknown_shares
 Row = Mapping[str, Any]
 
 SECONDS_WITHOUT_BAR = 2
+BATCH_CHARACTERS = 2**16  # of the texts that are read at once, some hundred short ones
 
 
 def predicted_labels(
@@ -74,7 +76,6 @@ def read_texts(
     model: Any,
     tokenizer: TokenizersBackend,
     rows: Sequence[Sequence[str]],
-    batch_size: int,
 ) -> Reading:
     """Read N rows, each a text or the two texts of a pair.
 
@@ -82,12 +83,11 @@ def read_texts(
     """
     # Like lengths share a batch; the longest first: memory runs out in this batch or never.
     lengths = [sum(map(len, texts)) for texts in rows]
-    order = sorted(range(len(rows)), key=lambda row: -lengths[row])
+    batches = list(batches_by_length(lengths, BATCH_CHARACTERS))
     logits = torch.zeros(len(rows), len(answers_of(model.config).names))
     neighbours: Any = getattr(model, "neighbours", None)
     familiarity = None if neighbours is None else torch.zeros(len(rows))
-    for start in tqdm(range(0, len(rows), batch_size), "Predicting", delay=SECONDS_WITHOUT_BAR):
-        places = order[start : start + batch_size]
+    for places in tqdm(batches, "Predicting", delay=SECONDS_WITHOUT_BAR):
         encodings = [encode_read(model, tokenizer, rows[row])[0] for row in places]
         padded = tokenizer.pad(encodings, return_tensors="pt")
         # Rows without a token come back as floats.

@@ -172,13 +172,21 @@ def load_pipeline(checkpoint: str) -> Pipeline:
             f"cannot load {checkpoint}: it has no labels, or attends to nothing",
             "name a checkpoint of sase_hf train with attention",
         )
+    to_fastest_device(model)
     return attention_pipeline(model, tokenizer)
 
 
+def to_fastest_device(model: Any) -> None:
+    """Move a model to the GPU, or another accelerator, if there is one."""
+    device = torch.accelerator.current_accelerator(check_available=True)
+    if device is not None:
+        model.to(device)
+
+
 def attention_pipeline(model: CheckedPreTrainedModel, tokenizer: TokenizersBackend) -> Pipeline:
-    """Return the pipeline that returns the attention of a model."""
+    """Return the pipeline that returns the attention of a model, on the device of the model."""
     task: Any = FAMILIES[model.config.model_type].pipeline_task  # not one of the stock overloads
-    return pipeline(task, model=model, tokenizer=tokenizer)
+    return pipeline(task, model=model, tokenizer=tokenizer, device=model.device)
 
 
 @contextmanager

@@ -36,7 +36,7 @@ from ...training.run import run
 from ...training.task import TrainingSetup
 from ...training.trainer import only_training_bar
 from ...utils.files import FilePath
-from ...utils.loading import attention_pipeline, load_checkpoint
+from ...utils.loading import attention_pipeline, load_checkpoint, to_fastest_device
 from ...utils.process import interrupted_by_sigterm
 from ...utils.text import refusal
 from ...visualization import Attention
@@ -163,7 +163,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         """Return what the model says of N texts."""
         check_is_fitted(self, "model_")
         rows = rows_to_read(texts, self.text_columns_)
-        return read_texts(self.model_, self.tokenizer_, rows, BATCH_SIZE)
+        return read_texts(self.model_, self.tokenizer_, rows)
 
     def _scores(self, texts: Any) -> np.ndarray:
         """Return the probabilities or numbers for N texts, (N, C) in float64."""
@@ -223,6 +223,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         """
         with only_training_bar():
             model, tokenizer = load_checkpoint(str(checkpoint))
+        to_fastest_device(model)
         is_head = hasattr(model, "classify")
         if not is_head or answers_of(model.config).has_labels != cls.learns_labels:
             raise refusal(

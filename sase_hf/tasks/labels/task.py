@@ -205,8 +205,7 @@ class LabelTask(EncoderTask):
         familiarity = None
         if setup.model.neighbours is not None:
             texts = [[*row.values()] for row in test.select_columns(present(TEXT_COLUMNS, test))]
-            batch_size = self.args.per_device_eval_batch_size
-            familiarity = read_texts(setup.model, setup.tokenizer, texts, batch_size).familiarity
+            familiarity = read_texts(setup.model, setup.tokenizer, texts).familiarity
         logits = torch.from_numpy(predictions)  # of which the metrics are
         return predicted_labels(logits, answers_of(setup.model.config), familiarity)
 
