@@ -14,8 +14,10 @@ from typing import Any
 
 # Read when huggingface_hub and torch are imported, so set before any test module imports them.
 os.environ["HF_HUB_OFFLINE"] = "1"
-# Numbers are those of a CPU. `CUDA_VISIBLE_DEVICES=0 make test` shows the tests a GPU.
+# Numbers are those of a CPU. `CUDA_VISIBLE_DEVICES=0 make test` shows the tests a GPU, whose
+# float32 then has all its digits.
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
 
 import pytest
 from browsers import running_chromium, untested_pages, watched_tab

@@ -52,7 +52,7 @@ def pair_reader(tokenizer: TokenizersBackend) -> Any:
 def test_pipeline_result_equals_the_models_output(reader: Any) -> None:
     result = reader(TEXT)
     with torch.no_grad():
-        inputs = reader.tokenizer(TEXT, return_tensors="pt")
+        inputs = reader.tokenizer(TEXT, return_tensors="pt").to(reader.device)
         outputs = reader.model(**inputs, output_attentions=True)
     probabilities = outputs.logits[0].softmax(-1).tolist()
     names = reader.model.config.id2label.values()
@@ -118,7 +118,8 @@ def test_pipeline_scores_follow_the_problem_type(
 ) -> None:
     """A multi-label score is a sigmoid, a regression's the value; several labels may be right."""
     reader = random_reader(SelfAttentiveForSequenceClassification, tokenizer, **fields)
-    expected = values(reader.model(**tokenizer(TEXT, return_tensors="pt")).logits[0]).tolist()
+    inputs = tokenizer(TEXT, return_tensors="pt").to(reader.device)
+    expected = values(reader.model(**inputs).logits[0]).tolist()
     result = reader(TEXT)
     assert list(result["scores"].values()) == pytest.approx(expected)
     named = [name for name, score in result["scores"].items() if score > 0.5]
@@ -143,11 +144,9 @@ def test_pipeline_contributions_sum_to_the_logit_minus_that_of_an_empty_text(
     linear_reader: Any,
 ) -> None:
     """For each label, and for the difference of two."""
-    of_text, of_nothing = (
-        linear_reader.model(**linear_reader.tokenizer(text, return_tensors="pt")).logits[0]
-        for text in (TEXT, "")
-    )
-    added = of_text - of_nothing
+    inputs = [linear_reader.tokenizer(text, return_tensors="pt") for text in (TEXT, "")]
+    logits = [linear_reader.model(**one.to(linear_reader.device)).logits[0] for one in inputs]
+    added = logits[0] - logits[1]
     names = linear_reader.model.config.id2label.values()
     for name, expected in zip(names, (added - added.mean()).tolist(), strict=True):
         result = linear_reader(TEXT, target=name)
@@ -250,5 +249,6 @@ def test_stock_pipelines_read_our_models(
     assert alone["labels"] == batched["labels"]
     assert alone["scores"] == pytest.approx(batched["scores"], abs=1e-6)
     pipe = pipeline("feature-extraction", model=encoder, tokenizer=tokenizer)
-    expected = encoder(**tokenizer(TEXT, return_tensors="pt")).last_hidden_state
-    torch.testing.assert_close(torch.tensor(pipe(TEXT)), expected.detach())
+    inputs = tokenizer(TEXT, return_tensors="pt").to(encoder.device)
+    expected = encoder(**inputs).last_hidden_state.detach().cpu()
+    torch.testing.assert_close(torch.tensor(pipe(TEXT)), expected)

@@ -130,7 +130,7 @@ def test_pipeline_cuts_a_source_at_the_limit_of_the_model(folder: Path, caplog: 
     assert results[0]["source_tokens"] == whole[:5]
     assert sum("the model reads 5 tokens" in said for said in caplog.messages) == 1
     expected = results[0]["translation_text"]
-    ids = torch.tensor([tokenizer(TEXTS[1]).input_ids])
+    ids = torch.tensor([tokenizer(TEXTS[1]).input_ids], device=model.device)
     for mask in ({}, {"attention_mask": torch.ones_like(ids)}):
         words = model.generate(ids, max_new_tokens=30, max_length=None, **mask)
         assert tokenizer.decode(words[0], skip_special_tokens=True).startswith(expected[:20])

@@ -49,7 +49,7 @@ def test_embed_takes_the_encoder_of_a_translation_model(checkpoint: str, tmp_pat
     script_main("embed")([checkpoint, str(rows), "--output", output, "--precision", "float32"])
     found = torch.tensor(pq.read_table(output)["embedding"].to_pylist())
     translate: Any = pipeline("aligned-translation", model=checkpoint)
-    inputs = translate.tokenizer(TEXTS, padding=True, return_tensors="pt")
+    inputs = translate.tokenizer(TEXTS, padding=True, return_tensors="pt").to(translate.device)
     with torch.no_grad():
         expected = translate.model.encoder(**inputs).sentence_embedding
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(found, expected.cpu())
