@@ -14,6 +14,8 @@ from typing import Any
 
 # Read when huggingface_hub and torch are imported, so set before any test module imports them.
 os.environ["HF_HUB_OFFLINE"] = "1"
+# As `make test` does: a process that is forked waits forever for the threads of OpenMP.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Numbers are those of a CPU. `CUDA_VISIBLE_DEVICES=0 make test` shows the tests a GPU, whose
 # float32 then has all its digits.
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")

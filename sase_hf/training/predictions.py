@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TextIO
 import torch
 from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 from transformers import TokenizersBackend
 
 from ..data.batching import batches_by_length
@@ -41,7 +42,7 @@ def predicted_labels(
         columns = [_rounded(row) for row in columns]
     if familiarity is not None:
         for row, share in zip(columns, familiarity.tolist(), strict=True):
-            row["familiarity"] = _rounded(share)
+            row["familiarity"] = round(share, 4)
     return columns
 
 
@@ -59,9 +60,7 @@ def _columns(scores: Scores, answers: Answers) -> dict[str, Any]:
 
 def _rounded(value: Any) -> Any:
     """Return a probability, or a dict with some, with four digits; anything else as it is."""
-    if isinstance(value, dict):
-        return {name: _rounded(entry) for name, entry in value.items()}
-    return round(value, 4) if isinstance(value, float) else value
+    return tree_map_only(float, lambda number: round(number, 4), value)
 
 
 class Reading(NamedTuple):
