@@ -12,14 +12,13 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
-# Read when huggingface_hub and torch are imported, so set before any test module imports them.
-os.environ["HF_HUB_OFFLINE"] = "1"
+# Read when huggingface_hub and torch are imported, so set before any test module imports them. The
+# second lets float32 have all its digits on a GPU.
+os.environ |= {"HF_HUB_OFFLINE": "1", "NVIDIA_TF32_OVERRIDE": "0"}
 # As `make test` does: a process that is forked waits forever for the threads of OpenMP.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Numbers are those of a CPU. `CUDA_VISIBLE_DEVICES=0 make test` shows the tests a GPU, whose
-# float32 then has all its digits.
+# Numbers are those of a CPU. `CUDA_VISIBLE_DEVICES=0 make test` shows the tests a GPU.
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
 
 import pytest
 from browsers import running_chromium, untested_pages, watched_tab

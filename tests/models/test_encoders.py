@@ -10,7 +10,14 @@ from torch import Tensor, nn
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveModel
 from sase_hf.models import relation_network_self_attentive
+from sase_hf.models.layers_self_attentive import BiLSTMLayer, _in_one_piece
 from sase_hf.models.relation_network_self_attentive import PairFunction
+
+
+def test_weights_in_one_piece_are_equal() -> None:
+    """Only a GPU reads them so."""
+    forward, backward = BiLSTMLayer(3, 2).all_weights
+    torch.testing.assert_close(_in_one_piece(forward, backward), forward + backward)
 
 
 @pytest.mark.parametrize("window", [None, 1])

@@ -249,6 +249,5 @@ def test_stock_pipelines_read_our_models(
     assert alone["labels"] == batched["labels"]
     assert alone["scores"] == pytest.approx(batched["scores"], abs=1e-6)
     pipe = pipeline("feature-extraction", model=encoder, tokenizer=tokenizer)
-    inputs = tokenizer(TEXT, return_tensors="pt").to(encoder.device)
-    expected = encoder(**inputs).last_hidden_state.detach().cpu()
-    torch.testing.assert_close(torch.tensor(pipe(TEXT)), expected)
+    expected = encoder(**tokenizer(TEXT, return_tensors="pt").to(encoder.device))
+    torch.testing.assert_close(torch.tensor(pipe(TEXT)), expected.last_hidden_state.detach().cpu())
