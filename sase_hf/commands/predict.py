@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         is_table = flags.file.lower().endswith(ENDINGS)
         lines = table(flags.file) if is_table else lines_of(flags.file)
         from ..data.batching import rows_for_model
-        from ..training.predictions import write_rows
+        from ..evaluation.predictions import write_rows
         from ..utils.loading import load_checkpoint, to_fastest_device
 
         model, tokenizer = load_checkpoint(flags.checkpoint)
@@ -80,8 +80,8 @@ def row_of(line: str, *, reads_pairs: bool) -> dict[str, Any]:
 
 def predict(model: Any, tokenizer: Any, texts: Rows) -> Rows:
     """Return the columns of the prediction for each row of one or two texts."""
+    from ..evaluation.predictions import predicted_labels, read_texts
     from ..models.answers import answers_of
-    from ..training.predictions import predicted_labels, read_texts
     from ..utils.loading import attention_pipeline
 
     if model.can_generate():

@@ -14,8 +14,8 @@ document. --top_k 10 is the number of documents,
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..evaluation.predictions import json_line
 from ..retrieval.embed import DocumentRanker, open_rows
-from ..training.predictions import json_line
 from ..utils.cli import errors_in_one_line, make_parser
 from ..utils.files import check_output, write_text
 from ..visualization import attention_html

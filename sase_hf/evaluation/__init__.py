@@ -1,1 +1,1 @@
-"""Measuring a model: metrics, simple models beside it, calibration, records."""
+"""Reading texts with a model, and measuring it: metrics, simple models, calibration, records."""

@@ -16,13 +16,13 @@ from transformers.trainer_utils import sort_checkpoints
 from ..data.batching import share_of_token, token_counts
 from ..data.columns import ROWS_NAME, training_rows_of
 from ..evaluation.metrics import SCORE
+from ..evaluation.predictions import write_predictions
 from ..evaluation.records import measured_record, results_of, write_record
 from ..hub import write_model_card
 from ..utils.files import FilePath, check_output, is_inside, write_text
 from ..utils.process import keep_freed_memory, limit_compiled_code
 from ..utils.text import Table, one_line, redact, refusal
 from .command_line import epochs_for, rate_for
-from .predictions import write_predictions
 from .settings import RunArguments, Settings
 from .task import Task, TrainingSetup
 from .trainer import only_training_bar

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
+from sase_hf.evaluation.predictions import predicted_labels
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, answers_of_kind
-from sase_hf.training.predictions import predicted_labels
 
 NAMES = ("cold", "hot")
 

@@ -26,12 +26,12 @@ from transformers import TokenizersBackend
 from ...data.labels import class_name
 from ...data.rows import Source
 from ...data.table import TEXT_COLUMNS, table
+from ...evaluation.predictions import Reading, read_texts
 from ...evaluation.records import results_of
 from ...hub import write_model_card
 from ...models.answers import LEAST_PROBABILITY, REGRESSION, answers_of
 from ...models.checkpoint import TOKENIZER_NAMES, CheckedPreTrainedModel, list_files
 from ...training.command_line import KINDS, make_task
-from ...training.predictions import Reading, read_texts
 from ...training.run import run
 from ...training.task import TrainingSetup
 from ...training.trainer import only_training_bar

@@ -22,10 +22,10 @@ from ...evaluation.metrics import (
     load_metrics,
     metrics_function,
 )
+from ...evaluation.predictions import predicted_labels, read_texts
 from ...models import FAMILIES
 from ...models.answers import answers_of
 from ...models.layers_self_attentive import NUM_PARTS_OF_PAIR, num_pairs
-from ...training.predictions import predicted_labels, read_texts
 from ...training.task import ModelAndTokenizer, Predictions, TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
 from ...utils.text import Table, one_line, refusal

@@ -12,7 +12,7 @@ from rows import write_csv, write_jsonl
 
 from sase_hf.data.columns import DataArguments
 from sase_hf.data.rows import load_rows
-from sase_hf.training.predictions import write_predictions
+from sase_hf.evaluation.predictions import write_predictions
 
 # The second has no text.
 ROWS = [
