@@ -111,11 +111,8 @@ def explain(
         model = deepcopy(model).float()
     device = input_ids.device
     inputs = (input_ids, attention_mask, token_type_ids)
-    # A GPU would round what an LSTM reads to TF32, and not every processor has an LSTM in the half
-    # precision of autocast.
-    no_autocast = torch.autocast(device.type, enabled=False)
-    no_tf32 = torch.backends.cudnn.flags(enabled=True, allow_tf32=False)
-    with torch.no_grad(), no_autocast, no_tf32:
+    # Not every processor has an LSTM in the half precision of autocast.
+    with torch.no_grad(), torch.autocast(device.type, enabled=False):
         read = model.read(*inputs, None, output_attentions=True, output_hidden_states=True)
         matrices = read.sentence_embedding.unflatten(-1, (model.config.num_rows, -1))
         if labels is None:
@@ -176,7 +173,8 @@ def _words(model: Any, rows: Rows, levels: Sequence[Tensor], slopes: Tensor) -> 
     encoder = model.base_model.token_encoder
     of_rows = rows.left(slopes.flatten(0, -3))
     kind = model.config.encoder
-    if kind == "bilstm" and all(map(_has_plain_weights, encoder.layers)):
+    # An adapter hides what it adds to the weights.
+    if kind == "bilstm" and all(getattr(layer, "has_plain_weights", 0) for layer in encoder.layers):
         added = _through_lstms(encoder, [vectors, *layers], rows, of_rows)
     else:
         added = _through_gradients(encoder, vectors, rows, of_rows, kind in PIECEWISE_LINEAR)
@@ -299,14 +297,6 @@ PIECEWISE_LINEAR = ("cnn", "dilated_cnn", "none")
 
 
 # ---- LSTMs ---------------------------------------------------------------------------------------
-
-
-def _has_plain_weights(layer: nn.Module) -> bool:
-    """Return whether the weights of a layer can be read without a call.
-
-    An adapter hides what it adds, and weights on a disk are fetched by the call.
-    """
-    return type(layer).__name__ == BiLSTMLayer.__name__ and "forward" not in vars(layer)
 
 
 @torch.no_grad()

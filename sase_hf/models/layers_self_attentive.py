@@ -207,11 +207,17 @@ class BiLSTMLayer(GradientCheckpointingLayer, nn.LSTM):
     def __init__(self, input_size: int, units: int) -> None:
         super().__init__(input_size, units, bidirectional=True)
 
+    @property
+    def has_plain_weights(self) -> bool:
+        """Whether the weights can be read without a call, which fetches those on a disk."""
+        return type(self) is BiLSTMLayer and "forward" not in vars(self)
+
     def forward(self, x: Tensor, rows: Rows) -> Tensor:  # type: ignore[override]
         """Return the states of both directions, (B, S, H), from inputs (B, S, width)."""
+        self.check_input(x, None)  # torch.lstm itself reads beyond the weights
         ways: list[list[Any]] = self.all_weights
         left_to_right, right_to_left = ways
-        if is_tracing(x):  # a quantizer of the graph takes all weights to be of one size
+        if is_tracing(x):  # a quantizer scales a matrix by its largest weight, such as CLOSED_GATE
             states = self._read(x, left_to_right)
             mirrored = self._read(rows.mirror(x), right_to_left)
             return torch.cat([states, rows.mirror(mirrored)], dim=-1)
@@ -221,7 +227,7 @@ class BiLSTMLayer(GradientCheckpointingLayer, nn.LSTM):
             x = torch.cat([x, is_padding], dim=-1)
             for weights in ways:
                 weights[0] = F.pad(weights[0], (0, 1), value=CLOSED_GATE)
-        if x.is_cuda and not torch.is_autocast_enabled("cuda"):  # under which torch does this
+        if x.is_cuda and not torch.is_autocast_enabled("cuda"):  # autocast does this itself
             return self._read(x, _in_one_piece(left_to_right, right_to_left))
         return self._read(x, left_to_right + right_to_left)
 

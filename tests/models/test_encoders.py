@@ -15,9 +15,11 @@ from sase_hf.models.relation_network_self_attentive import PairFunction
 
 
 def test_weights_in_one_piece_are_equal() -> None:
-    """Only a GPU reads them so."""
+    """Only a GPU reads them so: all biases behind all matrices."""
     forward, backward = BiLSTMLayer(3, 2).all_weights
-    torch.testing.assert_close(_in_one_piece(forward, backward), forward + backward)
+    parts = _in_one_piece(forward, backward)
+    torch.testing.assert_close(parts, forward + backward)
+    assert parts[2].storage_offset() == 80
 
 
 @pytest.mark.parametrize("window", [None, 1])

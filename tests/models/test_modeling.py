@@ -49,7 +49,10 @@ def test_model_without_a_mask_reads_every_token() -> None:
     assert not torch.equal(plain.sentence_embedding, without.sentence_embedding)
 
 
-def test_model_refuses_a_mask_of_another_shape() -> None:
-    """Never broadcast."""
+def test_model_refuses_inputs_of_another_shape() -> None:
+    """A mask is never broadcast, and no LSTM reads beyond its weights."""
+    model = tiny.tiny_model(SelfAttentiveModel)
     with pytest.raises(ValueError, match="attention_mask has shape"):
-        tiny.tiny_model(SelfAttentiveModel)(torch.ones(2, 3).long(), torch.ones(1, 3))
+        model(torch.ones(2, 3).long(), torch.ones(1, 3))
+    with pytest.raises(RuntimeError, match="equal to input_size"):
+        model(inputs_embeds=torch.ones(2, 3, 7))
