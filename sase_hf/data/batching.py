@@ -185,14 +185,14 @@ def share_of_token(dataset: Dataset, token_id: int | None) -> float:
     return np.count_nonzero(tokens == token_id) / max(tokens.size, 1)
 
 
-def batches_by_length(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
-    """Yield the indices of rows, the longest first, in batches of at most `max_tokens` tokens.
+def batches_by_length(lengths: Sequence[int], most: int) -> Iterator[list[int]]:
+    """Yield the indices of rows, the longest first, in batches of at most `most` tokens.
 
-    Padding counts; a longer row is alone.
+    Or characters, as the lengths are. Padding counts; a longer row is alone.
     """
     order = longest_first(lengths)
     while order:
-        size = max(max_tokens // max(lengths[order[0]], 1), 1)
+        size = max(most // max(lengths[order[0]], 1), 1)
         yield order[:size]
         order = order[size:]
 

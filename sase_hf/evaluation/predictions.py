@@ -24,7 +24,8 @@ from ..utils.neighbours import unknown_shares
 Row = Mapping[str, Any]
 
 SECONDS_WITHOUT_BAR = 2
-BATCH_CHARACTERS = 2**16  # of the texts that are read at once, some hundred short ones
+BATCH_CHARACTERS = 2**15  # of the texts that are read at once
+LEAST_CHARACTERS = 64  # that a text counts as: each has a sentence matrix, however short it is
 
 
 def predicted_labels(
@@ -81,7 +82,7 @@ def read_texts(
     A bar appears where it takes longer than `SECONDS_WITHOUT_BAR`.
     """
     # Like lengths share a batch; the longest first: memory runs out in this batch or never.
-    lengths = [sum(map(len, texts)) for texts in rows]
+    lengths = [max(sum(map(len, texts)), LEAST_CHARACTERS) for texts in rows]
     batches = list(batches_by_length(lengths, BATCH_CHARACTERS))
     logits = torch.zeros(len(rows), len(answers_of(model.config).names))
     neighbours: Any = getattr(model, "neighbours", None)

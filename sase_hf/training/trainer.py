@@ -254,7 +254,7 @@ class SelfAttentiveTrainer(Trainer):
         norm = super()._get_grad_norm(model, grad_norm)
         args = self.args
         # The loss scaling of fp16 meets infinities on purpose and leaves such a step out itself.
-        checked = self._tr_loss if args.fp16 else self._tr_loss + norm
+        checked = self._tr_loss if args.fp16 or norm is None else self._tr_loss + norm
         if not checked.isfinite():  # one number, because a GPU is waited for
             raise FloatingPointError(
                 f"loss or gradient is not finite after {self.state.global_step} updates; training "

@@ -172,12 +172,12 @@ def load_pipeline(checkpoint: str) -> Pipeline:
             f"cannot load {checkpoint}: it has no labels, or attends to nothing",
             "name a checkpoint of sase_hf train with attention",
         )
-    to_fastest_device(model)
+    to_accelerator(model)
     return attention_pipeline(model, tokenizer)
 
 
-def to_fastest_device(model: Any) -> None:
-    """Move a model to the GPU, or another accelerator, if there is one."""
+def to_accelerator(model: Any) -> None:
+    """Move a model to the GPU if there is one, or to another accelerator of torch."""
     device = torch.accelerator.current_accelerator(check_available=True)
     if device is not None:
         model.to(device)

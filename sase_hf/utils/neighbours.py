@@ -41,7 +41,7 @@ class Neighbours(NamedTuple):
 
     def distances(self, matrices: Tensor) -> Tensor:
         """Return the distance of sentence matrices (B, ...) to each row, (B, N)."""
-        numbers = (matrices.flatten(1).double().cpu() - self.mean) / self.unit
+        numbers = (matrices.flatten(1).cpu().double() - self.mean) / self.unit
         distances = torch.cdist(numbers, self.rows.double() / STEPS)
         return distances.float() / len(self.mean) ** 0.5
 

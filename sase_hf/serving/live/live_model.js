@@ -549,8 +549,8 @@ function neighboursOf(sides) {
   const numbers = joined(sides.map((side) => side.matrix))
     .map((number, place) => ((number - mean[place]) / unit[place]) * model.steps);
   const distances = weights.neighbours.map((row) =>
-    Math.hypot(...numbers.map((number, place) => number - row[place]))
-      / (model.steps * Math.sqrt(numbers.length)));
+    Math.sqrt(numbers.reduce((sum, number, place) => sum + (number - row[place]) ** 2, 0)
+      / numbers.length) / model.steps);
   const order = [...distances.keys()].sort((left, right) => distances[left] - distances[right]);
   const ids = sides.flatMap((side) => side.tokens.map((token) => token.id));
   const isUnknown = (id) => id === model.tokenizer.unknown;
