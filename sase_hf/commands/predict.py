@@ -8,6 +8,8 @@ A file with columns is printed with them; --text_column_names names the texts wh
 trained on other columns. Each line of another file, or of the standard input, is a text; for a
 model of pairs, a tab divides it. A translation model prints translations.
 
+The model reads on the GPU if there is one; with CUDA_VISIBLE_DEVICES= it stays on the CPU.
+
 `familiarity` is the share of held-out rows that are as far from the training rows as a text. The
 last line of the standard error says which share of the texts is unlike them.
 """
@@ -41,12 +43,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         lines = table(flags.file) if is_table else lines_of(flags.file)
         from ..data.batching import rows_for_model
         from ..evaluation.predictions import write_rows
-        from ..utils.loading import load_checkpoint, to_fastest_device
+        from ..utils.loading import load_checkpoint, to_accelerator
 
         model, tokenizer = load_checkpoint(flags.checkpoint)
-        to_fastest_device(model)
         if not model.is_head:
             raise ValueError(f"{flags.checkpoint} has no labels; sase_hf embed embeds texts")
+        to_accelerator(model)
         if is_table:
             read = rows_for_model(flags.checkpoint, model, flags.file, flags.text_column_names, [])
             test = read.splits["test"]

@@ -1,6 +1,5 @@
 """Files that are written whole or not at all."""
 
-import os
 import resource
 import sys
 from pathlib import Path
@@ -28,11 +27,3 @@ def test_write_text_keeps_the_file_where_the_disk_is_full(
     assert [(file, file.read_text()) for file in tmp_path.iterdir()] == [(path, "earlier")]
     write_text(path, "x" * 200)
     assert path.stat().st_size == 200
-
-
-def test_write_text_flushes_the_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a power cut could leave an empty file under the name of the earlier one."""
-    flushed: list[int] = []
-    monkeypatch.setattr(os, "fsync", flushed.append)
-    write_text(tmp_path / "a.txt", "whole")
-    assert flushed

@@ -36,7 +36,7 @@ from ...training.run import run
 from ...training.task import TrainingSetup
 from ...training.trainer import only_training_bar
 from ...utils.files import FilePath
-from ...utils.loading import attention_pipeline, load_checkpoint, to_fastest_device
+from ...utils.loading import attention_pipeline, load_checkpoint, to_accelerator
 from ...utils.process import interrupted_by_sigterm
 from ...utils.text import refusal
 from ...visualization import Attention
@@ -219,17 +219,18 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
     def from_pretrained(cls, checkpoint: FilePath) -> Self:
         """Return an estimator with the model of a folder or a name on the Hub; its code is not run.
 
-        Labels that are texts come back without blanks around them, and 2.0 as 2.
+        It reads on the GPU if there is one. Labels that are texts come back without blanks around
+        them, and 2.0 as 2.
         """
         with only_training_bar():
             model, tokenizer = load_checkpoint(str(checkpoint))
-        to_fastest_device(model)
         is_head = hasattr(model, "classify")
         if not is_head or answers_of(model.config).has_labels != cls.learns_labels:
             raise refusal(
                 f"{checkpoint} is no {cls.__name__}, but a {type(model).__name__}",
                 "TextClassifier loads models of labels, TextRegressor those of numbers",
             )
+        to_accelerator(model)
         estimator = cls()
         estimator._adopt(model, tokenizer, TEXT_COLUMNS[: 2 if model.reads_pairs else 1])
         estimator.record_ = None
