@@ -174,7 +174,9 @@ def _words(model: Any, rows: Rows, levels: Sequence[Tensor], slopes: Tensor) -> 
     of_rows = rows.left(slopes.flatten(0, -3))
     kind = model.config.encoder
     # An adapter hides what it adds to the weights.
-    if kind == "bilstm" and all(getattr(layer, "has_plain_weights", 0) for layer in encoder.layers):
+    if kind == "bilstm" and all(
+        getattr(layer, "has_plain_weights", False) for layer in encoder.layers
+    ):
         added = _through_lstms(encoder, [vectors, *layers], rows, of_rows)
     else:
         added = _through_gradients(encoder, vectors, rows, of_rows, kind in PIECEWISE_LINEAR)
