@@ -43,12 +43,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         lines = table(flags.file) if is_table else lines_of(flags.file)
         from ..data.batching import rows_for_model
         from ..evaluation.predictions import write_rows
-        from ..utils.loading import load_checkpoint, to_accelerator
+        from ..utils.loading import load_checkpoint, to_device
 
         model, tokenizer = load_checkpoint(flags.checkpoint)
         if not model.is_head:
             raise ValueError(f"{flags.checkpoint} has no labels; sase_hf embed embeds texts")
-        to_accelerator(model)
+        to_device(model)
         if is_table:
             read = rows_for_model(flags.checkpoint, model, flags.file, flags.text_column_names, [])
             test = read.splits["test"]

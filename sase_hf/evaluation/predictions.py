@@ -40,7 +40,7 @@ def predicted_labels(
     """
     columns = [_columns(scores, answers) for scores in answers.scores(logits.float()).tolist()]
     if answers.has_labels:
-        columns = [_rounded(row) for row in columns]
+        columns = tree_map_only(float, lambda share: round(share, 4), columns)
     if familiarity is not None:
         for row, share in zip(columns, familiarity.tolist(), strict=True):
             row["familiarity"] = round(share, 4)
@@ -57,11 +57,6 @@ def _columns(scores: Scores, answers: Answers) -> dict[str, Any]:
         return {"predicted_labels": result["labels"], "scores": by_name}
     columns = {"predicted_label": result["label"], "confidence": result["score"]}
     return columns | {"scores": by_name} | answers.answer_set(scores)
-
-
-def _rounded(value: Any) -> Any:
-    """Return a probability, or a dict with some, with four digits; anything else as it is."""
-    return tree_map_only(float, lambda number: round(number, 4), value)
 
 
 class Reading(NamedTuple):

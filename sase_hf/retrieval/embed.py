@@ -18,7 +18,7 @@ from ..data.table import holds_texts, table
 from ..models import row_scores, unit_rows
 from ..models.checkpoint import readable
 from ..utils.files import check_readable
-from ..utils.loading import attention_pipeline, load_encoder, load_ranker
+from ..utils.loading import attention_pipeline, load_encoder, load_ranker, to_device
 from ..utils.text import refusal
 
 COLUMN = "embedding"
@@ -56,8 +56,8 @@ class Embedder:
         for _, weight in sorted(self.model.state_dict().items()):
             weights.update(weight.contiguous().numpy())
         self.model_sha256 = weights.hexdigest()
-        place = device or torch.accelerator.current_accelerator(check_available=True) or "cpu"
-        torch.nn.Module.to(self.model, place, PRECISIONS[precision])
+        torch.nn.Module.to(self.model, PRECISIONS[precision])
+        to_device(self.model, device)
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Return the columns of a batch, and the embeddings of its texts."""

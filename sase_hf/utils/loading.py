@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
+from torch import nn
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -172,15 +173,14 @@ def load_pipeline(checkpoint: str) -> Pipeline:
             f"cannot load {checkpoint}: it has no labels, or attends to nothing",
             "name a checkpoint of sase_hf train with attention",
         )
-    to_accelerator(model)
+    to_device(model)
     return attention_pipeline(model, tokenizer)
 
 
-def to_accelerator(model: Any) -> None:
-    """Move a model to the GPU if there is one, or to another accelerator of torch."""
-    device = torch.accelerator.current_accelerator(check_available=True)
-    if device is not None:
-        model.to(device)
+def to_device(model: nn.Module, device: str | None = None) -> None:
+    """Move a model to a device: by default the GPU or another accelerator, if there is one."""
+    fastest = torch.accelerator.current_accelerator(check_available=True)
+    nn.Module.to(model, device or fastest or "cpu")
 
 
 def attention_pipeline(model: CheckedPreTrainedModel, tokenizer: TokenizersBackend) -> Pipeline:

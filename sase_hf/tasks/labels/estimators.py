@@ -36,7 +36,7 @@ from ...training.run import run
 from ...training.task import TrainingSetup
 from ...training.trainer import only_training_bar
 from ...utils.files import FilePath
-from ...utils.loading import attention_pipeline, load_checkpoint, to_accelerator
+from ...utils.loading import attention_pipeline, load_checkpoint, to_device
 from ...utils.process import interrupted_by_sigterm
 from ...utils.text import refusal
 from ...visualization import Attention
@@ -230,7 +230,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
                 f"{checkpoint} is no {cls.__name__}, but a {type(model).__name__}",
                 "TextClassifier loads models of labels, TextRegressor those of numbers",
             )
-        to_accelerator(model)
+        to_device(model)
         estimator = cls()
         estimator._adopt(model, tokenizer, TEXT_COLUMNS[: 2 if model.reads_pairs else 1])
         estimator.record_ = None
