@@ -1,5 +1,6 @@
 """Files that are written whole or not at all."""
 
+import os
 import resource
 import sys
 from pathlib import Path
@@ -12,7 +13,10 @@ from sase_hf.utils.files import write_text
 def test_write_text_keeps_the_file_where_the_disk_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A limit on the size of files stands for it."""
+    """A limit on the size of files stands for it.
+
+    What is written is flushed: else a power cut could leave an empty file under the name.
+    """
     # Python would write the byte code of what it imports cut off.
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     path = tmp_path / "page.html"
@@ -25,5 +29,8 @@ def test_write_text_keeps_the_file_where_the_disk_is_full(
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert [(file, file.read_text()) for file in tmp_path.iterdir()] == [(path, "earlier")]
+    flushed = []
+    monkeypatch.setattr(os, "fsync", flushed.append)
     write_text(path, "x" * 200)
     assert path.stat().st_size == 200
+    assert flushed
