@@ -75,8 +75,8 @@ SENTENCE_TRANSFORMER_FILES: dict[str, object] = {
 class SelfAttentiveOutput(ModelOutput):
     """The output of the base model and of the heads; the attentions are float32, 0 on padding.
 
-    For pairs of texts, hidden states and attentions are (B, 2, ...). A head returns no states and
-    no sentence matrix, but a ranker those of queries and documents, without a cost.
+    For pairs of texts, states, sentence matrices and attentions are (B, 2, ...). A classifier
+    returns states and sentence matrices only if they are asked for, a ranker no cost.
     """
 
     # Of a head: see `penalised_loss`, or `SelfAttentiveForRetrieval.ranking_loss`. A loss of your
@@ -84,8 +84,6 @@ class SelfAttentiveOutput(ModelOutput):
     # not.
     loss: Tensor | None = None
     logits: Tensor | None = None  # (B, num_labels); of a ranker the scores, -1 to 1, (B, 1)
-    query_embedding: Tensor | None = None  # the sentence matrices, row by row, (B, r * H)
-    document_embedding: Tensor | None = None  # (B, r * H)
     last_hidden_state: Tensor | None = None  # the states H, zero on padding, (B, T, H)
     sentence_embedding: Tensor | None = None  # the sentence matrix M, row by row, (B, r * H)
     # Of each sentence, or of both of a pair together, without `penalty_coef`, float32, (B,). By
@@ -233,11 +231,11 @@ MATCHINGS: dict[str, type[GatedMatching | ConcatMatching]] = {
 def unit_rows(embeddings: Tensor, config: SelfAttentiveConfig) -> Tensor:
     """Return the rows that scores compare, in float32 or wider: of length 1, or of zeros.
 
-    `embeddings` are sentence matrices, row by row, shape (B, r * H). The result is (B, r, H), or
-    (B, 1, r * H) if `score_mode` is flat.
+    `embeddings` are sentence matrices, row by row, shape (..., r * H). The result is (..., r, H),
+    or (..., 1, r * H) if `score_mode` is flat.
     """
     rows = config.num_rows if config.score_mode == "rows" else 1
-    return F.normalize(wide(embeddings).unflatten(1, (rows, -1)), dim=-1)
+    return F.normalize(wide(embeddings).unflatten(-1, (rows, -1)), dim=-1)
 
 
 def row_scores(queries: Tensor, documents: Tensor) -> Tensor:
@@ -766,9 +764,7 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
             output_hidden_states=output_hidden_states,
             output_last_hidden_state=False,
         )
-        query_embedding, document_embedding = outputs.sentence_embedding.unbind(1)
-        queries = unit_rows(query_embedding, self.config)
-        documents = unit_rows(document_embedding, self.config)
+        queries, documents = unit_rows(outputs.sentence_embedding, self.config).unbind(1)
         with torch.autocast(queries.device.type, enabled=False):
             cosines = queries @ documents.mT  # (B, r, r)
         attentions = outputs.attentions
@@ -780,15 +776,9 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
         loss = None
         if return_loss:
             loss = self.ranking_loss(queries, documents, outputs.penalty)
-        return SelfAttentiveOutput(
-            loss=loss,
-            logits=cosines.amax(2).mean(1, keepdim=True),
-            query_embedding=query_embedding,
-            document_embedding=document_embedding,
-            penalty=outputs.penalty,
-            hidden_states=outputs.hidden_states,
-            attentions=attentions,
-        )
+        logits = cosines.amax(2).mean(1, keepdim=True)
+        own = {"loss": loss, "logits": logits, "attentions": attentions}
+        return SelfAttentiveOutput(**{**outputs, **own})
 
     def ranking_loss(self, queries: Tensor, documents: Tensor, penalty: Tensor) -> Tensor:
         """Return the mean cross-entropy of the queries, plus `penalty_coef` * mean penalty.

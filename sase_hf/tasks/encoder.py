@@ -269,12 +269,16 @@ class RetrievalTrainer(SelfAttentiveTrainer):
         """Compute the loss, which the model leaves out in evaluation unless it is asked for."""
         return super().compute_loss(model, {**inputs, "return_loss": True}, *args, **kwargs)
 
+    def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
+        """Evaluate; the predictions are the scores and the matrices (B, 2, r * H)."""
+        kwargs["ignore_keys"] = ["penalty", "attentions", "hidden_states", "last_hidden_state"]
+        return super().evaluation_loop(*args, **kwargs)
+
     def metrics_of(self, output: EvalLoopOutput, prefix: str) -> dict[str, float]:
         """Return recall and mean reciprocal rank."""
-        _, queries, documents = map(torch.from_numpy, output.predictions)
-        config = self.model.config
-        ranks = ranks_of_own(unit_rows(queries, config), unit_rows(documents, config))
-        return ranking_metrics(ranks)
+        _, matrices = map(torch.from_numpy, output.predictions)
+        queries, documents = unit_rows(matrices, self.model.config).unbind(1)
+        return ranking_metrics(ranks_of_own(queries, documents))
 
 
 class RetrievalTask(EncoderTask):

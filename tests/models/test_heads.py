@@ -247,8 +247,8 @@ def test_retrieval_head_is_the_reference(score_mode: str, pooling: str, padding:
     scores, loss = reference.rank(model.config, weights, RANKED)
     loss.backward()
     tiny.assert_agree(outputs.logits, scores.diagonal().unsqueeze(1))
-    embeddings = outputs.query_embedding, outputs.document_embedding
-    tiny.assert_agree(row_scores(*(unit_rows(x, model.config) for x in embeddings)), scores)
+    sides = unit_rows(outputs.sentence_embedding, model.config).unbind(1)
+    tiny.assert_agree(row_scores(*sides), scores)
     tiny.assert_agree(outputs.loss, loss)
     tiny.assert_gradients_agree(model, weights)
 
@@ -262,9 +262,7 @@ def test_retrieval_head_shows_the_document_row_that_each_query_row_met() -> None
     plain = tiny.tiny_model(SelfAttentiveForNLI)
     plain.encoder.load_state_dict(model.encoder.state_dict())
     query, document = plain(**batch, output_attentions=True).attentions[0][0]
-    q, d = (
-        one.view(3, -1).double() for one in (outputs.query_embedding, outputs.document_embedding)
-    )
+    q, d = outputs.sentence_embedding.double().view(2, 3, -1)
     nearest = [
         max(range(3), key=lambda j: torch.cosine_similarity(q[i], d[j], 0)) for i in range(3)
     ]
