@@ -87,7 +87,7 @@ def read_texts(
         padded = tokenizer.pad(encodings, return_tensors="pt")
         # Rows without a token come back as floats.
         batch = {name: tensor.long().to(model.device) for name, tensor in padded.items()}
-        outputs = model(**batch, output_sentence_embedding=True)
+        outputs = model(**batch)
         logits[places] = outputs.logits.float().cpu()
         if familiarity is not None:
             distances = neighbours.distances(outputs.sentence_embedding)

@@ -75,8 +75,8 @@ SENTENCE_TRANSFORMER_FILES: dict[str, object] = {
 class SelfAttentiveOutput(ModelOutput):
     """The output of the base model and of the heads; the attentions are float32, 0 on padding.
 
-    For pairs of texts, states, sentence matrices and attentions are (B, 2, ...). A classifier
-    returns states and sentence matrices only if they are asked for, a ranker no cost.
+    For pairs of texts, states, sentence matrices and attentions are (B, 2, ...). A head returns the
+    last states if it reads them or all are asked for, and a ranker no cost.
     """
 
     # Of a head: see `penalised_loss`, or `SelfAttentiveForRetrieval.ranking_loss`. A loss of your
@@ -644,14 +644,12 @@ class _Classifier(SelfAttentivePreTrainedModel):
         output_hidden_states: bool | None = None,
         rationale: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
-        output_sentence_embedding: bool = False,
         **kwargs: object,
     ) -> SelfAttentiveOutput:
         """Classify texts or pairs; other arguments are those of `SelfAttentiveModel.forward`.
 
         For pairs `token_type_ids` (B, T) is 0 on the premise and 1 on the hypothesis. The labels,
-        and `num_items_in_batch`, which `Trainer` gives, are those of `penalised_loss`. The sentence
-        matrices, (B, r * H), or (B, 2, r * H) of pairs, are returned if they are asked for.
+        and `num_items_in_batch`, which `Trainer` gives, are those of `penalised_loss`.
 
         Raises:
             ValueError: As for `SelfAttentiveModel.forward` and `encode_pairs`.
@@ -679,10 +677,7 @@ class _Classifier(SelfAttentivePreTrainedModel):
             loss = penalised_loss(
                 logits, labels, outputs.penalty, self.config, num_items_in_batch, cost
             )
-        own = {"loss": loss, "logits": logits}
-        if not output_sentence_embedding:
-            own["sentence_embedding"] = None
-        return SelfAttentiveOutput(**{**outputs, **own})
+        return SelfAttentiveOutput(loss=loss, logits=logits, **outputs)
 
 
 class SelfAttentiveForSequenceClassification(_Classifier):
@@ -767,18 +762,16 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
         queries, documents = unit_rows(outputs.sentence_embedding, self.config).unbind(1)
         with torch.autocast(queries.device.type, enabled=False):
             cosines = queries @ documents.mT  # (B, r, r)
-        attentions = outputs.attentions
-        if match_rows and attentions is not None and self.config.score_mode == "rows":
+        if match_rows and outputs.attentions and self.config.score_mode == "rows":
             most_similar = cosines.argmax(2)  # (B, r)
-            of_query, of_document = attentions[0].unbind(1)  # (B, r, T) each
+            of_query, of_document = outputs.attentions[0].unbind(1)  # (B, r, T) each
             of_document = of_document.take_along_dim(most_similar.unsqueeze(2), 1)
-            attentions = (torch.stack([of_query, of_document], 1),)
+            outputs.attentions = (torch.stack([of_query, of_document], 1),)
         loss = None
         if return_loss:
             loss = self.ranking_loss(queries, documents, outputs.penalty)
         logits = cosines.amax(2).mean(1, keepdim=True)
-        own = {"loss": loss, "logits": logits, "attentions": attentions}
-        return SelfAttentiveOutput(**{**outputs, **own})
+        return SelfAttentiveOutput(loss=loss, logits=logits, **outputs)
 
     def ranking_loss(self, queries: Tensor, documents: Tensor, penalty: Tensor) -> Tensor:
         """Return the mean cross-entropy of the queries, plus `penalty_coef` * mean penalty.

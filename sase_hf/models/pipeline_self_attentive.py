@@ -104,8 +104,6 @@ class SelfAttentionPipeline(Pipeline):
         }
         targets = options.pop("targets", ())
         neighbours = getattr(self.model, "neighbours", None)
-        if neighbours is not None:
-            options["output_sentence_embedding"] = True
         # In the precision of the weights, which `explain` reads as float32.
         with torch.autocast(self.device.type, enabled=False):
             outputs = self.model(**input_tensors, output_attentions=True, **options)

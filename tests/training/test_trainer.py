@@ -171,7 +171,7 @@ def test_trainer_evaluates_means_of_rows_and_predicts_in_their_order(tmp_path: P
     assert metrics["eval_loss"] == pytest.approx(output.loss.item(), abs=1e-5)
     penalty = output.penalty[torch.tensor(labels) != -100].mean().item()
     assert metrics["eval_penalty"] == pytest.approx(penalty, abs=1e-5)
-    predicted = training.predict(rows, ignore_keys=["attentions"])
+    predicted = training.predict(rows, ignore_keys=["attentions", "sentence_embedding"])
     np.testing.assert_allclose(predicted.predictions[0], output.logits, atol=1e-5)
     np.testing.assert_allclose(predicted.predictions[1], output.penalty, atol=1e-5)
     assert predicted.label_ids.tolist() == labels
