@@ -117,7 +117,7 @@ def show_reasons(readers: Readers, flags: Namespace, ending: str) -> str:
     if not ending:
         return "\n\n".join(map(text_and_reasons, first))
     learned = None
-    if flags.file and hasattr(reader.model, "classify"):
+    if flags.file and hasattr(reader.model, "neighbours"):
         learned = visualization.read_learned_words(reader, [text for text, _ in rows])
     return visualization.attention_html(first, " and ".join(readers), learned)
 

@@ -395,7 +395,7 @@ def _mean_states(model: Any, batch: Mapping[str, Tensor]) -> Array:
     inputs = [batch.get(name) for name in INPUTS]
     if not model.config.freeze_embeddings:
         return np.zeros((len(batch["input_ids"]), len(model.linear_part.state_weight)))
-    states = model.eval().read(*inputs, None).last_hidden_state
+    states = model.eval()(**batch, return_dict=True).last_hidden_state
     features: Array = model.linear_part.features(*inputs, states).double().cpu().numpy()
     return features
 

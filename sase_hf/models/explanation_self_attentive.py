@@ -113,11 +113,15 @@ def explain(
     inputs = (input_ids, attention_mask, token_type_ids)
     # Not every processor has an LSTM in the half precision of autocast.
     with torch.no_grad(), torch.autocast(device.type, enabled=False):
-        read = model.read(*inputs, None, output_attentions=True, output_hidden_states=True)
+        read = model(
+            input_ids,
+            attention_mask,
+            token_type_ids=token_type_ids,  # third with us, elsewhere with an adapter
+            output_attentions=True,
+            output_hidden_states=True,
+        )
         matrices = read.sentence_embedding.unflatten(-1, (model.config.num_rows, -1))
-        if labels is None:
-            labels = model.classify(matrices, *inputs, read.last_hidden_state).argmax(-1)
-        labels = labels.to(device)
+        labels = (read.logits.argmax(-1) if labels is None else labels).to(device)
         weigh_labels = _weigh_labels(model, labels, rivals, read.penalty.dtype)
         gradient = mean_gradient(model, matrices, weigh_labels)  # (..., r, H)
         attention = read.attentions[0]  # (..., r, T)
@@ -223,7 +227,7 @@ def _slopes_of_mean_state(
 
 def check_explainable(model: PreTrainedModel) -> None:
     """Raise ValueError unless a model is a classifier with plain weights."""
-    if not hasattr(model, "classify"):
+    if not hasattr(model, "classifier"):
         raise ValueError(
             f"a {type(model).__name__} has no contributions; they need a classifier of texts or "
             "pairs"

@@ -12,6 +12,7 @@ Data flow: ids -> `embeddings` (B, T, d) -> `Rows` (B, S, d) -> `token_encoder`:
 
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Never
 
@@ -282,15 +283,13 @@ def penalised_loss(
         ValueError: If the labels have another shape, or if they are floats and the config names
             no problem type.
     """
-    logits = wide(logits)
-    losses, counted = _task_losses(logits, labels, config)
-    total = losses.masked_fill(~counted, 0).sum()
-    total = total + config.penalty_coef * (penalty * counted.sum(1)).sum()
+    losses, counted = _task_losses(wide(logits), labels, config)
+    of_rows = config.penalty_coef * penalty
     if rationale_cost is not None:
-        total = total + config.rationale_coef * (rationale_cost * counted.sum(1)).sum()
-    if num_items_in_batch is None:
-        return total / counted.sum().clamp(min=1)
-    return total / torch.as_tensor(num_items_in_batch, device=total.device).clamp(min=1)
+        of_rows = of_rows + config.rationale_coef * rationale_cost
+    total = losses.masked_fill(~counted, 0).sum() + (of_rows * counted.sum(1)).sum()
+    count = counted.sum() if num_items_in_batch is None else num_items_in_batch
+    return total / torch.as_tensor(count, device=total.device).clamp(min=1)
 
 
 def _task_losses(
@@ -379,7 +378,7 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
         another checkpoint does not have that file.
         """
         more = Path(__file__).with_name("relation_network_self_attentive.py")
-        is_simple = hasattr(self, "classify") and self.config.encoder != "relation_network"
+        is_simple = hasattr(self, "neighbours") and self.config.encoder != "relation_network"
         return "modeling_self_attentive" if is_simple or not more.exists() else more.stem
 
     @torch.no_grad()
@@ -599,32 +598,6 @@ class _Classifier(SelfAttentivePreTrainedModel):
         """Whether the linear part has weights of the mean state."""
         return self.linear_part is not None and self.linear_part.state_weight is not None
 
-    def read(self, *inputs: Any, **options: Any) -> Any:
-        """Return the output of the encoder for a row, or for both sentences of a row."""
-        if self.reads_pairs:
-            return encode_pairs(self.encoder, *inputs, **options)
-        return self.encoder(*inputs, return_dict=True, **options)
-
-    def classify(
-        self,
-        matrices: Tensor,
-        input_ids: Tensor | None,
-        attention_mask: Tensor | None,
-        token_type_ids: Tensor | None,
-        states: Tensor | None,
-    ) -> Tensor:
-        """Return logits (B, num_labels) from sentence matrices (B, r, H), (B, 2, r, H) of pairs.
-
-        Ids, mask and token types (B, T) are for the linear part, which cannot do without, and so
-        are the states of a pretrained encoder, (B, T, H), (B, 2, T, H) of pairs.
-        """
-        if self.reads_pairs:
-            matrices = self.matching(*matrices.unbind(1))
-        logits = self.classifier(matrices)
-        if self.linear_part is None:
-            return logits
-        return logits + self.linear_part(input_ids, attention_mask, token_type_ids, states)
-
     def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> nn.Embedding:
         """Resize the word vectors as transformers does, and with them the linear part."""
         embeddings: nn.Embedding = super().resize_token_embeddings(*args, **kwargs)
@@ -657,7 +630,8 @@ class _Classifier(SelfAttentivePreTrainedModel):
         """
         if self.training:
             self.neighbours = None  # their matrices are of other weights than the next ones
-        outputs = self.read(
+        read: Any = partial(encode_pairs, self.encoder) if self.reads_pairs else self.encoder
+        outputs = read(
             input_ids,
             attention_mask,
             token_type_ids,
@@ -666,10 +640,15 @@ class _Classifier(SelfAttentivePreTrainedModel):
             output_hidden_states=output_hidden_states,
             output_last_hidden_state=self.reads_mean_state,
             rationale=rationale,
+            return_dict=True,
         )
         matrices = outputs.sentence_embedding.unflatten(-1, (self.config.num_rows, -1))
-        states = outputs.last_hidden_state
-        logits = self.classify(matrices, input_ids, attention_mask, token_type_ids, states)
+        if self.reads_pairs:
+            matrices = self.matching(*matrices.unbind(1))
+        logits = self.classifier(matrices)
+        if self.linear_part is not None:
+            states = outputs.last_hidden_state
+            logits = logits + self.linear_part(input_ids, attention_mask, token_type_ids, states)
         # Marks are part of the loss in training alone: their weight says nothing about other rows.
         cost = outputs.rationale_cost if self.training else None
         loss = None
@@ -758,6 +737,7 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
             output_attentions=output_attentions,
             output_hidden_states=output_hidden_states,
             output_last_hidden_state=False,
+            return_dict=True,
         )
         queries, documents = unit_rows(outputs.sentence_embedding, self.config).unbind(1)
         with torch.autocast(queries.device.type, enabled=False):
@@ -823,7 +803,6 @@ def encode_pairs(
         attention_mask=sides.flatten(0, 1),  # (2B, T): first and second texts by turns
         inputs_embeds=embeds.repeat_interleave(2, 0),
         rationale=None if rationale is None else rationale.repeat_interleave(2, 0),
-        return_dict=True,
         **options,
     )
     pairs: Any = tree_map(lambda of_texts: of_texts.unflatten(0, (-1, 2)), outputs)

@@ -107,7 +107,7 @@ class SelfAttentionPipeline(Pipeline):
         # In the precision of the weights, which `explain` reads as float32.
         with torch.autocast(self.device.type, enabled=False):
             outputs = self.model(**input_tensors, output_attentions=True, **options)
-        if hasattr(self.model, "classify"):
+        if hasattr(self.model, "neighbours"):
             best = outputs.logits.argmax(-1)
             ids = [torch.full_like(best, label) for label in targets] or [best]
             asked = dict(zip(("labels", "rivals"), ids, strict=False))

@@ -70,7 +70,7 @@ def test_a_model_reads_the_first_tokens_of_each_text(
     torch.testing.assert_close(result(model, whole), expected, **tiny.NEIGHBOUR_TOLERANCE)
     [attention] = model(**whole, **EVERYTHING).attentions  # (B, r, T), or (B, 2, r, T)
     assert ((attention > 0).sum(-1) <= 4).all()
-    if hasattr(model, "classify"):
+    if hasattr(model, "neighbours"):
         reasons = explain(model, **whole)
         of_first = explain(model, **tiny.pair_batch(first_tokens), labels=reasons.labels)
         sums = (reasons.words.sum(1), of_first.words.sum(1))

@@ -224,8 +224,10 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         """
         with only_training_bar():
             model, tokenizer = load_checkpoint(str(checkpoint))
-        is_head = hasattr(model, "classify")
-        if not is_head or answers_of(model.config).has_labels != cls.learns_labels:
+        if (
+            not hasattr(model, "neighbours")
+            or answers_of(model.config).has_labels != cls.learns_labels
+        ):
             raise refusal(
                 f"{checkpoint} is no {cls.__name__}, but a {type(model).__name__}",
                 "TextClassifier loads models of labels, TextRegressor those of numbers",

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ...data.table import TEXT_COLUMNS, present
 from ...evaluation.baselines import labels_of
-from ...evaluation.linear_part import INPUTS, padded
+from ...evaluation.linear_part import padded
 from ...models.checkpoint import NEIGHBOURS_NAME
 from ...training.task import TrainingSetup
 from ...utils.neighbours import STEPS, Neighbours, strangeness, unknown_shares
@@ -83,7 +83,7 @@ def _matrices(model: Any, rows: Dataset) -> Tensor:
     """Return the sentence matrices of encoded rows, (B, W), on the CPU."""
     model.eval()
     matrices = [
-        model.read(*(batch.get(name) for name in INPUTS), None).sentence_embedding.flatten(1)
+        model(**batch, return_dict=True).sentence_embedding.flatten(1)
         for batch in padded(rows, model)
     ]
     return torch.cat(matrices).float().cpu()

@@ -230,7 +230,7 @@ def _saved_head(config: PreTrainedConfig) -> type[PreTrainedModel] | None:
     head = family.classes.get(saved_class, family.base_model)
     if family is FAMILY and head is family.base_model:
         return None
-    if not hasattr(head, "classify"):
+    if not hasattr(head, "neighbours"):
         raise refusal(f"a {head.__name__} has no labels", "give --task retrieval or translation")
     return head
 
