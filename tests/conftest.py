@@ -59,15 +59,6 @@ def seed() -> None:
 
 
 @pytest.fixture
-def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read a batch in many parts; tests have too few texts for that."""
-    from sase_hf.models import layers_self_attentive
-
-    monkeypatch.setattr(layers_self_attentive, "TOKENS_FOR_PART", 0)
-    monkeypatch.setattr(layers_self_attentive, "TEXTS_FOR_STEP", 0)
-
-
-@pytest.fixture
 def poisoned_memory() -> Iterator[None]:
     """Fill new tensors with NaN, to expose a weight that was never initialised."""
     import torch

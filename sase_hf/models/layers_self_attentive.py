@@ -7,10 +7,11 @@ of the word vectors, u LSTM units per direction, H width of the states, a attent
 Rows have the real tokens of each text at the left end.
 
 Encoders lead from word vectors (B, S, d), zero on padding, and the rows to the states (B, S, H) of
-each layer, lowest first, unspecified on padding. Padding never enters a state that is used. In an
-LSTM it closes all gates, so that the state is still 0 where a text begins from the right. That is
-exact like `pack_padded_sequence`, and several times faster in training. A convolution is a product
-with the windows of all tokens, which end at the ends of their text.
+each layer, lowest first, unspecified on padding. Padding does not reach a state that is used. In an
+LSTM it closes all gates, so that the state behind one place of padding is 0 in either direction.
+That is exact like `pack_padded_sequence` for finite numbers, and several times faster in training.
+Short texts can share a row, with padding between them: on a CPU an LSTM reads N rows, at most B. A
+convolution is a product with the windows of all tokens, which end at the ends of their text.
 
 Poolings lead from the states (B, S, H), finite on padding, and where tokens are real (B, S), None
 if all are, to the sentence matrix M (B, r, H), the attention A (B, r, S) or None, and the penalty
@@ -27,9 +28,12 @@ pair the two means, how far they are apart, and their product: F numbers, H of a
 pair. The weights of a new model are zero: `sase_hf.fit_linear_part` finds them after training.
 """
 
+import heapq
 import math
 import sys
 from collections.abc import Sequence
+from copy import copy
+from itertools import count
 from typing import Any, NamedTuple
 
 import torch
@@ -47,14 +51,10 @@ from .configuration_self_attentive import SelfAttentiveConfig
 # ---- rows ----------------------------------------------------------------------------------------
 
 
-# On a CPU, a batch is read in parts of texts of like length. Another part costs about as much time
-# as this many tokens, and each of its steps as much as this many texts.
-TOKENS_FOR_PART = 60
-TEXTS_FOR_STEP = 4
 # In half precision oneDNN compiles code for each new number of rows of a product and never frees
-# it, up to a MiB each time. On a CPU rows therefore have lengths of this many bits, and zeros after
-# them: one of 16 from n to 2 n.
-BITS_OF_LENGTH = 5
+# it, up to a MiB each time. On a CPU the length of rows, and the number of those that texts share,
+# is therefore rounded up to this many bits: one of 16 numbers from n to 2 n.
+BITS_OF_SIZE = 5
 
 
 def tokens_read(
@@ -77,87 +77,99 @@ def tokens_of_sides(real: Tensor, token_type_ids: Tensor) -> Tensor:
     return torch.stack([token_type_ids == 0, token_type_ids == 1], 1) & real.unsqueeze(1)
 
 
-def has_values(mask: Tensor) -> bool:
-    """Return whether the values of a mask may be read: on a CPU, in no graph.
-
-    On an accelerator that would wait for the device, and a traced or compiled graph must not depend
-    on them.
-    """
-    return mask.device.type == "cpu" and not is_tracing(mask)
-
-
-def parts_of_like_length(mask: Tensor) -> tuple[Tensor, ...]:
-    """Return the texts of a batch (B, T) in parts, the longest first; one or none: all at once."""
-    if not has_values(mask) or mask.shape[0] < 2:
-        return ()
-    lengths, order = mask.sum(1).sort(descending=True, stable=True)
-    return order.split(_sizes_of_parts(lengths.tolist()))
-
-
-def _sizes_of_parts(lengths: list[int]) -> list[int]:
-    """Cut texts, longest first, where that spares most, and so both sides of the cut."""
-    most = cut = 0
-    for place, longest in enumerate(lengths):
-        spared = (lengths[0] - longest) * (len(lengths) - place)
-        spared -= TEXTS_FOR_STEP * longest + TOKENS_FOR_PART
-        if spared > most:
-            most = spared
-            cut = place
-    if cut == 0:
-        return [len(lengths)]
-    return _sizes_of_parts(lengths[:cut]) + _sizes_of_parts(lengths[cut:])
-
-
 class Rows:
-    """Where the real tokens of a batch stand, and the rows (B, S) that they are moved to.
+    """Where the real tokens of a batch stand, and the rows (N, S) that they are moved to.
+
+    Each text has a row of its own, N = B, unless rows are `packed`.
 
     Args:
         mask: True on real tokens, anywhere in a row, shape (B, T).
         dtype: The precision of what is moved.
-        limit: The most real tokens of a text.
+        limit: The most tokens of a text that are read, the first; the rest counts as padding.
 
     Attributes:
-        real: True on the real tokens of the rows, shape (B, S).
-        is_full: Whether every place is known to hold a real token; then S is T.
+        real: True on the real tokens of the rows, shape (N, S).
+        is_full: Whether every place is known to hold a real token; then nothing is moved.
     """
 
     def __init__(
         self, mask: Tensor, dtype: torch.dtype = torch.float32, limit: int = sys.maxsize
     ) -> None:
-        self.mask = mask
-        is_known = has_values(mask) and len(mask) > 0
-        is_compiled = is_known and (torch.is_autocast_enabled("cpu") or dtype.itemsize < 4)
+        self.real = mask
+        # Reading values on an accelerator would wait for it, and a graph must not depend on them.
+        self._is_known = mask.device.type == "cpu" and not is_tracing(mask) and len(mask) > 0
+        self._is_half = torch.is_autocast_enabled("cpu") or dtype.itemsize < 4
         steps = mask.shape[1]
-        self.is_full = is_known and steps > 0 and not is_compiled and bool(mask.all())
+        may_be_full = self._is_known and 0 < steps <= limit and not self._is_half
+        self.is_full = may_be_full and bool(mask.all())
+        self._slots: Tensor | None = None  # where each token goes, padding to the place after all
         if self.is_full:
-            self.real = mask
             return
+        counts = mask.cumsum(1)
+        mask = mask & (counts <= limit)
         self._lengths = mask.sum(1, keepdim=True)
-        if is_known:
+        if self._is_known:
             steps = int(self._lengths.max())
-        if is_compiled:
-            steps += -steps % (1 << max(steps.bit_length() - BITS_OF_LENGTH, 0))
+            if self._is_half:
+                steps = _with_few_bits(steps)
         if not is_tracing(mask):
             steps = max(min(steps, limit), 1)
         self._places = torch.arange(steps, device=mask.device)
         self.real = self._places < self._lengths
-        # Padding goes to a column of its own. (A stable argsort has no ONNX operator.)
-        self._columns = torch.where(mask, mask.cumsum(1) - 1, steps)
+        self._firsts = torch.arange(mask.shape[0], device=mask.device).unsqueeze(1) * steps
+        # A stable argsort has no ONNX operator.
+        slots = self._firsts + counts - 1
+        self._end = mask.shape[0] * steps
+        self._slots = slots.where(mask, self._end)
+
+    def packed(self) -> "Rows":
+        """Return rows that texts share where they fit, with padding between them, on a CPU.
+
+        Tokens move there from these rows, (B, S, ...) -> (N, S, ...), and `back`.
+        """
+        packed = copy(self)
+        packed._slots = None
+        if self.is_full or not self._is_known:
+            return packed
+        steps = len(self._places)
+        firsts, num_rows = _places_of_texts(self._lengths.flatten().tolist(), steps)
+        if self._is_half:
+            num_rows = _with_few_bits(num_rows)
+        if num_rows < len(firsts):
+            slots = self._firsts.new_tensor(firsts).unsqueeze(1) + self._places
+            packed._end = num_rows * steps
+            packed._slots = slots.where(self.real, packed._end)
+            packed.real = packed.left(self.real)
+        return packed
+
+    def parts(self) -> tuple[Tensor, ...]:
+        """Return the longer and the shorter texts, on a CPU, if that spares much padding.
+
+        Reading them apart must spare more places than the batch has tokens: there are no parts of
+        most batches, whose texts share rows of an LSTM.
+        """
+        if self.is_full or not self._is_known:
+            return ()
+        lengths, order = self._lengths.flatten().sort(descending=True)
+        spared = (lengths[0] - lengths) * torch.arange(len(lengths), 0, -1)
+        if spared.max() <= lengths.sum():
+            return ()
+        return order.tensor_split([int(spared.argmax())])
 
     def left(self, x: Tensor) -> Tensor:
-        """Move the real tokens to the left, zeros on padding: (B, T, ...) -> (B, S, ...)."""
-        if self.is_full:
+        """Move the real tokens to the rows, zeros on padding: (B, T, ...) -> (N, S, ...)."""
+        if self._slots is None:
             return x
-        steps = self.real.shape[1]
-        rows = x.new_zeros(x.shape[0], steps + 1, *x.shape[2:])
-        moved = rows.flatten(0, 1).index_copy(0, _flat(self._columns, rows), x.flatten(0, 1))
-        return moved.view(rows.shape)[:, :steps]
+        rows = x.new_zeros(self._end + 1, *x.shape[2:])
+        moved = rows.index_copy(0, self._slots.flatten(), x.flatten(0, 1))
+        return moved[:-1].unflatten(0, (-1, self._places.shape[0]))
 
     def back(self, x: Tensor) -> Tensor:
-        """Move tokens back where they were, zeros on padding: (B, S, ...) -> (B, T, ...)."""
-        if self.is_full:
+        """Move tokens back where they were, zeros on padding: (N, S, ...) -> (B, T, ...)."""
+        if self._slots is None:
             return x
-        return _take(F.pad(x, [0, 0] * (x.ndim - 2) + [0, 1]), self._columns)
+        with_zero = F.pad(x.flatten(0, 1), [0, 0] * (x.ndim - 2) + [0, 1])
+        return _take(with_zero, self._slots)
 
     def mirror(self, x: Tensor) -> Tensor:
         """Read every text backwards, the last token first, and padding after it, (B, S, ...)."""
@@ -165,7 +177,8 @@ class Rows:
             return x.flip(1)
         last_first = self._lengths - 1 - self._places
         # A remainder would do the same, but has no ONNX operator for sizes that vary.
-        return _take(x, last_first.where(self.real, last_first + x.shape[1]))
+        places = last_first.where(self.real, last_first + x.shape[1])
+        return _take(x.flatten(0, 1), self._firsts + places)
 
     def windows(self, x: Tensor, offsets: Sequence[int]) -> Tensor:
         """Return neighbours of every token in its text, zeros beyond either end.
@@ -175,24 +188,37 @@ class Rows:
         """
         if not self.is_full:
             x = x.masked_fill(~self.real.unsqueeze(-1), 0)
-        neighbours = []
-        for offset in offsets:
-            before = max(-offset, 0)
-            after = max(offset, 0)
-            with_zeros = F.pad(x, (0, 0, before, after))
-            neighbours.append(with_zeros[:, after : after + x.shape[1]])
+        farthest = max(map(abs, offsets))
+        with_zeros = F.pad(x, (0, 0, farthest, farthest))
+        neighbours = [with_zeros.narrow(1, farthest + offset, x.shape[1]) for offset in offsets]
         return torch.stack(neighbours, 2)
 
 
-def _take(x: Tensor, places: Tensor) -> Tensor:
-    """Return the tokens of (B, N, ...) at places (B, K) of their row: (B, K, ...)."""
-    return x.flatten(0, 1).index_select(0, _flat(places, x)).unflatten(0, tuple(places.shape))
+def _take(rows: Tensor, places: Tensor) -> Tensor:
+    """Return rows (N, ...) at places (B, K), shape (B, K, ...)."""
+    return rows.index_select(0, places.flatten()).unflatten(0, places.shape)
 
 
-def _flat(places: Tensor, x: Tensor) -> Tensor:
-    """Return where places (B, K) of the rows of (B, N, ...) are in (B N, ...), shape (B K,)."""
-    first = torch.arange(x.shape[0], device=x.device).unsqueeze(1) * x.shape[1]
-    return (first + places).flatten()
+def _with_few_bits(number: int) -> int:
+    """Round a number up to one whose bits are 0 behind the first `BITS_OF_SIZE`."""
+    return number + -number % (1 << max(number.bit_length() - BITS_OF_SIZE, 0))
+
+
+def _places_of_texts(lengths: list[int], steps: int) -> tuple[list[int], int]:
+    """Return where texts start in rows of so many steps, and how many rows they need.
+
+    The longest are placed first, each in the row with the most room, or in a new one. Places are
+    numbered through all rows.
+    """
+    firsts = [0] * len(lengths)
+    ends: list[tuple[int, int]] = []  # of each row: the next place of a text, and its number
+    for length, text in sorted(zip(lengths, count()), reverse=True):
+        if not ends or ends[0][0] + length > steps:
+            heapq.heappush(ends, (0, len(ends)))
+        end, row = ends[0]
+        heapq.heapreplace(ends, (end + length + 1, row))
+        firsts[text] = row * steps + end
+    return firsts, len(ends)
 
 
 # ---- encoders ------------------------------------------------------------------------------------
@@ -213,7 +239,7 @@ class BiLSTMLayer(GradientCheckpointingLayer, nn.LSTM):
         return type(self) is BiLSTMLayer and "forward" not in vars(self)
 
     def forward(self, x: Tensor, rows: Rows) -> Tensor:  # type: ignore[override]
-        """Return the states of both directions, (B, S, H), from inputs (B, S, width)."""
+        """Return the states of both directions, (N, S, H), from inputs (N, S, width)."""
         self.check_input(x, None)  # torch.lstm itself reads beyond the weights
         ways: list[list[Any]] = self.all_weights
         left_to_right, right_to_left = ways
@@ -232,7 +258,7 @@ class BiLSTMLayer(GradientCheckpointingLayer, nn.LSTM):
         return self._read(x, left_to_right + right_to_left)
 
     def _read(self, x: Tensor, weights: list[Tensor]) -> Tensor:
-        """Run one LSTM, or both, given the weights: (B, S, width) -> (B, S, u), or (B, S, H)."""
+        """Run one LSTM, or both, given the weights: (N, S, width) -> (N, S, u), or (N, S, H)."""
         before = x.new_zeros(len(weights) // 4, x.shape[0], self.hidden_size)
         states, _, _ = torch.lstm(
             x,
@@ -273,11 +299,12 @@ class BiLSTMEncoder(nn.Module):
 
     def forward(self, x: Tensor, rows: Rows) -> list[Tensor]:
         """Return the states of every layer, (B, S, H), from word vectors (B, S, d)."""
-        states = [x]
+        packed = rows.packed()
+        states = [packed.left(x)]
         for layer in self.layers:
             below = states if self.has_shortcuts else states[-1:]
-            states.append(layer(torch.cat(below, dim=-1), rows))
-        return states[1:]
+            states.append(layer(torch.cat(below, dim=-1), packed))
+        return [packed.back(of_layer) for of_layer in states[1:]]
 
 
 class CNNEncoder(GradientCheckpointingLayer):

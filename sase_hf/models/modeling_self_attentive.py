@@ -28,7 +28,6 @@ from .checkpoint import (
     NEIGHBOURS_NAME,
     CheckedPreTrainedModel,
     check_one_per_token,
-    first_tokens,
     wide,
 )
 from .configuration_self_attentive import SelfAttentiveConfig
@@ -38,7 +37,6 @@ from .layers_self_attentive import (
     LinearPart,
     Rows,
     init_glorot_uniform,
-    parts_of_like_length,
     tokens_of_sides,
 )
 
@@ -461,7 +459,6 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
                 the marks have another shape, or if there are marks but no attention.
         """
         word_vectors, real = self.embed(input_ids, inputs_embeds, attention_mask)
-        mask = first_tokens(real, self.config.max_tokens)
         if rationale is not None:
             check_one_per_token("rationale", rationale, word_vectors)
             if not self.config.has_hops:
@@ -470,71 +467,43 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
                     "from marks; choose 'self_attention', or leave rationale out"
                 )
         attends, shows_states = self.asked_outputs(output_attentions, output_hidden_states)
-        asked = {
-            "attentions": attends,
-            "hidden_states": shows_states,
-            "last_hidden_state": output_last_hidden_state,
-        }
-        vectors = self.dropout(word_vectors)
-        parts = parts_of_like_length(mask)
-        if len(parts) < 2:
-            outputs = self._encode(vectors, mask, rationale, **asked)
-        else:
-            outputs = self._encode_parts(vectors, mask, rationale, parts, **asked)
-        if shows_states:
-            outputs.hidden_states = (word_vectors, *outputs.hidden_states)
-        return outputs
-
-    def _encode(
-        self,
-        vectors: Tensor,
-        mask: Tensor,
-        rationale: Tensor | None,
-        *,
-        attentions: bool,
-        hidden_states: bool,
-        last_hidden_state: bool,
-    ) -> Any:
-        """Return the outputs for word vectors (B, T, d) whose real tokens are in a mask (B, T)."""
-        rows = Rows(mask, vectors.dtype, self.config.max_tokens)
-        x = rows.left(vectors)
-        layers = self.token_encoder(x, rows)
+        rows = Rows(real, word_vectors.dtype, self.config.max_tokens)
+        parts = rows.parts()
+        if parts:
+            outputs = [
+                SelfAttentiveModel.forward(  # once, if a subclass or a hook replaces it
+                    self,
+                    attention_mask=real[texts],
+                    inputs_embeds=word_vectors[texts],
+                    output_attentions=attends,
+                    output_hidden_states=shows_states,
+                    rationale=None if rationale is None else rationale[texts],
+                    output_last_hidden_state=output_last_hidden_state,
+                    return_dict=True,
+                )
+                for texts in parts
+            ]
+            places = torch.cat(parts).argsort()
+            return tree_map(lambda *of_parts: torch.cat(of_parts)[places], *outputs)
+        layers = self.token_encoder(rows.left(self.dropout(word_vectors)), rows)
         matrix, attention, penalty, cost = self.pooling(
             layers[-1],
             None if rows.is_full else rows.real,
             None if rationale is None else rows.left(rationale),
         )
-        restored: tuple[Tensor, ...] = ()
-        if hidden_states:
-            restored = tuple(map(rows.back, layers))
-        elif last_hidden_state:
-            restored = (rows.back(layers[-1]),)
+        states: Any = [None]
+        if shows_states:
+            states = [*map(rows.back, layers)]
+        elif output_last_hidden_state:
+            states = [rows.back(layers[-1])]
         return SelfAttentiveOutput(
-            last_hidden_state=restored[-1] if restored else None,
+            last_hidden_state=states[-1],
             sentence_embedding=matrix.flatten(1),
             penalty=penalty,
             rationale_cost=cost,
-            hidden_states=restored if hidden_states else None,
-            attentions=(rows.back(attention.mT).mT,) if attentions else None,
+            hidden_states=(word_vectors, *states) if shows_states else None,
+            attentions=(rows.back(attention.mT).mT,) if attends else None,
         )
-
-    def _encode_parts(
-        self,
-        vectors: Tensor,
-        mask: Tensor,
-        rationale: Tensor | None,
-        parts: tuple[Tensor, ...],
-        **asked: bool,
-    ) -> Any:
-        """Return the outputs of `_encode` for texts in parts, which hold their places."""
-        order = torch.cat(parts)
-        vectors_of_parts = vectors.index_select(0, order).split([len(part) for part in parts])
-        outputs = []
-        for texts, of_part in zip(parts, vectors_of_parts, strict=True):
-            marks = None if rationale is None else rationale[texts]
-            outputs.append(self._encode(of_part, mask[texts], marks, **asked))
-        places = order.argsort()
-        return tree_map(lambda *of_parts: torch.cat(of_parts).index_select(0, places), *outputs)
 
 
 class _Classifier(SelfAttentivePreTrainedModel):

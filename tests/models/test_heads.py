@@ -27,7 +27,6 @@ from sase_hf.models.modeling_self_attentive import (
 
 CLASSIFIERS = ("mlp", "pruned_mlp")
 LINEAR_PARTS = ("none", "words", "words_and_pairs")
-pytestmark = pytest.mark.usefixtures("small_parts")
 
 
 PROBLEMS = ("single_label_classification", "multi_label_classification", "regression")

@@ -193,7 +193,6 @@ def test_frozen_encoder_stays_and_reads_each_text_once(
     assert found["linear_part.word_weight"].any()
 
 
-@pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize(
     ("fields", "longest"),
     [({}, 64), ({"model_type": "roberta", "pad_token_id": 1}, 62)],  # RoBERTa counts from 2

@@ -10,8 +10,6 @@ import torch
 
 from sase_hf import SelfAttentiveModel
 
-pytestmark = pytest.mark.usefixtures("small_parts")
-
 
 @pytest.mark.parametrize("padding", tiny.PADDINGS)
 @pytest.mark.parametrize("fields", tiny.ARCHITECTURES, ids=tiny.name_of)

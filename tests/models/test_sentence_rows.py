@@ -1,39 +1,45 @@
-"""The rows of a batch: where its tokens are moved, and when texts are read in parts."""
+"""The rows of a batch: where its tokens are moved, and which texts share one."""
 
 import pytest
 import tiny
 import torch
-from torch import Tensor
 
 from sase_hf import SelfAttentiveModel
-from sase_hf.models import layers_self_attentive
-from sase_hf.models.layers_self_attentive import parts_of_like_length
+from sase_hf.models.layers_self_attentive import Rows
+
+MASK = torch.arange(7) < torch.tensor([3, 7, 1, 5, 2]).unsqueeze(1)
+TOKENS = (torch.arange(10, 60).view(5, 10)[:, :7] * MASK).flip(1)  # padding on the left
 
 
-def _mask(*lengths: int) -> Tensor:
-    return torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
+def test_texts_share_a_row_where_they_fit() -> None:
+    rows = Rows(MASK.flip(1))
+    packed = rows.packed()
+    moved = packed.left(rows.left(TOKENS))
+    assert moved.tolist() == [
+        [26, 25, 24, 23, 22, 21, 20],
+        [44, 43, 42, 41, 40, 0, 30],
+        [12, 11, 10, 0, 51, 50, 0],
+    ]
+    assert torch.equal(packed.real, moved > 0)
+    assert torch.equal(rows.back(packed.back(moved)), TOKENS)
 
 
-def test_texts_are_read_in_parts_where_that_spares_much_padding() -> None:
-    parts = parts_of_like_length(_mask(*[9, 600] * 8))
-    assert [part.tolist() for part in parts] == [[*range(1, 16, 2)], [*range(0, 16, 2)]]
-    assert not parts_of_like_length(_mask(7))
-    for lengths in ([590, 600] * 8, [20, 22, 5]):
-        [whole] = parts_of_like_length(_mask(*lengths))
-        assert sorted(whole.tolist()) == [*range(len(lengths))]
-
-
-def test_parts_change_no_output(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_longer_and_shorter_texts_are_read_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where that spares much; it changes no output."""
     fields = {"encoder": "relation_network", "relation_weights": "softmax"}
     model = tiny.tiny_model(SelfAttentiveModel, **fields)
+    lengths = torch.tensor([3, 90, *[2, 1, 0] * 6])
     batch = {
         "inputs_embeds": torch.randn(20, 90, 6),
-        "attention_mask": _mask(*[3, 90] * 10),
+        "attention_mask": torch.arange(90) < lengths.unsqueeze(1),
         "rationale": torch.ones(20, 90),
     }
+    longer, _ = Rows(batch["attention_mask"]).parts()
+    assert longer.tolist() == [1]
+    assert not Rows(MASK).parts()
     asked = {"output_attentions": True, "output_hidden_states": True}
-    in_parts = model(**batch, **asked)
-    monkeypatch.setattr(layers_self_attentive, "TOKENS_FOR_PART", 10**9)
+    apart = model(**batch, **asked)
+    monkeypatch.setattr(Rows, "parts", lambda rows: ())
     at_once = model(**batch, **asked)
-    assert in_parts.keys() == at_once.keys()
-    torch.testing.assert_close(in_parts.to_tuple(), at_once.to_tuple(), **tiny.TOLERANCE)
+    assert apart.keys() == at_once.keys()
+    torch.testing.assert_close(apart.to_tuple(), at_once.to_tuple(), **tiny.TOLERANCE)
