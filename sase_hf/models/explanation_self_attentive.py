@@ -45,7 +45,7 @@ from transformers import PreTrainedModel
 
 from .answers import answers_of
 from .checkpoint import wide
-from .layers_self_attentive import BiLSTMLayer, Inputs, Rows, tokens_read
+from .layers_self_attentive import CLOSED_GATE, BiLSTMLayer, Inputs, Rows, tokens_read
 
 # ---- hops ----------------------------------------------------------------------------------------
 
@@ -116,9 +116,10 @@ def explain(
         read = model(
             input_ids,
             attention_mask,
-            token_type_ids=token_type_ids,  # third with us, elsewhere with an adapter
+            token_type_ids=token_type_ids,  # an adapter has another third argument
             output_attentions=True,
             output_hidden_states=True,
+            return_dict=True,
         )
         matrices = read.sentence_embedding.unflatten(-1, (model.config.num_rows, -1))
         labels = (read.logits.argmax(-1) if labels is None else labels).to(device)
@@ -161,10 +162,9 @@ def explain(
 def _rows_of(model: Any, inputs: Inputs) -> Rows:
     """Return the rows of the texts that a model reads, (B, S), or (2 B, S) of pairs."""
     input_ids, attention_mask, token_type_ids = inputs
-    limit = model.config.max_tokens
     types = token_type_ids if model.reads_pairs else None
-    read = tokens_read(input_ids, attention_mask, types, limit)
-    return Rows(read.flatten(0, 1), limit=limit)
+    read = tokens_read(input_ids, attention_mask, types, model.config.max_tokens)
+    return Rows(read.flatten(0, 1))
 
 
 def _words(model: Any, rows: Rows, levels: Sequence[Tensor], slopes: Tensor) -> Tensor:
@@ -173,17 +173,17 @@ def _words(model: Any, rows: Rows, levels: Sequence[Tensor], slopes: Tensor) -> 
     The levels are the word vectors and the states of each layer, (B, T, width) or (B, 2, T, width),
     and the slopes (B, T, H) or (B, 2, T, H) those of the last states.
     """
-    vectors, *layers = [rows.left(level.flatten(0, -3)) for level in levels]
     encoder = model.base_model.token_encoder
-    of_rows = rows.left(slopes.flatten(0, -3))
+    ones = torch.ones_like(slopes[..., :1])  # 0 on padding, once moved
+    *levels, of_rows = (rows.left(part.flatten(0, -3)) for part in (ones, *levels, slopes))
     kind = model.config.encoder
     # An adapter hides what it adds to the weights.
     if kind == "bilstm" and all(
         getattr(layer, "has_plain_weights", False) for layer in encoder.layers
     ):
-        added = _through_lstms(encoder, [vectors, *layers], rows, of_rows)
+        added = _through_lstms(encoder, levels, of_rows)
     else:
-        added = _through_gradients(encoder, vectors, rows, of_rows, kind in PIECEWISE_LINEAR)
+        added = _through_gradients(encoder, levels[1], rows, of_rows, kind in PIECEWISE_LINEAR)
     return rows.back(added).view(slopes.shape[:-1])
 
 
@@ -227,7 +227,7 @@ def _slopes_of_mean_state(
 
 def check_explainable(model: PreTrainedModel) -> None:
     """Raise ValueError unless a model is a classifier with plain weights."""
-    if not hasattr(model, "classifier"):
+    if not hasattr(model, "neighbours"):
         raise ValueError(
             f"a {type(model).__name__} has no contributions; they need a classifier of texts or "
             "pairs"
@@ -305,89 +305,80 @@ PIECEWISE_LINEAR = ("cnn", "dilated_cnn", "none")
 # ---- LSTMs ---------------------------------------------------------------------------------------
 
 
-@torch.no_grad()
-def _through_lstms(encoder: Any, levels: list[Tensor], rows: Rows, slopes: Tensor) -> Tensor:
-    """Go back layer by layer; the levels are the word vectors and the states of each layer."""
-    of_levels = [torch.zeros_like(level) for level in levels[:-1]]
-    of_levels.append(slopes)
-    added = slopes.new_zeros(slopes.shape[:2])
-    for number in range(len(encoder.layers), 0, -1):
-        lowest = 0 if encoder.has_shortcuts else number - 1
-        below = levels[lowest:number]
-        of_biases, of_below = _through_layer(
-            encoder.layers[number - 1],
-            torch.cat(below, dim=-1),
-            levels[number],
-            of_levels[number],
-            rows,
-        )
-        added += of_biases
-        widths = [level.shape[2] for level in below]
-        for level, of_level in enumerate(of_below.split(widths, dim=-1), start=lowest):
-            of_levels[level] += of_level
-    return added + (of_levels[0] * levels[0]).sum(-1)
+def _through_lstms(encoder: Any, levels: list[Tensor], slopes: Tensor) -> Tensor:
+    """Go back layer by layer and return what each token added, (B, S).
 
-
-def _through_layer(
-    layer: BiLSTMLayer, x: Tensor, states: Tensor, slopes: Tensor, rows: Rows
-) -> tuple[Tensor, Tensor]:
-    """Return what the biases of a layer add at each token (B, S), and the slopes of x (B, S, w)."""
-    forward_weights, backward_weights = layer.all_weights
-    forward_states, backward_states = states.chunk(2, -1)
-    forward_slopes, backward_slopes = slopes.chunk(2, -1)
-    of_biases, of_x = _through_lstm(forward_weights, x, forward_states, forward_slopes)
-    mirrored_of_biases, mirrored_of_x = _through_lstm(
-        backward_weights, *map(rows.mirror, (x, backward_states, backward_slopes))
-    )
-    return of_biases + rows.mirror(mirrored_of_biases), of_x + rows.mirror(mirrored_of_x)
-
-
-def _through_lstm(
-    weights: Sequence[Tensor], x: Tensor, states: Tensor, slopes: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Go back through one LSTM in its reading direction; as `_through_layer`.
-
-    Its states and their slopes are (B, S, u).
+    The levels are 1 on tokens and 0 on padding, (B, S, 1), which biases weigh; the word vectors;
+    and the states of each layer. The slopes are those of the last.
     """
-    input_weight, recurrent_weight, input_bias, recurrent_bias = weights
-    u = states.shape[2]
-    of_candidate_rows = slice(2 * u, 3 * u)  # of the weights: input, forget, candidate, output
-    recurrent = recurrent_weight[of_candidate_rows]
-    of_cell = of_candidate = torch.zeros_like(slopes[:, 0])
-    of_candidates: list[Tensor] = []
-    before = F.pad(states, (0, 0, 1, -1))
-    of_inputs = F.linear(x, input_weight, input_bias)
-    held = _hold(of_inputs + F.linear(before, recurrent_weight, recurrent_bias))
-    by_step = [values.unbind(1) for values in (slopes, *held)]
-    for of_step, state_by_cell, cell_by_candidate, kept in reversed(
-        list(zip(*by_step, strict=True))
-    ):
-        of_state = torch.addmm(of_step, of_candidate, recurrent)
+    of_levels = [*map(torch.zeros_like, levels[:-1]), slopes]
+    for number in range(len(encoder.layers), 0, -1):
+        below = [0, *range(1 if encoder.has_shortcuts else number, number + 1)]
+        x = torch.cat([levels[level] for level in below], -1)
+        states = levels[number + 1]
+        of_x = _through_layer(encoder.layers[number - 1], x, states, of_levels[number + 1])
+        widths = [levels[level].shape[-1] for level in below]
+        for level, of_level in zip(below, of_x.split(widths, -1), strict=True):
+            of_levels[level] += of_level
+    of_bias, of_vectors, *_ = of_levels
+    return of_bias.squeeze(-1) + (of_vectors * levels[1]).sum(-1)
+
+
+def _through_layer(layer: BiLSTMLayer, x: Tensor, states: Tensor, slopes: Tensor) -> Tensor:
+    """Return the slopes of x (B, S, w), whose first column is 1 on tokens and 0 on padding.
+
+    The biases weigh that column. Both directions go back side by side, (2, B, S, ...), the second
+    over rows from right to left.
+    """
+    pairs = zip(*layer.all_weights, strict=True)
+    input_weight, recurrent_weight, input_bias, recurrent_bias = map(torch.stack, pairs)
+    bias = (input_bias + recurrent_bias).unsqueeze(-1)
+    weight = torch.cat([bias, input_weight, recurrent_weight], -1)
+    before = F.pad(_by_direction(*states.chunk(2, -1)), (0, 0, 1, -1))
+    read = torch.cat([_by_direction(x, x), before], -1)
+    sums = torch.bmm(read.flatten(1, 2), weight.mT).unflatten(1, x.shape[:2])
+    held = _hold(sums.masked_fill(read[..., :1] == 0, CLOSED_GATE))
+    u = layer.hidden_size
+    of_candidate_rows = weight[:, 2 * u : 3 * u]  # input gate, forget gate, candidate, output gate
+    recurrent = of_candidate_rows[..., -u:]
+    of_cell = of_candidate = torch.zeros_like(before[:, :, 0])
+    of_candidates = []
+    last_first = [
+        values.flip(2).unbind(2) for values in (_by_direction(*slopes.chunk(2, -1)), *held)
+    ]
+    for of_step, state_by_cell, cell_by_candidate, kept in zip(*last_first, strict=True):
+        of_state = torch.baddbmm(of_step, of_candidate, recurrent)
         of_cell = torch.addcmul(of_cell, of_state, state_by_cell)
         of_candidate = of_cell * cell_by_candidate
         of_cell = of_cell * kept
         of_candidates.append(of_candidate)
-    slopes_of_candidates = torch.stack(of_candidates[::-1], 1)  # (B, S, u)
-    of_biases = slopes_of_candidates @ (input_bias + recurrent_bias)[of_candidate_rows]
-    return of_biases, slopes_of_candidates @ input_weight[of_candidate_rows]
+    of_steps = torch.stack(of_candidates, 2).flip(2).flatten(1, 2)
+    of_read = torch.bmm(of_steps, of_candidate_rows[..., :-u])
+    left_to_right, right_to_left = of_read.unflatten(1, x.shape[:2])
+    return left_to_right + right_to_left.flip(1)
+
+
+def _by_direction(left_to_right: Tensor, right_to_left: Tensor) -> Tensor:
+    """Return what each direction reads (B, S, ...) in its order, (2, B, S, ...)."""
+    return torch.stack([left_to_right, right_to_left.flip(1)])
 
 
 def _hold(sums: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what is held fixed in an LSTM, given the sums at its gates (B, S, 4 u).
+    """Return what is held fixed in an LSTM, given the sums at its gates (..., S, 4 u).
 
-    Of what each number is a multiple, and how much, each (B, S, u): h_t = state_by_cell * c_t, and
-    c_t = cell_by_candidate * z_t + kept * c_(t-1).
+    Of what each number is a multiple, and how much, each (..., S, u): h_t = state_by_cell * c_t,
+    and c_t = cell_by_candidate * z_t + kept * c_(t-1).
     """
     of_input, of_forget, candidate, of_output = sums.chunk(4, -1)
     input_gate = of_input.sigmoid()
     forget_gate = of_forget.sigmoid()
     new = input_gate * candidate.tanh()
-    cell = torch.zeros_like(new[:, 0])
+    cell = torch.zeros_like(new[..., 0, :])
     cells = []
-    for new_of_step, kept in zip(new.unbind(1), forget_gate.unbind(1), strict=True):
+    for new_of_step, kept in zip(new.unbind(-2), forget_gate.unbind(-2), strict=True):
         cell = torch.addcmul(new_of_step, kept, cell)
         cells.append(cell)
-    state_by_cell = of_output.sigmoid() * _tanh_quotient(torch.stack(cells, 1))
+    state_by_cell = of_output.sigmoid() * _tanh_quotient(torch.stack(cells, -2))
     cell_by_candidate = input_gate * _tanh_quotient(candidate)
     return state_by_cell, cell_by_candidate, forget_gate
 

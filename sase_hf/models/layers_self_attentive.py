@@ -173,8 +173,6 @@ class Rows:
 
     def mirror(self, x: Tensor) -> Tensor:
         """Read every text backwards, the last token first, and padding after it, (B, S, ...)."""
-        if self.is_full:
-            return x.flip(1)
         last_first = self._lengths - 1 - self._places
         # A remainder would do the same, but has no ONNX operator for sizes that vary.
         places = last_first.where(self.real, last_first + x.shape[1])
