@@ -55,6 +55,7 @@ from .configuration_self_attentive import SelfAttentiveConfig
 # it, up to a MiB each time. On a CPU the length of rows, and the number of those that texts share,
 # is therefore rounded up to this many bits: one of 16 numbers from n to 2 n.
 BITS_OF_SIZE = 5
+PLACES_FOR_PART = 1_000  # padding that takes about as long as another pass of the model
 
 
 def tokens_read(
@@ -143,16 +144,12 @@ class Rows:
         return packed
 
     def parts(self) -> tuple[Tensor, ...]:
-        """Return the longer and the shorter texts, on a CPU, if that spares much padding.
-
-        Reading them apart must spare more places than the batch has tokens: there are no parts of
-        most batches, whose texts share rows of an LSTM.
-        """
+        """Return the longer and the shorter texts, on a CPU, if that spares `PLACES_FOR_PART`."""
         if self.is_full or not self._is_known:
             return ()
         lengths, order = self._lengths.flatten().sort(descending=True)
         spared = (lengths[0] - lengths) * torch.arange(len(lengths), 0, -1)
-        if spared.max() <= lengths.sum():
+        if spared.max() < PLACES_FOR_PART:
             return ()
         return order.tensor_split([int(spared.argmax())])
 
