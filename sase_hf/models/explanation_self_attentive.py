@@ -121,20 +121,25 @@ def explain(
             output_hidden_states=True,
             return_dict=True,
         )
-        matrices = read.sentence_embedding.unflatten(-1, (model.config.num_rows, -1))
-        labels = (read.logits.argmax(-1) if labels is None else labels).to(device)
+        num_rows = model.config.num_rows
+        matrices = read.sentence_embedding.unflatten(-1, (num_rows, -1))
+        if labels is None:
+            labels = read.logits.argmax(-1)
+        labels = labels.to(device)
         weigh_labels = _weigh_labels(model, labels, rivals, read.penalty.dtype)
         gradient = mean_gradient(model, matrices, weigh_labels)  # (..., r, H)
         attention = read.attentions[0]  # (..., r, T)
         states = read.last_hidden_state
         # An adapter wraps the model, and another class than ours has its own `base_model`.
         plain = model.get_base_model() if hasattr(model, "get_base_model") else model
-        rows = _rows_of(model, inputs)
+        of_texts = tokens_read(model, *inputs).flatten(0, 1)  # two texts of a pair
+        rows = Rows(of_texts)
         if model.config.has_hops:
             contributions = attention * (gradient @ states.mT)
             slopes = attention.mT @ gradient  # of the states, (..., T, H)
         else:
-            taken = plain.base_model.pooling.taken(rows.left(states.flatten(0, -3)), rows.real)
+            of_rows = rows.left(states.flatten(0, -3))
+            taken = plain.base_model.pooling.taken(of_rows, rows.real)
             slopes = rows.back(taken).view_as(states) * gradient
             contributions = (slopes * states).sum(-1).unsqueeze(-2)
         if model.reads_mean_state:
@@ -159,14 +164,6 @@ def explain(
     )
 
 
-def _rows_of(model: Any, inputs: Inputs) -> Rows:
-    """Return the rows of the texts that a model reads, (B, S), or (2 B, S) of pairs."""
-    input_ids, attention_mask, token_type_ids = inputs
-    types = token_type_ids if model.reads_pairs else None
-    read = tokens_read(input_ids, attention_mask, types, model.config.max_tokens)
-    return Rows(read.flatten(0, 1))
-
-
 def _words(model: Any, rows: Rows, levels: Sequence[Tensor], slopes: Tensor) -> Tensor:
     """Return what each token added through the encoder, (B, T), or (B, 2, T) of pairs.
 
@@ -175,7 +172,8 @@ def _words(model: Any, rows: Rows, levels: Sequence[Tensor], slopes: Tensor) -> 
     """
     encoder = model.base_model.token_encoder
     ones = torch.ones_like(slopes[..., :1])  # 0 on padding, once moved
-    *levels, of_rows = (rows.left(part.flatten(0, -3)) for part in (ones, *levels, slopes))
+    of_tokens = (ones, *levels, slopes)
+    *levels, of_rows = (rows.left(part.flatten(0, -3)) for part in of_tokens)
     kind = model.config.encoder
     # An adapter hides what it adds to the weights.
     if kind == "bilstm" and all(
@@ -313,15 +311,18 @@ def _through_lstms(encoder: Any, levels: list[Tensor], slopes: Tensor) -> Tensor
     """
     of_levels = [*map(torch.zeros_like, levels[:-1]), slopes]
     for number in range(len(encoder.layers), 0, -1):
-        below = [0, *range(1 if encoder.has_shortcuts else number, number + 1)]
+        lowest = 1 if encoder.has_shortcuts else number
+        below = [0, *range(lowest, number + 1)]
         x = torch.cat([levels[level] for level in below], -1)
         states = levels[number + 1]
-        of_x = _through_layer(encoder.layers[number - 1], x, states, of_levels[number + 1])
+        of_states = of_levels[number + 1]
+        of_x = _through_layer(encoder.layers[number - 1], x, states, of_states)
         widths = [levels[level].shape[-1] for level in below]
         for level, of_level in zip(below, of_x.split(widths, -1), strict=True):
             of_levels[level] += of_level
     of_bias, of_vectors, *_ = of_levels
-    return of_bias.squeeze(-1) + (of_vectors * levels[1]).sum(-1)
+    of_words = (of_vectors * levels[1]).sum(-1)
+    return of_bias.squeeze(-1) + of_words
 
 
 def _through_layer(layer: BiLSTMLayer, x: Tensor, states: Tensor, slopes: Tensor) -> Tensor:
@@ -334,26 +335,30 @@ def _through_layer(layer: BiLSTMLayer, x: Tensor, states: Tensor, slopes: Tensor
     input_weight, recurrent_weight, input_bias, recurrent_bias = map(torch.stack, pairs)
     bias = (input_bias + recurrent_bias).unsqueeze(-1)
     weight = torch.cat([bias, input_weight, recurrent_weight], -1)
-    before = F.pad(_by_direction(*states.chunk(2, -1)), (0, 0, 1, -1))
+    after = _by_direction(*states.chunk(2, -1))
+    before = F.pad(after, (0, 0, 1, -1))
     read = torch.cat([_by_direction(x, x), before], -1)
-    sums = torch.bmm(read.flatten(1, 2), weight.mT).unflatten(1, x.shape[:2])
-    held = _hold(sums.masked_fill(read[..., :1] == 0, CLOSED_GATE))
+    of_all = torch.bmm(read.flatten(1, 2), weight.mT)
+    sums = of_all.unflatten(1, x.shape[:2])
+    is_padding = read[..., :1] == 0
+    held = _hold(sums.masked_fill(is_padding, CLOSED_GATE))
     u = layer.hidden_size
     of_candidate_rows = weight[:, 2 * u : 3 * u]  # input gate, forget gate, candidate, output gate
     recurrent = of_candidate_rows[..., -u:]
     of_cell = of_candidate = torch.zeros_like(before[:, :, 0])
     of_candidates = []
-    last_first = [
-        values.flip(2).unbind(2) for values in (_by_direction(*slopes.chunk(2, -1)), *held)
-    ]
+    of_states = _by_direction(*slopes.chunk(2, -1))
+    read_back = (of_states, *held)
+    last_first = [values.flip(2).unbind(2) for values in read_back]
     for of_step, state_by_cell, cell_by_candidate, kept in zip(*last_first, strict=True):
         of_state = torch.baddbmm(of_step, of_candidate, recurrent)
         of_cell = torch.addcmul(of_cell, of_state, state_by_cell)
         of_candidate = of_cell * cell_by_candidate
         of_cell = of_cell * kept
         of_candidates.append(of_candidate)
-    of_steps = torch.stack(of_candidates, 2).flip(2).flatten(1, 2)
-    of_read = torch.bmm(of_steps, of_candidate_rows[..., :-u])
+    of_steps = torch.stack(of_candidates, 2).flip(2)
+    input_columns = of_candidate_rows[..., :-u]
+    of_read = torch.bmm(of_steps.flatten(1, 2), input_columns)
     left_to_right, right_to_left = of_read.unflatten(1, x.shape[:2])
     return left_to_right + right_to_left.flip(1)
 

@@ -59,15 +59,17 @@ PLACES_FOR_PART = 1_000  # padding that takes about as long as another pass of t
 
 
 def tokens_read(
-    tokens: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None, limit: int
+    reader: Any, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Any
 ) -> Tensor:
-    """Return True on the tokens of each text that are read, its first ones up to a limit.
+    """Return True on the first tokens of each text, which a model or its linear part reads.
 
-    Tokens are (B, T, ...); the result is (B, 1, T), or with the token types of pairs (B, 2, T).
+    Ids, mask and token types are (B, T); the result is (B, 1, T), or (B, 2, T) of pairs.
     """
-    real = real_tokens(tokens, attention_mask)
-    sides = real.unsqueeze(1) if token_type_ids is None else tokens_of_sides(real, token_type_ids)
-    return first_tokens(sides, limit)
+    real = real_tokens(input_ids, attention_mask)
+    sides = real.unsqueeze(1)
+    if reader.reads_pairs:
+        sides = tokens_of_sides(real, token_type_ids)
+    return first_tokens(sides, reader.config.max_tokens)
 
 
 def tokens_of_sides(real: Tensor, token_type_ids: Tensor) -> Tensor:
@@ -98,7 +100,8 @@ class Rows:
     ) -> None:
         self.real = mask
         # Reading values on an accelerator would wait for it, and a graph must not depend on them.
-        self._is_known = mask.device.type == "cpu" and not is_tracing(mask) and len(mask) > 0
+        has_values = mask.device.type == "cpu" and not is_tracing(mask)
+        self._is_known = has_values and len(mask) > 0
         self._is_half = torch.is_autocast_enabled("cpu") or dtype.itemsize < 4
         steps = mask.shape[1]
         may_be_full = self._is_known and 0 < steps <= limit and not self._is_half
@@ -117,7 +120,8 @@ class Rows:
             steps = max(min(steps, limit), 1)
         self._places = torch.arange(steps, device=mask.device)
         self.real = self._places < self._lengths
-        self._firsts = torch.arange(mask.shape[0], device=mask.device).unsqueeze(1) * steps
+        texts = torch.arange(mask.shape[0], device=mask.device)
+        self._firsts = texts.unsqueeze(1) * steps
         # A stable argsort has no ONNX operator.
         slots = self._firsts + counts - 1
         self._end = mask.shape[0] * steps
@@ -148,7 +152,8 @@ class Rows:
         if self.is_full or not self._is_known:
             return ()
         lengths, order = self._lengths.flatten().sort(descending=True)
-        spared = (lengths[0] - lengths) * torch.arange(len(lengths), 0, -1)
+        num_shorter = torch.arange(len(lengths), 0, -1)
+        spared = (lengths[0] - lengths) * num_shorter
         if spared.max() < PLACES_FOR_PART:
             return ()
         return order.tensor_split([int(spared.argmax())])
@@ -165,7 +170,8 @@ class Rows:
         """Move tokens back where they were, zeros on padding: (N, S, ...) -> (B, T, ...)."""
         if self._slots is None:
             return x
-        with_zero = F.pad(x.flatten(0, 1), [0, 0] * (x.ndim - 2) + [0, 1])
+        after_last = [0, 0] * (x.ndim - 2) + [0, 1]
+        with_zero = F.pad(x.flatten(0, 1), after_last)
         return _take(with_zero, self._slots)
 
     def mirror(self, x: Tensor) -> Tensor:
@@ -272,7 +278,9 @@ class BiLSTMLayer(GradientCheckpointingLayer, nn.LSTM):
 
 def _in_one_piece(left_to_right: list[Tensor], right_to_left: list[Tensor]) -> list[Tensor]:
     """Return weights that lie in memory as cuDNN reads them: matrices first, then the biases."""
-    weights = left_to_right[:2] + right_to_left[:2] + left_to_right[2:] + right_to_left[2:]
+    matrices = left_to_right[:2] + right_to_left[:2]
+    biases = left_to_right[2:] + right_to_left[2:]
+    weights = matrices + biases
     pieces = parameters_to_vector(weights).split([weight.numel() for weight in weights])
     parts = [piece.view_as(weight) for piece, weight in zip(pieces, weights, strict=True)]
     return parts[:2] + parts[4:6] + parts[2:4] + parts[6:]
@@ -344,7 +352,8 @@ class DilatedCNNLayer(GradientCheckpointingLayer):
 
     def forward(self, x: Tensor, rows: Rows) -> Tensor:
         """Return the states above (B, S, H) from those below (B, S, H)."""
-        return x + F.relu(self.convolution(rows.windows(x, self.offsets).flatten(2)))
+        window = rows.windows(x, self.offsets).flatten(2)
+        return x + F.relu(self.convolution(window))
 
 
 class DilatedCNNEncoder(nn.Module):
@@ -753,7 +762,7 @@ class LinearPart(nn.Module):
 
         The states are zero on padding; the products of two means count by a share.
         """
-        read = self._tokens_read(input_ids, attention_mask, token_type_ids)
+        read = tokens_read(self, input_ids, attention_mask, token_type_ids)
         lengths = read.sum(-1).view(*states.shape[:-2], 1)
         means = _sum_over(states, -2) / lengths.clamp(min=1)
         if not self.reads_pairs:
@@ -800,13 +809,6 @@ class LinearPart(nn.Module):
         """Return the weights of the pairs of words, zero on padding, (B n, S - 1, L)."""
         return _rows_of(self.pair_weight, texts.of_pairs, texts.rows.real[:, 1:])
 
-    def _tokens_read(
-        self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
-    ) -> Tensor:
-        """Return True on the tokens of each text that the model reads, (B, 1, T) or (B, 2, T)."""
-        types = token_type_ids if self.reads_pairs else None
-        return tokens_read(input_ids, attention_mask, types, self.config.max_tokens)
-
     def _parts(self, input_ids: Tensor, read: Tensor) -> Tensor:
         """Return which tokens each part of a text has, (B, n, T), of those of each text."""
         if not self.reads_pairs:
@@ -831,7 +833,7 @@ class LinearPart(nn.Module):
         self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
     ) -> Aligned:
         """Return which rows of the weights the texts of a batch (B, T) read, on the left."""
-        read = self._tokens_read(input_ids, attention_mask, token_type_ids)
+        read = tokens_read(self, input_ids, attention_mask, token_type_ids)
         parts = self._parts(input_ids, read)  # (B, n, T)
         rows = Rows(parts.flatten(0, 1))
         ids = rows.left(input_ids.long().unsqueeze(1).expand_as(parts).flatten(0, 1))
