@@ -166,6 +166,14 @@ class CheckedPreTrainedModel(PreTrainedModel):
             "the model with save_pretrained and without distributed_checkpoint"
         )
 
+    def _replicate_for_data_parallel(self) -> Never:
+        """Refuse `torch.nn.DataParallel`, which would compute another loss."""
+        raise ValueError(
+            f"a {type(self).__name__} does not run in torch.nn.DataParallel. Start one process per "
+            "GPU (torchrun --nproc_per_node NUM_GPUS -m sase_hf train ...), or use one GPU: "
+            "CUDA_VISIBLE_DEVICES=0"
+        )
+
     def save_pretrained(
         self,
         save_directory: str | os.PathLike[str],

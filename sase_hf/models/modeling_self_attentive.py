@@ -14,7 +14,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Never
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 import torch.distributed as dist
@@ -401,13 +401,6 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
             if self.config.encoder == "auto_model":
                 self.base_model.token_encoder.requires_grad_(False)
         return tied
-
-    def _replicate_for_data_parallel(self) -> Never:
-        raise RuntimeError(
-            f"{type(self).__name__} does not support torch.nn.DataParallel. Start one process per "
-            "GPU (torchrun --nproc_per_node NUM_GPUS -m sase_hf train ...), or use one GPU: "
-            "CUDA_VISIBLE_DEVICES=0"
-        )
 
 
 class SelfAttentiveModel(SelfAttentivePreTrainedModel):

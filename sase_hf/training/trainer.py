@@ -64,12 +64,6 @@ class SelfAttentiveTrainer(Trainer):
         **kwargs: Any,
     ) -> None:
         super().__init__(model, args, **kwargs)
-        if self.args.n_gpu > 1:
-            raise ValueError(
-                f"{self.args.n_gpu} GPUs are visible to one process; start one process per GPU: "
-                f"torchrun --nproc_per_node {self.args.n_gpu} -m sase_hf train ..., or set "
-                "CUDA_VISIBLE_DEVICES=0"
-            )
         self.args.logging_nan_inf_filter = False  # it would log a loss of 0 for one of NaN
         self.score_metric = score_metric
         self.family = FAMILIES[self.model.config.model_type]
