@@ -92,6 +92,7 @@ class Rows:
 
     Attributes:
         real: True on the real tokens of the rows, shape (N, S).
+        is_traced: Whether a graph is made, which must not depend on values.
         is_full: Whether every place is known to hold a real token; then nothing is moved.
     """
 
@@ -99,9 +100,9 @@ class Rows:
         self, mask: Tensor, dtype: torch.dtype = torch.float32, limit: int = sys.maxsize
     ) -> None:
         self.real = mask
-        # Reading values on an accelerator would wait for it, and a graph must not depend on them.
-        has_values = mask.device.type == "cpu" and not is_tracing(mask)
-        self._is_known = has_values and len(mask) > 0
+        self.is_traced = is_tracing(mask)
+        # Reading values on an accelerator would wait for it.
+        self._is_known = mask.device.type == "cpu" and not self.is_traced and len(mask) > 0
         self._is_half = torch.is_autocast_enabled("cpu") or dtype.itemsize < 4
         steps = mask.shape[1]
         may_be_full = self._is_known and 0 < steps <= limit and not self._is_half
@@ -116,7 +117,7 @@ class Rows:
             steps = int(self._lengths.max())
             if self._is_half:
                 steps = _with_few_bits(steps)
-        if not is_tracing(mask):
+        if not self.is_traced:
             steps = max(min(steps, limit), 1)
         self._places = torch.arange(steps, device=mask.device)
         self.real = self._places < self._lengths
@@ -132,9 +133,11 @@ class Rows:
 
         Tokens move there from these rows, (B, S, ...) -> (N, S, ...), and `back`.
         """
+        if self.is_full:
+            return self
         packed = copy(self)
         packed._slots = None
-        if self.is_full or not self._is_known:
+        if not self._is_known:
             return packed
         steps = len(self._places)
         firsts, num_rows = _places_of_texts(self._lengths.flatten().tolist(), steps)
@@ -244,7 +247,7 @@ class BiLSTMLayer(GradientCheckpointingLayer, nn.LSTM):
         self.check_input(x, None)  # torch.lstm itself reads beyond the weights
         ways: list[list[Any]] = self.all_weights
         left_to_right, right_to_left = ways
-        if is_tracing(x):  # a quantizer scales a matrix by its largest weight, such as CLOSED_GATE
+        if rows.is_traced:  # a quantizer scales a matrix by its largest weight, such as CLOSED_GATE
             states = self._read(x, left_to_right)
             mirrored = self._read(rows.mirror(x), right_to_left)
             return torch.cat([states, rows.mirror(mirrored)], dim=-1)
@@ -305,8 +308,8 @@ class BiLSTMEncoder(nn.Module):
         packed = rows.packed()
         states = [packed.left(x)]
         for layer in self.layers:
-            below = states if self.has_shortcuts else states[-1:]
-            states.append(layer(torch.cat(below, dim=-1), packed))
+            below = torch.cat(states, dim=-1) if self.has_shortcuts else states[-1]
+            states.append(layer(below, packed))
         return [packed.back(of_layer) for of_layer in states[1:]]
 
 

@@ -96,6 +96,11 @@ class SelfAttentiveOutput(ModelOutput):
     # One tensor A (B, r, T); of other poolings, the share of the units taken from each token.
     attentions: tuple[Tensor, ...] | None = None
 
+    def put_first(self, name: str, value: Tensor) -> None:
+        """Set a field of the head before those of the encoder, faster than in another output."""
+        self[name] = value
+        self.move_to_end(name, last=False)
+
 
 # ---- classifiers: sentence matrix -> logits ------------------------------------------------------
 
@@ -613,12 +618,13 @@ class _Classifier(SelfAttentivePreTrainedModel):
             logits = logits + self.linear_part(input_ids, attention_mask, token_type_ids, states)
         # Marks are part of the loss in training alone: their weight says nothing about other rows.
         cost = outputs.rationale_cost if self.training else None
-        loss = None
+        outputs.put_first("logits", logits)
         if labels is not None:
             loss = penalised_loss(
                 logits, labels, outputs.penalty, self.config, num_items_in_batch, cost
             )
-        return SelfAttentiveOutput(loss=loss, logits=logits, **outputs)
+            outputs.put_first("loss", loss)
+        return outputs
 
 
 class SelfAttentiveForSequenceClassification(_Classifier):
@@ -709,11 +715,10 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
             of_query, of_document = outputs.attentions[0].unbind(1)  # (B, r, T) each
             of_document = of_document.take_along_dim(most_similar.unsqueeze(2), 1)
             outputs.attentions = (torch.stack([of_query, of_document], 1),)
-        loss = None
+        outputs.put_first("logits", cosines.amax(2).mean(1, keepdim=True))
         if return_loss:
-            loss = self.ranking_loss(queries, documents, outputs.penalty)
-        logits = cosines.amax(2).mean(1, keepdim=True)
-        return SelfAttentiveOutput(loss=loss, logits=logits, **outputs)
+            outputs.put_first("loss", self.ranking_loss(queries, documents, outputs.penalty))
+        return outputs
 
     def ranking_loss(self, queries: Tensor, documents: Tensor, penalty: Tensor) -> Tensor:
         """Return the mean cross-entropy of the queries, plus `penalty_coef` * mean penalty.
