@@ -122,9 +122,9 @@ def doubtful_rows(
     """Return the rows for which another label is more likely, by `shares_of_usual`, least first.
 
     The columns: `row`, its number among the rows, from 0; the id of its `label`, and of the one
-    that is `suggested`, with the `probability` and the `label_probability`. The rows are at most as
-    many as labels are wrong by estimate, or as the hops accuse beyond chance, and none if the judge
-    is weak: no better than the most frequent label, or far behind the hops on the validation rows.
+    that is `suggested`, with the `probability` and the `label_probability`. The rows are as many as
+    the hops accuse beyond chance, and none if the judge is weak: no better than the most frequent
+    label, or far behind the hops on the validation rows.
 
     Args:
         rows: The training rows, with a `text`.
@@ -135,31 +135,31 @@ def doubtful_rows(
     """
     numbers, probabilities = judge(rows, tokens, answers)
     labels = labels_of(tokens, answers).numpy()[numbers]
-    of_labels = probabilities[np.arange(len(labels)), labels]
-    judged = pd.DataFrame({"row": numbers, "label": labels, "label_probability": of_labels})
+    shares = shares_of_usual(probabilities, labels)
+    suggested = shares.argmax(1)
+    each = np.arange(len(labels))
+    columns = {
+        "row": numbers,
+        "label": labels,
+        "label_probability": probabilities[each, labels],
+        "suggested": suggested,
+        "probability": probabilities[each, suggested],
+        "share": shares[each, labels],
+    }
+    judged = pd.DataFrame(columns)
     if judged.empty:
         return judged
-    judged["suggested"] = probabilities.argmax(1)
-    judged["probability"] = probabilities.max(1)
-    is_accused = judged["suggested"] != labels
-    num_errors = (choose(validation) != labels_of(validation, answers).numpy()).sum()
-    most = MOST_ERRORS * (num_errors + 1) / (len(validation) + 1)
+    is_accused = suggested != labels
+    errors = choose(validation) != labels_of(validation, answers).numpy()
+    share_of_errors = (errors.sum() + 1) / (len(errors) + 1)
     share_of_others = 1 - np.bincount(labels).max() / len(labels)
-    if not 0 < is_accused.mean() <= min(most, share_of_others):
+    if not 0 < is_accused.mean() <= min(MOST_ERRORS * share_of_errors, share_of_others):
         return judged[:0]
-    shares = shares_of_usual(probabilities, labels)
-    # The confident joint: how often, where some label is as likely as usual, it is another one.
-    likely = np.where(shares >= 1, probabilities, 0)
-    is_clear = likely.any(1)
-    is_wrong = is_clear & (likely.argmax(1) != labels)
-    num_wrong = round(len(labels) * is_wrong.sum() / max(is_clear.sum(), 1))
-    judged["share"] = shares[np.arange(len(labels)), labels]
     accused = judged[is_accused].sort_values("share", kind="stable")
     agreed = accused[choose(tokens.select(accused["row"])) != accused["label"]]
     # Hops that say nothing accuse these rows as often as new ones.
-    num_by_chance = len(accused) * num_errors / len(validation)
-    num_meant = max(round(len(agreed) - num_by_chance), 0)
-    return agreed[: min(num_wrong, num_meant)]
+    num_by_chance = round(len(accused) * share_of_errors)
+    return agreed[: max(len(agreed) - num_by_chance, 0)]
 
 
 def judge(

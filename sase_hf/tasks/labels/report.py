@@ -366,9 +366,9 @@ def write_doubtful(folder: Path, setup: TrainingSetup) -> list[Table]:
     train = rows.splits["train"]
     choose = partial(chosen_by_hops, setup.model)
     doubts = doubtful_rows(train, tokens["train"], tokens["validation"], rows.answers, choose)
-    logger.info(one_line(f"doubtful labels: {len(doubts):,} training rows in {path}"))
     if doubts.empty:
         return []
+    logger.info(one_line(f"doubtful labels: {len(doubts):,} training rows in {path}"))
     asked, names = train.select(doubts["row"]), np.array(rows.label_names)
     texts = asked[ORIGINAL if ORIGINAL in asked.column_names else "text"]
     cells = pd.DataFrame({PLACE: asked[PLACE][:]}, dtype=object)
