@@ -490,16 +490,18 @@ def held_tanh(z: Tensor) -> Tensor:
 def cross_entropy(
     logits: Tensor, label: Any, smoothing: float, weights: Sequence[float] | None = None
 ) -> Tensor:
-    """Return -sum_k w_k q_k log p_k, where q gives `smoothing` to all classes and the rest to one.
+    """Return -sum_k q_k log p_k, where q gives `smoothing` to all classes and the rest to one.
 
-    Soft labels divide the rest as their probabilities say.
+    p is the softmax of the logits less the logarithms of the weights. Soft labels divide the rest
+    as their probabilities say.
     """
+    logits = logits - torch.tensor(weights or 1.0).double().log()
     log_p = logits - torch.logsumexp(logits, dim=0)
     loss = torch.zeros((), dtype=torch.float64)
     for k in range(len(logits)):
         share = float(k == label) if isinstance(label, int) else label[k]
         q = (1 - smoothing) * share + smoothing / len(logits)
-        loss = loss - (1 if weights is None else weights[k]) * q * log_p[k]
+        loss = loss - q * log_p[k]
     return loss
 
 

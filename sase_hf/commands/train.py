@@ -52,7 +52,7 @@ The usual flags, beside those of transformers' TrainingArguments; --help_all lis
     --pooling NAME                    self_attention, max, mean or last
     --num_hops N                      rows of the attention
     --score_mode NAME                 of a ranker: rows or flat
-    --class_weights balanced          the same total weight for every class
+    --class_weights balanced          answer as if all classes were equally frequent
     --subwords                        of a translation: cut rare words into pieces
     --has_attention false             of a translation: RNNencdec, the baseline
     --generation_num_beams N          translations that a beam search keeps

@@ -115,12 +115,12 @@ class WordRows:
             num_parts = len(model.linear_part.word_weight)
             self.ngrams = block_diag([shared_ngrams(words)] * num_parts, format="csr")
         self.num_outputs = model.config.num_labels  # L
-        self.config = model.config
+        self.config = copy(model.config)
+        self.config.class_weights = None
         self.labels = torch.tensor(rows["labels"][:])
         self.answers = answers_of(model.config)
         if not self.answers.has_labels:
             self.labels = before_units(self.labels, model.config)
-            self.config = copy(model.config)
             self.config.target_mean = self.config.target_deviation = None
         # scikit-learn has one weight of two labels, the difference, whose square is twice as much,
         # and a ridge without the half of the squares.
@@ -200,7 +200,7 @@ def fit_linear_part(
     with torch.no_grad():
         for parameter in model.classifier.output.parameters():
             parameter.mul_(fit.scales.hops)
-    write(model, fit.regression, fit.scales.words)
+    write(model, fit.regression, fit.scales)
     logger.info(
         f"linear part: logits of the hops times {fit.scales.hops:.2f}, of the words times "
         f"{fit.scales.words:.2f} (C = {fit.regression.strength:g})"
@@ -215,7 +215,7 @@ def learn_anew(model: Any, fit: Fit, rows: Dataset, words: Sequence[str] = ()) -
     regression gains from each, and what was chosen stays right.
     """
     regression = regression_of(WordRows(rows, model, words), fit.regression.strength)
-    write(model, regression, fit.scales.words)
+    write(model, regression, fit.scales)
 
 
 @torch.no_grad()
@@ -430,21 +430,23 @@ def chosen_by_hops(model: Any, rows: Dataset) -> NDArray[np.intp]:
 
 
 def before_units(values: Tensor, config: Any) -> Tensor:
-    """Return the outputs (B, L) of the last layer before it restores the units of numbers."""
+    """Return outputs (B, L) before the units of numbers and the weights of classes."""
     zero = torch.zeros(config.num_labels, dtype=torch.float64)
-    mean = zero + torch.tensor(config.target_mean or 0.0)
+    mean = zero + torch.tensor(config.target_mean or config.log_weights)
     deviation = zero + torch.tensor(config.target_deviation or 1.0)
     return (values.reshape(-1, config.num_labels) - mean) / deviation
 
 
 @torch.no_grad()
-def write(model: Any, regression: WordRegression, scale: float) -> None:
+def write(model: Any, regression: WordRegression, scales: Scales) -> None:
     """Put a scaled regression into a model."""
-    units = scale * torch.tensor(model.classifier.output.deviation or 1.0)
+    units = scales.words * torch.tensor(model.classifier.output.deviation or 1.0)
     weights = torch.from_numpy(regression.weights) * units
     # Of the words, the pairs of words and the mean state.
     *tables, bias = model.linear_part.parameters()
-    bias.copy_(torch.from_numpy(regression.bias) * units)
+    # The scaled hops bring a part of what the classes gain by their weights.
+    gained = (1 - scales.hops) * torch.tensor(model.config.log_weights)
+    bias.copy_(torch.from_numpy(regression.bias) * units + gained)
     sizes = [len(table.flatten(0, -2)) for table in tables]
     for table, part in zip(tables, weights.split(sizes), strict=True):
         table.copy_(part.view_as(table))

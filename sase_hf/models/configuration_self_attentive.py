@@ -1,5 +1,6 @@
 """Configuration of the structured self-attentive sentence encoder and its heads."""
 
+import math
 from dataclasses import fields
 from typing import Any, Literal
 
@@ -240,8 +241,9 @@ class SelfAttentiveConfig(CheckedConfig):
         only_for=OF_SINGLE_LABEL,
     )
     class_weights: Numbers | None = described(
-        "The weight of each class in the task loss, in id order.",
-        between=(0, 1e30),
+        "How many times as much each class counts in the answers as by its share of the training "
+        "rows, in id order. The loss subtracts the logarithms from the logits.",
+        between=(1e-9, 1e9),
         per_label=True,
         only_for=OF_SINGLE_LABEL,
     )
@@ -349,6 +351,11 @@ class SelfAttentiveConfig(CheckedConfig):
     def num_rows(self) -> int:
         """Rows of the sentence matrix M: r, or 1 for the poolings without hops."""
         return self.num_hops if self.has_hops else 1
+
+    @property
+    def log_weights(self) -> list[float] | float:
+        """What the logit of each class gains by its weight, (L,), or 0."""
+        return [*map(math.log, self.class_weights or ())] or 0.0
 
     @property
     def projection_dim(self) -> int:

@@ -344,11 +344,9 @@ def _losses_of_probabilities(
 
 def _cross_entropy(logits: Tensor, labels: Tensor, config: SelfAttentiveConfig) -> Tensor:
     """Return the loss of each row (B,); labels are class ids (B,) or probabilities."""
-    weights = config.class_weights
     return F.cross_entropy(
-        logits,
+        logits - logits.new_tensor(config.log_weights),
         labels,
-        weight=None if weights is None else logits.new_tensor(weights),
         ignore_index=IGNORED_LABEL,
         label_smoothing=config.label_smoothing,
         reduction="none",

@@ -164,8 +164,8 @@ class Settings(DataArguments):
         "own for single texts of 100,000 tokens or more, else none.",
     )
     class_weights: list[str] | None = flag(
-        "Weights of the classes in the loss: balanced, which gives every class the same total "
-        "weight, or a number for each class in id order (default: 1 each)",
+        "How much each class counts in the answers: balanced, as if all were equally frequent, or "
+        "a number for each class in id order (default: 1 each)",
     )
     report: bool = flag(
         "Write a report: metrics beside those of a linear model, scores for each class, and a page "

@@ -236,14 +236,13 @@ def _saved_head(config: PreTrainedConfig) -> type[PreTrainedModel] | None:
 
 
 def _class_weights(asked: list[str], rows: Rows) -> list[float]:
-    """Return the weights that were asked for; `balanced` ones have the mean 1 over the rows."""
+    """Return the weights that were asked for; `balanced` ones are 1 for the most frequent label."""
     if not rows.answers.has_one_label:
         raise ValueError(f"--class_weights is for one label per row, not for {rows.kind}")
     if asked != ["balanced"]:
         return list(map(float, asked))
     counts = np.bincount(rows.splits["train"]["label"][:], minlength=len(rows.label_names))
-    mean_count = counts.sum() / np.count_nonzero(counts)
-    weights: list[float] = np.where(counts, mean_count / counts.clip(1), 1).tolist()
+    weights: list[float] = np.where(counts, counts.max() / counts.clip(1), 1).tolist()
     return weights
 
 
