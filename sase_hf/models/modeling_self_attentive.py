@@ -306,19 +306,20 @@ def _task_losses(
             '"multi_label_classification", "regression" or "single_label_classification"'
         )
     is_single = config.problem_type in (None, "single_label_classification")
-    if is_single and labels.is_floating_point() and labels.shape == logits.shape:
-        return _losses_of_probabilities(logits, labels.to(logits.dtype), config)
-    per_row = 1 if is_single else logits.shape[1]
+    are_classes = is_single and not labels.is_floating_point()
+    per_row = 1 if are_classes else logits.shape[1]
     if len(labels) != len(logits) or labels.numel() != len(logits) * per_row:
         raise ValueError(
             f"labels have shape {tuple(labels.shape)}; logits of shape {tuple(logits.shape)} need "
             f"{per_row} for each row. If these are other labels, set config.problem_type"
         )
-    if is_single:
+    if are_classes:
         classes = labels.view(-1, 1).long()
         losses = _cross_entropy(logits, classes.squeeze(1), config)
         return losses.unsqueeze(1), classes != IGNORED_LABEL
     targets = labels.view_as(logits).to(logits.dtype)
+    if is_single:
+        return _losses_of_probabilities(logits, targets, config)
     counted = targets != IGNORED_LABEL
     if config.problem_type == "multi_label_classification":
         return F.binary_cross_entropy_with_logits(logits, targets, reduction="none"), counted
