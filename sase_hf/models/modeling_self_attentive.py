@@ -594,8 +594,8 @@ class _Classifier(SelfAttentivePreTrainedModel):
             ValueError: As for `SelfAttentiveModel.forward` and `encode_pairs`.
             AttributeError: If a model with a linear part, which weighs the words, gets no ids.
         """
-        if self.training:
-            self.neighbours = None  # their matrices are of other weights than the next ones
+        if self.training:  # both are of other weights than the next ones
+            self.neighbours = self.config.answer_threshold = None
         read: Any = partial(encode_pairs, self.encoder) if self.reads_pairs else self.encoder
         outputs = read(
             input_ids,

@@ -115,8 +115,6 @@ class LabelTask(EncoderTask):
 
     def change_config(self, config: PreTrainedConfig, rows: Rows, is_resumed: bool) -> None:
         """Set also other labels and class weights if they were asked for."""
-        if self.args.do_train:
-            config.answer_threshold = None  # that of other weights
         if self.settings.ignore_mismatched_sizes:
             config.update({"class_weights": None, **_label_fields(rows)})
         if self.settings.class_weights is not None and self.args.do_train:
