@@ -22,7 +22,7 @@ from transformers import (
 from transformers.trainer_pt_utils import LengthGroupedSampler, get_length_grouped_indices
 
 from ..models.answers import answers_of
-from ..models.checkpoint import readable
+from ..models.checkpoint import check_tells_apart, readable
 from ..utils.files import scratch_file
 from ..utils.text import refusal
 from .columns import SPAN_COLUMNS, DataArguments, SourceArguments
@@ -82,11 +82,8 @@ def encode_rows(
     """
     is_pair = len(rows.text_columns) > 1 and rows.kind != TRANSLATION
     arguments = ("text", "text_pair" if is_pair else "text_target")
-    if is_pair and 1 not in tokenizer("a", "b", return_token_type_ids=True)["token_type_ids"]:
-        raise refusal(
-            f"the {type(tokenizer).__name__} gives both texts of a pair the same token type",
-            "take one of sase_hf.build_tokenizer",
-        )
+    if is_pair:
+        check_tells_apart(tokenizer, tokenizer("a", "b", return_token_type_ids=True))
 
     def encode(batch: Batch) -> dict[str, Any]:
         texts = (list(map(readable, batch[name])) for name in TEXT_COLUMNS if name in batch)
