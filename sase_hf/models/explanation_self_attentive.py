@@ -112,7 +112,8 @@ def explain(
     device = input_ids.device
     inputs = (input_ids, attention_mask, token_type_ids)
     # Not every processor has an LSTM in the half precision of autocast.
-    with torch.no_grad(), torch.autocast(device.type, enabled=False):
+    outside = torch.inference_mode(False)  # where a gradient can be taken
+    with outside, torch.no_grad(), torch.autocast(device.type, enabled=False):
         read = model(
             input_ids,
             attention_mask,

@@ -426,7 +426,7 @@ class AutoModelEncoder(nn.Module):
     def forward(self, x: Tensor, rows: Rows) -> list[Tensor]:
         """Return the last states (B, S, H) from word vectors (B, S, d)."""
         if x.shape[0] == 0:  # which not every model can reshape
-            return [x.new_zeros(*x.shape[:2], self.width)]
+            return [x[..., :1].expand(-1, -1, self.width)]
         # A text without tokens reads one position of padding: no row of weights is empty.
         mask = rows.real | (torch.arange(x.shape[1], device=x.device) == 0)
         outputs = self.model(inputs_embeds=x, attention_mask=mask.long(), return_dict=True)

@@ -106,7 +106,9 @@ class SelfAttentionPipeline(Pipeline):
         neighbours = getattr(self.model, "neighbours", None)
         # In the precision of the weights, which `explain` reads as float32.
         with torch.autocast(self.device.type, enabled=False):
-            outputs = self.model(**input_tensors, output_attentions=True, **options)
+            outputs = self.model(
+                **input_tensors, output_attentions=True, return_dict=True, **options
+            )
         if hasattr(self.model, "neighbours"):
             best = outputs.logits.argmax(-1)
             ids = [torch.full_like(best, label) for label in targets] or [best]
