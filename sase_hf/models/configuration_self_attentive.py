@@ -146,7 +146,7 @@ class SelfAttentiveConfig(CheckedConfig):
     dilated_cnn_num_layers: int = flag(
         "dilated_cnn: L layers, gaps of 1, 2, 4, ...: a state reads 1 + (k - 1)(2^L - 1) tokens.",
         4,
-        between=(1, 20),
+        between=(1, 12),
     )
     relation_hidden_size: int = flag("relation_network: width of the states.", 64)
     relation_weights: Literal["none", "sigmoid", "softmax"] = flag(

@@ -827,10 +827,9 @@ class LinearPart(nn.Module):
     def _are_among(self, input_ids: Tensor, chosen: Tensor) -> Tensor:
         """Return which ids (B, T) are among the chosen ones of their row."""
         ids = input_ids.long()
-        shape = (ids.shape[0], self.word_weight.shape[1])
-        counts = torch.zeros(shape, dtype=torch.long, device=ids.device)
-        counts = counts.scatter_add(1, ids, chosen.long())
-        return counts.gather(1, ids) > 0
+        no_word = self.word_weight.shape[1]
+        are_chosen = torch.zeros(ids.shape[0], no_word + 1, dtype=torch.bool, device=ids.device)
+        return are_chosen.scatter(1, ids.where(chosen, no_word), True).gather(1, ids)
 
     def aligned(
         self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
