@@ -666,8 +666,8 @@ def attend(scores: Tensor, function: str) -> Tensor:
         return scores.softmax(1)
     alpha = 1.5 if function == "entmax15" else 2.0
     shifted = (scores - scores.detach().amax(1, keepdim=True)).mT  # (B, r, S)
-    has_gradient = torch.is_grad_enabled() and scores.requires_grad
-    weigh = _SparseWeights.apply if has_gradient and not is_tracing(scores) else _sparse_weights
+    has_gradient = scores.requires_grad and not is_tracing(scores)
+    weigh = _SparseWeights.apply if has_gradient else _sparse_weights
     return weigh(shifted, alpha).mT
 
 

@@ -122,7 +122,7 @@ class _Run:
 
     def evaluate(self) -> None:
         """Evaluate on the validation rows."""
-        metrics, self.tables = self.task.evaluate(self.trainer, self.setup, self.metrics)
+        metrics, self.tables = self.task.evaluate(self.trainer, self.setup)
         metrics.pop(f"eval_{SCORE}", None)  # it has chosen the epoch, and says no more
         self.keep("eval", metrics)
 
@@ -184,7 +184,7 @@ class _Run:
         record["rows_per_second"] = self.metrics.get(f"{self.measured}_samples_per_second")
         if self.history is not None:
             record["history"] = self.history
-        return {**record, **self.task.details(self.trainer, setup, self.metrics)}
+        return {**record, **self.task.details()}
 
 
 def check_plan(settings: Settings, args: RunArguments) -> None:

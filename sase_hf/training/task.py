@@ -156,9 +156,9 @@ class Task(ABC):
         return {}
 
     def evaluate(
-        self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, known: Mapping[str, float]
+        self, trainer: SelfAttentiveTrainer, setup: TrainingSetup
     ) -> tuple[dict[str, float], list[Table]]:
-        """Return the validation metrics and tables to show; `known`: the metrics so far."""
+        """Return the validation metrics, and tables to show."""
         return trainer.evaluate(), []
 
     def after_evaluation(self, setup: TrainingSetup) -> bool:
@@ -171,10 +171,8 @@ class Task(ABC):
         """Return the columns that the file of predictions adds to each test row."""
         return []
 
-    def details(
-        self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]
-    ) -> dict[str, Any]:
-        """Return the entries of this task in the record; `metrics` are all of the run."""
+    def details(self) -> dict[str, Any]:
+        """Return the entries of this task in the record."""
         return {}
 
     def assemble(self, checkpoint: Path | None = None) -> TrainingSetup:

@@ -1,7 +1,7 @@
 """Labels, sets of labels or numbers, for texts and pairs of texts; calibration after training."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -165,24 +165,20 @@ class LabelTask(EncoderTask):
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup
     ) -> dict[str, float]:
         """Fit the linear part if there is one, choose answer sets if asked for, keep some rows."""
-        measured: dict[str, float] = {}
         if has_linear_part(setup.model):
             train, validation = setup.tokens["train"], setup.tokens.get("validation")
             self.fit = fit_linear_part(setup.model, train, validation, words_of(setup))
             setup.model.linear_part.requires_grad_(True)
-            scales = self.fit.scales
-            measured = {"scale_of_hops": scales.hops, "scale_of_words": scales.words}
-        if self.settings.calibrate:
-            measured |= calibrate(trainer, setup)
+        measured = calibrate(trainer, setup) if self.settings.calibrate else {}
         keep_neighbours(setup, keeps_texts=self.settings.keep_examples)
         return measured
 
     def evaluate(
-        self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, known: Mapping[str, float]
+        self, trainer: SelfAttentiveTrainer, setup: TrainingSetup
     ) -> tuple[dict[str, float], list[Table]]:
         """Evaluate, with a report if it was asked for."""
         if not self.settings.report:
-            return super().evaluate(trainer, setup, known)
+            return super().evaluate(trainer, setup)
         return write_report(trainer, setup)
 
     def after_evaluation(self, setup: TrainingSetup) -> bool:
@@ -207,16 +203,12 @@ class LabelTask(EncoderTask):
         logits = torch.from_numpy(predictions)  # of which the metrics are
         return predicted_labels(logits, answers_of(setup.model.config), familiarity)
 
-    def details(
-        self, trainer: SelfAttentiveTrainer, setup: TrainingSetup, metrics: Mapping[str, float]
-    ) -> dict[str, Any]:
-        """Return the scales of both parts, and what was learned at last.
-
-        None stands for what there is not.
-        """
+    def details(self) -> dict[str, Any]:
+        """Return the scales of both parts, None if there are none, and what was learned at last."""
+        hops, words = (None, None) if self.fit is None else self.fit.scales
         return {
-            "scale_of_hops": metrics.get("scale_of_hops"),
-            "scale_of_words": metrics.get("scale_of_words"),
+            "scale_of_hops": hops,
+            "scale_of_words": words,
             "learned_held_out": self.learned_held_out,
         }
 
