@@ -4,9 +4,9 @@
     sase_hf embed OWNER/NAME corpus.parquet --text_column_names body --output runs/corpus.parquet
 
 The output has the columns of the input and the column `embedding`, which replaces one of this name,
-and is written whole or not at all. --text_column_names names another column than `text`;
---precision chooses how it computes. For a dataset on the Hub, or on a cluster, `Embedder` does the
-same to batches of columns.
+and is written whole or not at all. --text_column_names names the column of texts, which is
+otherwise found by its usual name; --precision chooses how it computes. For a dataset on the Hub, or
+on a cluster, `Embedder` does the same to batches of columns.
 """
 
 from collections.abc import Sequence
@@ -29,18 +29,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("checkpoint", help="a folder or a name on the Hub; for a head, its base model")
     add("file", help="CSV, TSV, JSON, JSON Lines (all also .gz), Excel or Parquet")
     add("--output", type=Path, required=True, metavar="FILE", help="the Parquet file to write")
-    add("--text_column_names", default="text", metavar="NAME", help="of the texts (default: text)")
+    add("--text_column_names", nargs=1, metavar="NAME", help="(default: found by name)")
     note = "precision of the computation (default: bf16 if the device computes faster in it)"
     add("--precision", choices=PRECISIONS, help=note)
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         limit_compiled_code()
         check_output(flags.output, [flags.file, flags.checkpoint])
-        rows = open_rows(flags.file, flags.text_column_names)
+        rows, column = open_rows(flags.file, flags.text_column_names)
         precision = flags.precision or ("bf16" if is_fast_in_bfloat16() else "float32")
-        embedder = Embedder(
-            flags.checkpoint, text_column_names=flags.text_column_names, precision=precision
-        )
+        embedder = Embedder(flags.checkpoint, text_column_names=column, precision=precision)
         embedded = rows.map(
             embedder,
             batched=True,

@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add = parser.add_argument
     add("checkpoint", help="a folder or a name on the Hub")
     add("--queries", required=True, help="a file: CSV, JSON Lines, Excel, Parquet and the like")
-    add("--text_column_names", default="text", metavar="NAME", help="of queries (default: text)")
+    add("--text_column_names", nargs=1, metavar="NAME", help="of queries (default: found by name)")
     add("--documents", type=Path, required=True, metavar="FILE", help="what embed.py wrote")
     add("--top_k", type=int, default=10, help="documents of a query (default: 10)")
     add("--output", type=Path, help="a page (.html), else the ranking as JSON Lines")
@@ -37,8 +37,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     with errors_in_one_line(__file__):
         check_output(flags.output, [flags.queries, flags.checkpoint])
         ranker = DocumentRanker(flags.checkpoint, flags.documents)
-        queries = open_rows(flags.queries, flags.text_column_names)[flags.text_column_names][:]
-        rankings = ranker.rank(queries, flags.top_k)
+        queries, column = open_rows(flags.queries, flags.text_column_names)
+        rankings = ranker.rank(queries[column][:], flags.top_k)
         text = "".join(f"{json_line(ranking._asdict())}\n" for ranking in rankings)
         if flags.output is None:
             print(text, end="")

@@ -124,7 +124,7 @@ TEXTS = [
     group.split()
     for group in (
         "text texts texte texto 文本 텍스트 テキスト",
-        "sentence review content comment body message tweet document question utterance post "
+        "sentence review content comment body message tweet document question query utterance post "
         "article review_text review_body reviewtext comment_text tweet_text full_text "
         "satz kommentar rezension nachricht inhalt beitrag phrase commentaire avis contenu "
         "frase comentario reseña mensaje "

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from ..data.batching import batches_by_length
+from ..data.columns import SourceArguments, find_columns
 from ..data.table import holds_texts, table
 from ..models import row_scores, unit_rows
 from ..models.checkpoint import readable
@@ -80,22 +81,28 @@ class Embedder:
         return embeddings.numpy()
 
 
-def open_rows(file: str, text_column_names: str) -> Dataset:
-    """Return the rows of a file, mapped from the disk.
+class TextArguments(SourceArguments):
+    """The rows of texts alone."""
 
-    Raises ValueError if there are none, or one has no text, or another kind of value; an empty text
-    is one.
+    numbers_of_texts = (1,)
+
+
+def open_rows(file: str, names: list[str] | None = None) -> tuple[Dataset, str]:
+    """Return the rows of a file, mapped from the disk, and the column of texts.
+
+    Without a name in `names` it is found, as `find_columns` does. Raises ValueError if there is
+    none, or a row has no text, or another kind of value; an empty text is one.
     """
     rows = table(file)
-    if not (rows.num_rows and holds_texts(rows, text_column_names)) or (
-        rows.data[text_column_names].null_count
-    ):
+    arguments = TextArguments(text_column_names=names)
+    [column], _ = find_columns(file, rows, arguments, labelled=False, record={})
+    if not holds_texts(rows, column) or rows.data[column].null_count:
         raise refusal(
-            f"{file} has no rows, or no column {text_column_names!r} with a text in each",
+            f"{file} has no column {column!r} with a text in each row",
             f"choose one of {', '.join(map(repr, rows.column_names))} with --text_column_names, or "
             "leave out the rows without a text",
         )
-    return rows
+    return rows, column
 
 
 # ---- rank documents for queries, and measure the rank of the right one ---------------------------

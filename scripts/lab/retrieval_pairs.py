@@ -33,16 +33,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     add = parser.add_argument
     add("texts", help="CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
     add("output", type=Path, help="a file of JSON Lines, with .gz compressed")
-    add("--text_column_names", default="text", help="(default: %(default)s)")
+    add("--text_column_names", nargs=1, help="(default: found by name)")
     add("--max_rows", type=int, help="of each draw, the first pairs only")
     add("--draws", type=int, default=1, help="how often to draw (default: %(default)s)")
     add("--seed", type=int, default=0, help="seed of the draws (default: %(default)s)")
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         check_output(flags.output, [flags.texts])
-        texts = open_rows(flags.texts, flags.text_column_names)[flags.text_column_names][:]
+        rows, column = open_rows(flags.texts, flags.text_column_names)
         seeds = range(flags.seed, flags.seed + flags.draws)
-        draws = (islice(draw_pairs(texts, seed), flags.max_rows) for seed in seeds)
+        draws = (islice(draw_pairs(rows[column], seed), flags.max_rows) for seed in seeds)
         pairs = list(chain.from_iterable(draws))
         if not pairs:
             raise refusal(
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 "them of 8 to 40 words between blanks",
             )
         write_pairs(flags.output, pairs)
-        print(f"{len(pairs):,} pairs of {len(texts):,} texts: {flags.output}")
+        print(f"{len(pairs):,} pairs of {len(rows):,} texts: {flags.output}")
 
 
 def write_pairs(output: Path, pairs: Sequence[dict[str, str]]) -> None:
