@@ -160,8 +160,8 @@ def find_columns(
     """Return the columns of texts, and of labels, that flags name, or find them in a source.
 
     A column that no flag names is that of a training. Without one it is found by its usual name, in
-    any case of letters. Where there are but two, the other one is what is missing, and that with
-    the longer texts is the text; of a task without labels, both are the texts. Of texts there are
+    any case of letters. The last one that is left is what is missing; of two, that with the longer
+    texts is the text; of a task without labels, both are the texts. Of texts there are
     one, or two for pairs; "title+body" joins two columns into one text. Of labels there are one,
     several of numbers, or none where rows have no label. ValueError lists the columns, with an
     example of each, and the flags.
@@ -178,7 +178,6 @@ def find_columns(
     texts, labels = _asked(arguments, record, rows.column_names)
     must_find_labels = labels is None and labelled
     sample = _sample(rows)
-    is_small = len(sample) <= 2
     parts = chain.from_iterable(parted(text, "+", rows.column_names) for text in texts)
     free = _without(sample, [*parts])
     if labels is None:
@@ -186,15 +185,16 @@ def find_columns(
     free = _without(free, labels)
     if number == 1:
         free.sort(key=lambda name: _num_letters(sample[name]), reverse=True)
-    few = free[:number] if is_small else []
+    few = free[:number] if len(sample) <= 2 else []
     texts = texts or _usual(free, PAIRS, 2) or _usual(free, TEXTS, number) or few
     free = _without(free, texts)
-    if must_find_labels and is_small:
+    if must_find_labels and len(free) == 1:
         labels = labels or free
-    if len(texts) not in numbers or (must_find_labels and not labels):
+    has_texts = len(texts) in numbers
+    if not has_texts or (must_find_labels and not labels):
+        missing = "labels" if has_texts else "texts"
         raise refusal(
-            f"{title}: it is not clear which columns are the texts or the labels. It has "
-            f"{_shown(sample)}",
+            f"{title}: it is not clear which columns are the {missing}. It has {_shown(sample)}",
             "name them by --text_column_names, and where there are labels by --label_column_name",
         )
     return tuple(texts), tuple(labels)
