@@ -92,11 +92,13 @@ def outputs_of(regression: linear_part.WordRegression, rows: Dataset, model: Any
     return linear_part.WordRows(rows, model).features @ regression.weights + regression.bias
 
 
-@pytest.mark.parametrize("problem", [ONE_LABEL, SEVERAL, IN_UNITS], ids=tiny.name_of)
+@pytest.mark.parametrize(
+    "problem", [ONE_LABEL | {"class_weights": [1, 2, 4]}, SEVERAL, IN_UNITS], ids=tiny.name_of
+)
 def test_fitted_model_is_the_sum_of_both_parts(
     problem: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Numbers are scaled around the mean in the config."""
+    """Numbers are scaled around the mean in the config, labels around the logs of their weights."""
     monkeypatch.setattr(linear_part, "STRENGTHS_OF_FEW", (2.0,))
     model = model_of(**problem)
     train, unseen = rows_of(problem), rows_of(problem, seed=1)
@@ -105,7 +107,7 @@ def test_fitted_model_is_the_sum_of_both_parts(
     regression = regression_of(train, model)
     scales = fit_linear_part(model, train, rows_of(problem, seed=2)).scales
     of_words = outputs_of(regression, unseen, model) * problem.get("target_deviation", 1.0)
-    mean = torch.tensor(problem.get("target_mean", 0.0))
+    mean = torch.tensor(model.config.target_mean or model.config.log_weights)
     expected = mean + scales.hops * (of_hops - mean) + scales.words * torch.from_numpy(of_words)
     assert_close(logits_of(model, unseen), expected)
     assert scales.words > 0

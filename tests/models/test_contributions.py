@@ -135,7 +135,7 @@ def test_mean_state_of_a_pretrained_encoder_is_explained_as_a_hop_with_even_atte
     nothing["attention_mask"].zero_()
     labels = torch.tensor([1, 0, 1, 0])
     why = explain(model, **batch, labels=labels)
-    with torch.no_grad():
+    with torch.inference_mode():
         logits = model(**batch).logits - model(**nothing).logits
         model.linear_part.state_weight.zero_()
         without = explain(model, **batch, labels=labels)

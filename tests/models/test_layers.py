@@ -11,7 +11,7 @@ import tiny
 import torch
 from checkpoints import change_weights
 from isolated import run_isolated
-from runs import run_tiny, weights, write_splits
+from runs import train_tiny, weights, write_splits
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoConfig, AutoModel, pipeline
 
@@ -123,10 +123,9 @@ def test_training_on_a_pretrained_encoder_leaves_a_whole_checkpoint(
     """It learns, changes the encoder too, and never looks for the pretrained one again."""
     moved = encoder.rename(tmp_path / "bert")
     folder = tmp_path / "run"
-    outcome = run_tiny(
+    outcome = train_tiny(
         folder,
         **write_splits(tmp_path),
-        do_train=True,
         do_eval=True,
         encoder_name_or_path=moved,
         embedding_size=None,
@@ -168,10 +167,9 @@ def test_frozen_encoder_stays_and_reads_each_text_once(
         return forward(self, x, rows)
 
     monkeypatch.setattr(AutoModelEncoder, "forward", counting)
-    outcome = run_tiny(
+    outcome = train_tiny(
         tmp_path / "run",
         **write_splits(tmp_path),
-        do_train=True,
         do_eval=True,
         calibrate=True,
         encoder_name_or_path=encoder,

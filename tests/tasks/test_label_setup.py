@@ -57,10 +57,12 @@ def test_balanced_weights_choose_the_epoch_by_macro_f1() -> None:
 
 
 def test_setup_balances_the_classes_that_have_rows(tmp_path: Path) -> None:
-    """A class without rows counts as the most frequent one does."""
     rows = [{"text": f"meal {i}", "label": label} for i, label in enumerate("abbb")]
-    options = {"train_file": write_rows(tmp_path / "rows.jsonl", rows), "do_train": True}
-    options["label_names"] = ["a", "b", "none", "nothing"]
+    options = {
+        "train_file": write_rows(tmp_path / "rows.jsonl", rows),
+        "do_train": True,
+        "label_names": ["a", "b", "none", "nothing"],
+    }
     config = set_up(**options, class_weights=["balanced"]).model.config
     assert config.class_weights == [3, 1, 1, 1]
     given = set_up(**options, class_weights=["0.5", "1", "3", "1"]).model.config
