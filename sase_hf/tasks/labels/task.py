@@ -116,7 +116,7 @@ class LabelTask(EncoderTask):
     def change_config(self, config: PreTrainedConfig, rows: Rows, is_resumed: bool) -> None:
         """Set also other labels and class weights if they were asked for."""
         if self.settings.ignore_mismatched_sizes:
-            config.update({"class_weights": None, **_label_fields(rows)})
+            config.update({"answer_threshold": None, "class_weights": None, **_label_fields(rows)})
         if self.settings.class_weights is not None and self.args.do_train:
             config.class_weights = _class_weights(self.settings.class_weights, rows)
         super().change_config(config, rows, is_resumed)
@@ -205,7 +205,7 @@ class LabelTask(EncoderTask):
 
     def details(self) -> dict[str, Any]:
         """Return the scales of both parts, None if there are none, and what was learned at last."""
-        hops, words = (None, None) if self.fit is None else self.fit.scales
+        hops, words = self.fit.scales if self.fit else (None, None)
         return {
             "scale_of_hops": hops,
             "scale_of_words": words,
