@@ -83,7 +83,7 @@ def encode_rows(
     is_pair = len(rows.text_columns) > 1 and rows.kind != TRANSLATION
     arguments = ("text", "text_pair" if is_pair else "text_target")
     if is_pair:
-        check_tells_apart(tokenizer, tokenizer("a", "b", return_token_type_ids=True))
+        check_tells_apart(tokenizer)
 
     def encode(batch: Batch) -> dict[str, Any]:
         texts = (list(map(readable, batch[name])) for name in TEXT_COLUMNS if name in batch)

@@ -316,9 +316,9 @@ def encode_read(
     the model is logged as a warning.
     """
     options = {"return_token_type_ids": True, "verbose": False, **options}
-    encoded: BatchEncoding = tokenizer(*map(readable, texts), **options)
     if len(texts) > 1:
-        check_tells_apart(tokenizer, encoded)
+        check_tells_apart(tokenizer)
+    encoded: BatchEncoding = tokenizer(*map(readable, texts), **options)
     most = model.config.max_tokens
     read: list[int] = []
     not_read = []
@@ -334,9 +334,9 @@ def encode_read(
     return {name: [column[place] for place in read] for name, column in encoded.items()}, not_read
 
 
-def check_tells_apart(tokenizer: PreTrainedTokenizerBase, encoded: BatchEncoding) -> None:
+def check_tells_apart(tokenizer: PreTrainedTokenizerBase) -> None:
     """Raise ValueError if a tokenizer gives the texts of a pair the same token type."""
-    if 1 in encoded.sequence_ids() and 1 not in encoded["token_type_ids"]:
+    if 1 not in tokenizer("a", "b", return_token_type_ids=True)["token_type_ids"]:
         raise ValueError(
             f"the {type(tokenizer).__name__} gives both texts of a pair the same token type; take "
             "one of sase_hf.build_tokenizer"
