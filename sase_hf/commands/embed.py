@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             cache_file_name=scratch_file(),
             new_fingerprint=embedder.model_sha256,
             load_from_cache_file=False,
-            desc="Embedding",
+            desc=f"Embedding {column}",
         )
         written = embedded.data.table.replace_schema_metadata(
             {**embedded.features.arrow_schema.metadata, **facts_of(embedder)}

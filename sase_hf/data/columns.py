@@ -160,8 +160,8 @@ def find_columns(
     """Return the columns of texts, and of labels, that flags name, or find them in a source.
 
     A column that no flag names is that of a training. Without one it is found by its usual name, in
-    any case of letters. The last one that is left is what is missing; of two, that with the longer
-    texts is the text; of a task without labels, both are the texts. Of texts there are
+    any case of letters. Of two columns that with the longer texts is the text; of a task without
+    labels, both are the texts. The last one that is left has the labels. Of texts there are
     one, or two for pairs; "title+body" joins two columns into one text. Of labels there are one,
     several of numbers, or none where rows have no label. ValueError lists the columns, with an
     example of each, and the flags.
@@ -185,7 +185,7 @@ def find_columns(
     free = _without(free, labels)
     if number == 1:
         free.sort(key=lambda name: _num_letters(sample[name]), reverse=True)
-    few = free[:number] if len(sample) <= 2 else []
+    few = free[:number] if len(sample) <= max(numbers) else []
     texts = texts or _usual(free, PAIRS, 2) or _usual(free, TEXTS, number) or few
     free = _without(free, texts)
     if must_find_labels and len(free) == 1:
@@ -203,7 +203,7 @@ def find_columns(
 def _shown(sample: Mapping[str, Sequence[Any]]) -> str:
     """Return the columns as an error lists them, each with an example."""
     shown = [f"{name!r} (such as {reprlib.repr(cells[0])})" for name, cells in sample.items()]
-    return ", ".join(shown) or "no rows"
+    return ", ".join(shown) or "no cells"
 
 
 def _num_letters(cells: Iterable[Any]) -> int:

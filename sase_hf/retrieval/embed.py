@@ -96,9 +96,9 @@ def open_rows(file: str, names: list[str] | None = None) -> tuple[Dataset, str]:
     rows = table(file)
     arguments = TextArguments(text_column_names=names)
     [column], _ = find_columns(file, rows, arguments, labelled=False, record={})
-    if not holds_texts(rows, column) or rows.data[column].null_count:
+    if not (rows.num_rows and holds_texts(rows, column)) or rows.data[column].null_count:
         raise refusal(
-            f"{file} has no column {column!r} with a text in each row",
+            f"{file} has no rows, or no column {column!r} with a text in each",
             f"choose one of {', '.join(map(repr, rows.column_names))} with --text_column_names, or "
             "leave out the rows without a text",
         )
