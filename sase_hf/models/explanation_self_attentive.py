@@ -107,13 +107,13 @@ def explain(
             f"labels has shape {tuple(labels.shape)}; it must have one id for each text, "
             f"({len(input_ids)},)"
         )
-    if model.dtype.itemsize < 4:  # half precision
-        model = deepcopy(model).float()
     device = input_ids.device
     inputs = (input_ids, attention_mask, token_type_ids)
     # Not every processor has an LSTM in the half precision of autocast.
     outside = torch.inference_mode(False)  # where a gradient can be taken
     with outside, torch.no_grad(), torch.autocast(device.type, enabled=False):
+        if model.dtype.itemsize < 4:  # half precision
+            model = deepcopy(model).float()
         read = model(
             input_ids,
             attention_mask,

@@ -133,11 +133,9 @@ class Rows:
 
         Tokens move there from these rows, (B, S, ...) -> (N, S, ...), and `back`.
         """
-        if self.is_full:
-            return self
         packed = copy(self)
         packed._slots = None
-        if not self._is_known:
+        if self.is_full or not self._is_known:
             return packed
         steps = len(self._places)
         firsts, num_rows = _places_of_texts(self._lengths.flatten().tolist(), steps)
@@ -829,7 +827,8 @@ class LinearPart(nn.Module):
         ids = input_ids.long()
         no_word = self.word_weight.shape[1]
         are_chosen = torch.zeros(ids.shape[0], no_word + 1, dtype=torch.bool, device=ids.device)
-        return are_chosen.scatter(1, ids.where(chosen, no_word), True).gather(1, ids)
+        are_chosen.scatter_(1, ids.where(chosen, no_word), True)
+        return are_chosen[:, :no_word].gather(1, ids)
 
     def aligned(
         self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
