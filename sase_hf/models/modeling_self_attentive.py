@@ -97,7 +97,10 @@ class SelfAttentiveOutput(ModelOutput):
     attentions: tuple[Tensor, ...] | None = None
 
     def put_first(self, name: str, value: Tensor) -> None:
-        """Set a field of the head before those of the encoder, faster than in another output."""
+        """Set a field of the head before those of the encoder, faster than in another output.
+
+        Who keeps the output of the encoder, such as a hook, finds the field in it.
+        """
         self[name] = value
         self.move_to_end(name, last=False)
 
@@ -311,7 +314,9 @@ def _task_losses(
     if len(labels) != len(logits) or labels.numel() != len(logits) * per_row:
         raise ValueError(
             f"labels have shape {tuple(labels.shape)}; logits of shape {tuple(logits.shape)} need "
-            f"{per_row} for each row. If these are other labels, set config.problem_type"
+            f"{per_row} for each row, as they are {labels.dtype}: ids of classes are integers, "
+            "floats a probability for each class. If these are other labels, set "
+            "config.problem_type"
         )
     if are_classes:
         classes = labels.view(-1, 1).long()
