@@ -123,8 +123,8 @@ def doubtful_rows(
 
     The columns: `row`, its number among the rows, from 0; the id of its `label`, and of the one
     that is `suggested`, with the `probability` and the `label_probability`. The rows are as many as
-    the hops accuse beyond chance, and none if the judge is weak: no better than the most frequent
-    label, or far behind the hops on the validation rows.
+    the hops accuse beyond chance, and none if the judge is weak: it accuses more rows than have
+    another label than the most frequent one, or far more than hops err on the validation rows.
 
     Args:
         rows: The training rows, with a `text`.

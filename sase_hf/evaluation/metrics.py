@@ -7,7 +7,7 @@ each label of a multi-label problem, a number for each output of a regression.
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import datasets
 import evaluate
@@ -24,9 +24,6 @@ from ..data.rows import TRANSLATION
 from ..models import FAMILIES, RETRIEVAL
 from ..models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Answers
 from ..utils.text import refusal
-
-if TYPE_CHECKING:
-    from sacrebleu.metrics.bleu import BLEU
 
 # What an evaluation measures beside the loss, by type of problem; the first chooses the best model.
 DEFAULT_METRICS = {
@@ -136,7 +133,7 @@ class Bleu(_RowMetric):
         super().__init__(**options)
 
 
-def _sacrebleu() -> "BLEU":
+def _sacrebleu() -> Any:
     try:
         from sacrebleu.metrics.bleu import BLEU
     except ImportError as reason:

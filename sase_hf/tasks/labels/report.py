@@ -258,7 +258,7 @@ def _logits_of_parts(
     model.register_module("linear_part", None)
     of_hops = trainer.predict(setup.tokens["validation"], metric_key_prefix="eval").predictions
     model.register_module("linear_part", linear_part)
-    beside = " and mean state" if setup.model.reads_mean_state else ""
+    beside = " and mean state" if model.reads_mean_state else ""
     return {
         "its hops alone": of_hops,
         f"its words{beside} alone": logits - of_hops,
