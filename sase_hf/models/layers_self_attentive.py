@@ -149,7 +149,10 @@ class Rows:
         return packed
 
     def parts(self) -> tuple[Tensor, ...]:
-        """Return the longer and the shorter texts, on a CPU, if that spares `PLACES_FOR_PART`."""
+        """Return the longer and the shorter texts, on a CPU, if that spares `PLACES_FOR_PART`.
+
+        A hook on an encoder or a pooling is then called for each part, in another order of texts.
+        """
         if self.is_full or not self._is_known:
             return ()
         lengths, order = self._lengths.flatten().sort(descending=True)

@@ -504,7 +504,8 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         `translation_loss`. Other keywords are ignored, as in transformers.
 
         Raises:
-            ValueError: If inputs are missing or have other shapes, or a cache is of another model.
+            ValueError: If the source is missing, inputs have other shapes, or a cache is of another
+                model.
         """
         source: Any = encoder_outputs
         if source is None:
