@@ -316,9 +316,9 @@ def encode_read(
     the model is logged as a warning.
     """
     options = {"return_token_type_ids": True, "verbose": False, **options}
-    if len(texts) > 1:
-        check_tells_apart(tokenizer)
     encoded: BatchEncoding = tokenizer(*map(readable, texts), **options)
+    if len(texts) > 1 and 1 not in encoded["token_type_ids"]:  # the second may be empty
+        check_tells_apart(tokenizer)
     most = model.config.max_tokens
     read: list[int] = []
     not_read = []

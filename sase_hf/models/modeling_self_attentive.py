@@ -350,8 +350,10 @@ def _losses_of_probabilities(
 
 def _cross_entropy(logits: Tensor, labels: Tensor, config: SelfAttentiveConfig) -> Tensor:
     """Return the loss of each row (B,); labels are class ids (B,) or probabilities."""
+    if config.class_weights is not None:
+        logits = logits - logits.new_tensor(config.log_weights)
     return F.cross_entropy(
-        logits - logits.new_tensor(config.log_weights),
+        logits,
         labels,
         ignore_index=IGNORED_LABEL,
         label_smoothing=config.label_smoothing,
