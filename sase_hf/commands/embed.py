@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from ..retrieval.embed import PRECISIONS, Embedder, facts_of, open_rows
-from ..utils.cli import errors_in_one_line, make_parser
+from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser
 from ..utils.files import atomic_write, check_output, scratch_file
 from ..utils.process import is_fast_in_bfloat16, limit_compiled_code
 
@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("checkpoint", help="a folder or a name on the Hub; for a head, its base model")
     add("file", help="CSV, TSV, JSON, JSON Lines (all also .gz), Excel or Parquet")
     add("--output", type=Path, required=True, metavar="FILE", help="the Parquet file to write")
-    add("--text_column_names", nargs=1, metavar="NAME", help="(default: found by name)")
+    add_text_column_names(parser)
     note = "precision of the computation (default: bf16 if the device computes faster in it)"
     add("--precision", choices=PRECISIONS, help=note)
     flags = parser.parse_args(argv)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ..evaluation.predictions import json_line
 from ..retrieval.embed import DocumentRanker, open_rows
-from ..utils.cli import errors_in_one_line, make_parser
+from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser
 from ..utils.files import check_output, write_text
 from ..visualization import attention_html
 
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add = parser.add_argument
     add("checkpoint", help="a folder or a name on the Hub")
     add("--queries", required=True, help="a file: CSV, JSON Lines, Excel, Parquet and the like")
-    add("--text_column_names", nargs=1, metavar="NAME", help="of queries (default: found by name)")
+    add_text_column_names(parser)
     add("--documents", type=Path, required=True, metavar="FILE", help="what embed.py wrote")
     add("--top_k", type=int, default=10, help="documents of a query (default: 10)")
     add("--output", type=Path, help="a page (.html), else the ranking as JSON Lines")

@@ -18,7 +18,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from sase_hf.retrieval.embed import open_rows
-from sase_hf.utils.cli import errors_in_one_line, make_parser
+from sase_hf.utils.cli import add_text_column_names, errors_in_one_line, make_parser
 from sase_hf.utils.files import atomic_write, check_output
 from sase_hf.utils.text import refusal
 
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add = parser.add_argument
     add("texts", help="CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
     add("output", type=Path, help="a file of JSON Lines, with .gz compressed")
-    add("--text_column_names", nargs=1, help="(default: found by name)")
+    add_text_column_names(parser)
     add("--max_rows", type=int, help="of each draw, the first pairs only")
     add("--draws", type=int, default=1, help="how often to draw (default: %(default)s)")
     add("--seed", type=int, default=0, help="seed of the draws (default: %(default)s)")
