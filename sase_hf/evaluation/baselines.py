@@ -138,15 +138,16 @@ def doubtful_rows(
     shares = shares_of_usual(probabilities, labels)
     suggested = shares.argmax(1)
     each = np.arange(len(labels))
-    columns = {
-        "row": numbers,
-        "label": labels,
-        "label_probability": probabilities[each, labels],
-        "suggested": suggested,
-        "probability": probabilities[each, suggested],
-        "share": shares[each, labels],
-    }
-    judged = pd.DataFrame(columns)
+    judged = pd.DataFrame(
+        {
+            "row": numbers,
+            "label": labels,
+            "label_probability": probabilities[each, labels],
+            "suggested": suggested,
+            "probability": probabilities[each, suggested],
+            "share": shares[each, labels],
+        }
+    )
     if judged.empty:
         return judged
     is_accused = suggested != labels

@@ -23,6 +23,7 @@ from ...data.table import PLACE, TEXT_COLUMNS, present
 from ...evaluation.baselines import doubtful_rows, labels_of, linear_model
 from ...evaluation.linear_part import chosen_by_hops
 from ...evaluation.metrics import chosen
+from ...hub.card import SHARES
 from ...models.answers import LEAST_PROBABILITY, Answers, Scores
 from ...training.task import TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
@@ -36,7 +37,6 @@ from ...visualization.page import Section, learned_section, page_html, table_sec
 MAX_MATRIX = 12  # labels of a confusion matrix that a reader takes in
 THIS_MODEL = "this model"
 LINEAR_MODEL = "linear model"
-SHARES = {"accuracy": "accuracy", "macro_f1": "macro F1"}  # metrics from 0 to 1, in words
 
 
 class Report(NamedTuple):
