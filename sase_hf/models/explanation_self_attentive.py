@@ -36,16 +36,18 @@ zero on padding.
 
 from collections.abc import Sequence
 from copy import deepcopy
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.functional import jvp, vjp
 from transformers import PreTrainedModel
 
 from .answers import answers_of
 from .checkpoint import wide
-from .layers_self_attentive import CLOSED_GATE, BiLSTMLayer, Inputs, Rows, tokens_read
+from .layers_self_attentive import CLOSED_GATE, BiLSTMLayer, Rows, tokens_read
 
 # ---- hops ----------------------------------------------------------------------------------------
 
@@ -144,7 +146,9 @@ def explain(
             slopes = rows.back(taken).view_as(states) * gradient
             contributions = (slopes * states).sum(-1).unsqueeze(-2)
         if model.reads_mean_state:
-            of_mean = _slopes_of_mean_state(model, inputs, states, weigh_labels)
+            # The gradient of a product grows on the path: on average it is half of that at the end.
+            of_states = partial(model.linear_part.of_mean_state, inputs, share_of_products=0.5)
+            _, of_mean = vjp(of_states, states, weigh_labels)
             slopes = slopes + of_mean
             added = (of_mean * states).sum(-1).unsqueeze(-2)
             contributions = torch.cat([contributions, added], -2)
@@ -209,21 +213,6 @@ def _weigh_labels(model: Any, labels: Tensor, rivals: Tensor | None, dtype: torc
     return weigh_labels
 
 
-def _slopes_of_mean_state(
-    model: Any, inputs: Inputs, states: Tensor, weigh_labels: Tensor
-) -> Tensor:
-    """Return the mean gradient of what the mean state adds, on the straight path to the states.
-
-    They and the gradient are (B, T, H), or (B, 2, T, H) of pairs.
-    """
-    states = states.detach().requires_grad_()
-    with torch.enable_grad():
-        # The gradient of a product grows along the path: on average it is half of that at the end.
-        added = model.linear_part.of_mean_state(inputs, states, share_of_products=0.5)
-        (gradient,) = torch.autograd.grad((added * weigh_labels).sum(), states)
-    return gradient
-
-
 def check_explainable(model: PreTrainedModel) -> None:
     """Raise ValueError unless a model is a classifier with plain weights."""
     if not hasattr(model, "neighbours"):
@@ -248,8 +237,8 @@ def mean_gradient(model: Any, matrices: Tensor, weigh_labels: Tensor) -> Tensor:
     The path is that of the head, straight from the empty matrix to the matrices M (B, r, H), or
     (B, 2, r, H) of pairs, and so is the shape of G.
     """
-    matrices = wide(matrices).detach().requires_grad_()
-    with torch.enable_grad():
+
+    def grown_logits(matrices: Tensor) -> Tensor:
         linear, quadratic = _units(model, matrices)  # (B, b) each
         bias = model.classifier.bias().detach().to(matrices)
         first, second = active_shares(linear.detach(), quadratic.detach(), bias)
@@ -259,8 +248,9 @@ def mean_gradient(model: Any, matrices: Tensor, weigh_labels: Tensor) -> Tensor:
         logits = F.linear(grown, layer.weight.to(grown.dtype))
         if layer.deviation is not None:
             logits = logits * logits.new_tensor(layer.deviation)
-        weighed = (logits * weigh_labels).sum()
-        (gradient,) = torch.autograd.grad(weighed, matrices)
+        return logits
+
+    _, gradient = vjp(grown_logits, wide(matrices), weigh_labels)
     return gradient
 
 
@@ -408,25 +398,14 @@ def _through_gradients(
 
     What such a state has beyond its gradient is of its word.
     """
-    leaf = x.detach().requires_grad_()
-    with torch.enable_grad():
-        states = encoder(leaf, rows)[-1]
-        total = (states * slopes).sum()
-        (of_x,) = torch.autograd.grad(total, leaf, retain_graph=are_piecewise_linear)
-        added = (of_x * x).sum(-1)
-        if not are_piecewise_linear:
-            return added
-        linear = _directional_derivative(states, leaf)
-    return added + ((states.detach() - linear) * slopes).sum(-1)
 
+    def read(vectors: Tensor) -> Any:
+        return encoder(vectors, rows)[-1]
 
-def _directional_derivative(states: Tensor, x: Tensor) -> Tensor:
-    """Return how fast states (B, S, H) grow with all word vectors (B, S, d) that they read.
-
-    Piecewise linear states are this and what their biases add. Forward mode would do the same, but
-    torch loads deprecated code for it.
-    """
-    weights = torch.zeros_like(states, requires_grad=True)  # the gradient is linear in them
-    (of_x,) = torch.autograd.grad(states, x, weights, create_graph=True)
-    (derivative,) = torch.autograd.grad(of_x, weights, x.detach())
-    return derivative
+    _, of_x = vjp(read, x, slopes)
+    added = (of_x * x).sum(-1)
+    if not are_piecewise_linear:
+        return added
+    # Piecewise linear states are their derivative along x and what their biases add.
+    states, linear = jvp(read, x, x)
+    return added + ((states - linear) * slopes).sum(-1)
