@@ -471,7 +471,7 @@ def attention_penalty(attention: Tensor) -> Tensor:
     autocast.
     """
     identity = torch.eye(attention.shape[1], dtype=attention.dtype, device=attention.device)
-    return (_inner_products(attention) - identity).square().sum((1, 2))
+    return (exact_product(attention, attention.mT) - identity).square().sum((1, 2))
 
 
 def cosine_penalty(attention: Tensor) -> Tensor:
@@ -484,7 +484,7 @@ def cosine_penalty(attention: Tensor) -> Tensor:
     hops = attention.shape[1]
     # A zero vector, of a sentence without tokens, stays zero.
     directions = F.normalize(attention, dim=-1, eps=torch.finfo(attention.dtype).tiny)
-    cosines = _inner_products(directions)
+    cosines = exact_product(directions, directions.mT)
     return cosines.triu(1).sum((1, 2)) * (2 / max(hops * (hops - 1), 1))
 
 
@@ -495,8 +495,7 @@ def kl_penalty(attention: Tensor, log_attention: Tensor) -> Tensor:
     bound where hops differ. `log_attention` is any finite number where A is zero. One hop gives 0.
     """
     hops = attention.shape[1]
-    with torch.autocast(attention.device.type, enabled=False):
-        cross = attention @ log_attention.mT  # (B, r, r)
+    cross = exact_product(attention, log_attention.mT)  # (B, r, r)
     entropies = cross.diagonal(dim1=1, dim2=2)  # minus the entropy of each hop
     divergences = hops * entropies.sum(1) - cross.sum((1, 2))
     return -divergences / max(hops * (hops - 1), 1)
@@ -519,10 +518,10 @@ def rationale_cost(weights: Tensor, scores: Tensor, rationale: Tensor | None) ->
     return marks.amax(1) * -mass.clamp(min=torch.finfo(mass.dtype).tiny).log()
 
 
-def _inner_products(rows: Tensor) -> Tensor:
-    """Return R R^T of rows (..., r, n) in their precision, even under autocast: (..., r, r)."""
-    with torch.autocast(rows.device.type, enabled=False):
-        return rows @ rows.mT
+def exact_product(first: Tensor, second: Tensor) -> Tensor:
+    """Return the product of two matrices in their precision, even under autocast."""
+    with torch.autocast(first.device.type, enabled=False):
+        return first @ second
 
 
 class SelfAttentionPooling(nn.Module):
@@ -751,8 +750,7 @@ class LinearPart(nn.Module):
     ) -> Tensor:
         """Return what the `features` of ids, mask, types and states add to the logits, (B, L)."""
         features = self.features(*inputs, states, share_of_products)
-        with torch.autocast(features.device.type, enabled=False):
-            return features @ self.state_weight.to(features)
+        return exact_product(features, self.state_weight.to(features))
 
     def features(
         self,

@@ -36,6 +36,7 @@ from .layers_self_attentive import (
     POOLINGS,
     LinearPart,
     Rows,
+    exact_product,
     init_glorot_uniform,
     tokens_of_sides,
 )
@@ -250,8 +251,7 @@ def row_scores(queries: Tensor, documents: Tensor) -> Tensor:
 
     The arguments are the `unit_rows` of Q queries (Q, r, H) and of D documents (D, r, H).
     """
-    with torch.autocast(queries.device.type, enabled=False):
-        cosines = queries.flatten(0, 1) @ documents.flatten(0, 1).T
+    cosines = exact_product(queries.flatten(0, 1), documents.flatten(0, 1).T)
     best = cosines.unflatten(1, (len(documents), -1)).amax(-1)  # (Q * r, D)
     return best.unflatten(0, (len(queries), -1)).mean(1)
 
@@ -714,8 +714,7 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
             return_dict=True,
         )
         queries, documents = unit_rows(outputs.sentence_embedding, self.config).unbind(1)
-        with torch.autocast(queries.device.type, enabled=False):
-            cosines = queries @ documents.mT  # (B, r, r)
+        cosines = exact_product(queries, documents.mT)  # (B, r, r)
         if match_rows and outputs.attentions and self.config.score_mode == "rows":
             most_similar = cosines.argmax(2)  # (B, r)
             of_query, of_document = outputs.attentions[0].unbind(1)  # (B, r, T) each
