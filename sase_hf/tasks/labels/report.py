@@ -252,7 +252,7 @@ def _logits_of_parts(
 ) -> dict[str, np.ndarray]:
     """Return the logits (B, C) of the model, and of its hops and its words alone if it has both."""
     model = setup.model
-    linear_part = getattr(model, "linear_part", None)
+    linear_part: Any = model.linear_part
     if linear_part is None or not setup.rows.answers.has_labels:
         return {THIS_MODEL: logits}
     model.register_module("linear_part", None)

@@ -15,7 +15,7 @@ from ...data.columns import AGAINST_COLUMNS
 from ...data.labels import label_doubts
 from ...data.rows import Rows, load_rows
 from ...data.table import TEXT_COLUMNS, present
-from ...evaluation.linear_part import Fit, clear, fit_linear_part, has_linear_part, learn_anew
+from ...evaluation.linear_part import Fit, clear, fit_linear_part, learn_anew
 from ...evaluation.metrics import (
     expected_calibration_error,
     fit_threshold,
@@ -127,8 +127,8 @@ class LabelTask(EncoderTask):
         ValueError: marks have no attention to teach.
         """
         super().prepare(setup)
-        if self.args.do_train and has_linear_part(setup.model):
-            linear_part: Any = setup.model.linear_part
+        linear_part: Any = setup.model.linear_part
+        if self.args.do_train and linear_part is not None:
             clear(linear_part)
             linear_part.requires_grad_(False)
         config = setup.model.config
@@ -165,7 +165,7 @@ class LabelTask(EncoderTask):
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup
     ) -> dict[str, float]:
         """Fit the linear part if there is one, choose answer sets if asked for, keep some rows."""
-        if has_linear_part(setup.model):
+        if setup.model.linear_part is not None:
             train, validation = setup.tokens["train"], setup.tokens.get("validation")
             self.fit = fit_linear_part(setup.model, train, validation, words_of(setup))
             setup.model.linear_part.requires_grad_(True)
