@@ -163,11 +163,6 @@ class WordRows:
         return loss.item(), slope.numpy()
 
 
-def has_linear_part(model: Any) -> bool:
-    """Return whether a model adds what the words themselves say to its logits."""
-    return getattr(model, "linear_part", None) is not None
-
-
 def fit_linear_part(
     model: Any, train: Dataset, validation: Dataset | None = None, words: Sequence[str] = ()
 ) -> Fit:
@@ -195,7 +190,7 @@ def fit_linear_part(
     if validation is None:
         fit = Fit(regression_of(learned, STRENGTHS[0]), USUAL)
     else:
-        of_hops = before_units(logits_of(model, validation), model.config).numpy()
+        of_hops = before_units(outputs_for(model, validation), model.config).numpy()
         fit = best_fit(learned, WordRows(validation, model), of_hops)
     with torch.no_grad():
         for parameter in model.classifier.output.parameters():
@@ -412,11 +407,12 @@ def padded(rows: Dataset, model: Any) -> Iterator[dict[str, Tensor]]:
 
 
 @torch.no_grad()
-def logits_of(model: Any, rows: Dataset) -> Tensor:
-    """Return the logits (B, L) of a model for encoded rows, on the CPU."""
+def outputs_for(model: Any, rows: Dataset, name: str = "logits") -> Tensor:
+    """Return an output of a model for encoded rows on the CPU, (B, L) of logits."""
     model.eval()
-    logits = [model(**batch).logits.float().cpu() for batch in padded(rows, model)]
-    return torch.cat(logits)
+    batches = padded(rows, model)
+    outputs = [model(**batch, return_dict=True)[name].flatten(1) for batch in batches]
+    return torch.cat(outputs).float().cpu()
 
 
 def chosen_by_hops(model: Any, rows: Dataset) -> NDArray[np.intp]:
@@ -424,7 +420,7 @@ def chosen_by_hops(model: Any, rows: Dataset) -> NDArray[np.intp]:
     words = model.linear_part
     model.linear_part = None
     try:
-        return logits_of(model, rows).argmax(1).numpy()
+        return outputs_for(model, rows).argmax(1).numpy()
     finally:
         model.linear_part = words
 

@@ -46,7 +46,7 @@ def rows_of(problem: dict[str, Any], count: int = 80, seed: int = 0) -> Dataset:
     return Dataset.from_list(rows)
 
 
-def logits_of(model: Any, rows: Dataset) -> torch.Tensor:
+def outputs_for(model: Any, rows: Dataset) -> torch.Tensor:
     with torch.no_grad():
         return model(**tiny.text_batch(rows["input_ids"][:])).logits
 
@@ -103,13 +103,13 @@ def test_fitted_model_is_the_sum_of_both_parts(
     model = model_of(**problem)
     train, unseen = rows_of(problem), rows_of(problem, seed=1)
     linear_part.clear(model.linear_part)
-    of_hops = logits_of(model, unseen)
+    of_hops = outputs_for(model, unseen)
     regression = regression_of(train, model)
     scales = fit_linear_part(model, train, rows_of(problem, seed=2)).scales
     of_words = outputs_of(regression, unseen, model) * problem.get("target_deviation", 1.0)
     mean = torch.tensor(model.config.target_mean or model.config.log_weights)
     expected = mean + scales.hops * (of_hops - mean) + scales.words * torch.from_numpy(of_words)
-    assert_close(logits_of(model, unseen), expected)
+    assert_close(outputs_for(model, unseen), expected)
     assert scales.words > 0
 
 
@@ -118,12 +118,12 @@ def test_linear_part_learns_further_rows_with_the_same_scales_and_strength() -> 
     train, held_out, unseen = (rows_of(IN_UNITS, seed=seed) for seed in range(3))
     every = concatenate_datasets([train, held_out])
     fit = fit_linear_part(model, train, held_out)
-    before = logits_of(model, unseen)
+    before = outputs_for(model, unseen)
     learn_anew(model, fit, every)
     regressions = (regression_of(rows, model, fit.regression.strength) for rows in (train, every))
     few, more = (outputs_of(regression, unseen, model) for regression in regressions)
     gained = fit.scales.words * (more - few) * IN_UNITS["target_deviation"]
-    assert_close(logits_of(model, unseen), before + torch.from_numpy(gained))
+    assert_close(outputs_for(model, unseen), before + torch.from_numpy(gained))
     assert np.abs(gained).max() > 1e-3
 
 
@@ -193,7 +193,7 @@ def test_hops_alone_choose_what_they_chose_before_the_fit() -> None:
     """Words of rows with one label in nine of ten have a large bias."""
     model, rows = model_of(**ONE_LABEL), rows_of(ONE_LABEL)
     linear_part.clear(model.linear_part)
-    of_hops = logits_of(model, rows).argmax(1).tolist()
+    of_hops = outputs_for(model, rows).argmax(1).tolist()
     train = relabelled(rows, [*rows["labels"][:40], *[0] * (len(rows) - 40)])
     fit_linear_part(model, train, train)
     assert linear_part.chosen_by_hops(model, rows).tolist() == of_hops
@@ -220,9 +220,9 @@ def test_fit_reads_the_mean_state_of_an_encoder_that_has_not_seen_the_labels(
     model = model_of(**tiny.BESIDE_BERT, freeze_embeddings=is_frozen)
     rows, validation = rows_of(ONE_LABEL), rows_of(ONE_LABEL, seed=2)
     linear_part.clear(model.linear_part)
-    of_hops = logits_of(model, validation)
+    of_hops = outputs_for(model, validation)
     fit = fit_linear_part(model, rows, validation)
     assert bool(model.linear_part.state_weight.any()) == is_frozen
     of_rest = torch.from_numpy(outputs_of(fit.regression, validation, model))
     expected = fit.scales.hops * of_hops + fit.scales.words * of_rest
-    assert_close(logits_of(model, validation), expected)
+    assert_close(outputs_for(model, validation), expected)

@@ -4,17 +4,17 @@ Shapes: N rows that are kept, W numbers of a sentence matrix, of a pair those of
 """
 
 import logging
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
-from datasets import Dataset
 from torch import Tensor
 
 from ...data.table import TEXT_COLUMNS, present
 from ...evaluation.baselines import labels_of
-from ...evaluation.linear_part import padded
+from ...evaluation.linear_part import outputs_for
 from ...models.checkpoint import NEIGHBOURS_NAME
 from ...training.task import TrainingSetup
 from ...utils.neighbours import STEPS, Neighbours, strangeness, unknown_shares
@@ -35,10 +35,11 @@ def keep_neighbours(setup: TrainingSetup, *, keeps_texts: bool) -> None:
     if "validation" not in setup.tokens:
         return
     model: Any = setup.model
+    matrices_of = partial(outputs_for, model, name="sentence_embedding")
     train = setup.tokens["train"]
     labels = labels_of(train, setup.rows.answers)
     chosen = _of_all_labels(labels)
-    matrices = _matrices(model, train.select(chosen))
+    matrices = matrices_of(train.select(chosen))
     deviation = matrices.std(0, correction=0)
     unit = deviation.clamp(min=max(LEAST_UNIT * deviation.mean().item(), 1e-6))
     mean = matrices.mean(0)
@@ -56,7 +57,7 @@ def keep_neighbours(setup: TrainingSetup, *, keeps_texts: bool) -> None:
     held_out = setup.tokens["validation"]
     held_out = held_out.select(_shuffled(held_out.num_rows)[:NUM_HELD_OUT])
     unknown = unknown_shares(held_out["input_ids"][:], setup.tokenizer.unk_token_id)
-    strange = strangeness(kept.distances(_matrices(model, held_out)), unknown)
+    strange = strangeness(kept.distances(matrices_of(held_out)), unknown)
     model.neighbours = kept._replace(held_out=strange.sort().values)
     without = "with" if keeps_texts else "without"
     logger.info(
@@ -76,14 +77,3 @@ def _of_all_labels(labels: Tensor) -> np.ndarray:
     names = pd.Series([str(label) for label in labels[order].tolist()])
     turns = names.groupby(names).cumcount()
     return order[np.argsort(turns, kind="stable")[:NUM_ROWS]]
-
-
-@torch.no_grad()
-def _matrices(model: Any, rows: Dataset) -> Tensor:
-    """Return the sentence matrices of encoded rows, (B, W), on the CPU."""
-    model.eval()
-    matrices = [
-        model(**batch, return_dict=True).sentence_embedding.flatten(1)
-        for batch in padded(rows, model)
-    ]
-    return torch.cat(matrices).float().cpu()
