@@ -297,6 +297,6 @@ class RetrievalTask(EncoderTask):
         """Return a new ranker; its only label is the score of a pair."""
         return self.new_model(head, rows, {"problem_type": REGRESSION, "id2label": {0: "score"}})
 
-    def ready_tokenizer(self, source: str) -> TokenizersBackend:
+    def adapted(self, tokenizer: Any) -> TokenizersBackend:
         """Return a tokenizer that reads each text of a pair as `Embedder` reads it alone."""
-        return with_texts_apart(super().ready_tokenizer(source))
+        return with_texts_apart(super().adapted(tokenizer))

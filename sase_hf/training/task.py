@@ -7,7 +7,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
-import torch
 from datasets import Dataset, DatasetDict
 from transformers import (
     AutoTokenizer,
@@ -23,7 +22,7 @@ from ..data.rows import Rows, load_rows
 from ..evaluation.metrics import DEFAULT_METRICS
 from ..models import FAMILIES
 from ..utils.loading import (
-    check_tokenizer,
+    load,
     load_config,
     reraise_as_value_error,
     reraise_naming,
@@ -237,25 +236,15 @@ class Task(ABC):
         self, head: type[PreTrainedModel], config: PreTrainedConfig
     ) -> ModelAndTokenizer:
         """Return the model of a checkpoint, to be trained with a changed config, and tokenizer."""
-        source = str(config.name_or_path)
-        with reraise_naming(source):
-            tokenizer = self.ready_tokenizer(source)
-            model = head.from_pretrained(
-                source,
-                config=config,
-                dtype=torch.float32,  # training in the half precision of a checkpoint loses updates
-                ignore_mismatched_sizes=self.settings.ignore_mismatched_sizes,
-                **WITHOUT_CODE,
-            )
-        with reraise_naming(source, "the tokenizer of "):
-            check_tokenizer(tokenizer, model.config.vocab_size)
-        return ModelAndTokenizer(model, tokenizer)
-
-    def ready_tokenizer(self, source: str) -> TokenizersBackend:
-        """Return the tokenizer of a checkpoint."""
-        tokenizer: TokenizersBackend = AutoTokenizer.from_pretrained(  # type: ignore[assignment]
-            source, **WITHOUT_CODE
+        ignores = self.settings.ignore_mismatched_sizes
+        # In float32: training in the half precision of a checkpoint loses updates.
+        model, tokenizer = load(
+            head, str(config.name_or_path), config, ignore_mismatched_sizes=ignores
         )
+        return ModelAndTokenizer(model, self.adapted(tokenizer))
+
+    def adapted(self, tokenizer: Any) -> TokenizersBackend:
+        """Return a ready tokenizer as this task reads with it."""
         tokenizer.model_max_length = VERY_LARGE_INTEGER  # the limit is that of the model
         return tokenizer
 
@@ -272,7 +261,7 @@ class Task(ABC):
                     "leave out --tokenizer_name",
                 )
             with reraise_naming(name):
-                return self.ready_tokenizer(name)
+                return self.adapted(AutoTokenizer.from_pretrained(name, **WITHOUT_CODE))
         if "train" not in rows.splits:
             raise refusal("a new model takes its words from training rows", "give --train_file")
         return build(rows.texts_to_learn_from(), **options)

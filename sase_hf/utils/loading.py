@@ -50,13 +50,13 @@ def load_checkpoint(
         raise refusal(
             f"cannot load {checkpoint}: its architecture is {name!r}", f"use {', '.join(classes)}"
         )
-    return _load(classes[name], checkpoint, config, strict=strict)
+    return load(classes[name], checkpoint, config, strict=strict)
 
 
 def load_encoder(checkpoint: str) -> tuple[CheckedPreTrainedModel, TokenizersBackend]:
     """Load the base model of a checkpoint, also of a head; raises as `load_checkpoint` does."""
     config = load_config(checkpoint)
-    return _load(FAMILIES[config.model_type].base_model, checkpoint, config)
+    return load(FAMILIES[config.model_type].base_model, checkpoint, config)
 
 
 def build_on_encoder(
@@ -143,7 +143,7 @@ def retrieval_head(checkpoint: str, config: PreTrainedConfig) -> type[CheckedPre
 def load_ranker(checkpoint: str) -> tuple[CheckedPreTrainedModel, TokenizersBackend]:
     """Load the base model of a checkpoint, also of another head, as one that ranks documents."""
     config = load_config(checkpoint)
-    return _load(retrieval_head(checkpoint, config), checkpoint, config)
+    return load(retrieval_head(checkpoint, config), checkpoint, config)
 
 
 def load_config(checkpoint: str, **options: Any) -> CheckedConfig:
@@ -224,18 +224,19 @@ def check_tokenizer(tokenizer: PreTrainedTokenizerBase, vocab_size: int) -> None
         )
 
 
-def _load(
-    model_class: type[CheckedPreTrainedModel],
+def load(
+    model_class: Any,
     checkpoint: str,
-    config: CheckedConfig,
+    config: PreTrainedConfig,
     *,
     strict: bool = False,
+    **options: Any,
 ) -> tuple[CheckedPreTrainedModel, TokenizersBackend]:
+    """Load a class with a config, as `load_checkpoint` does; `options` of `from_pretrained`."""
     with reraise_naming(checkpoint):
-        loaded: Any = model_class.from_pretrained(
-            checkpoint, config=config, dtype=torch.float32, output_loading_info=True
+        model, info = model_class.from_pretrained(
+            checkpoint, config=config, dtype=torch.float32, output_loading_info=True, **options
         )
-        model, info = loaded
     with reraise_naming(checkpoint, "the tokenizer of "):
         tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)
         check_tokenizer(tokenizer, model.config.vocab_size)
