@@ -152,7 +152,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
         for name, weight in chain(model.named_parameters(), model.named_buffers()):
             if weight.is_meta:
                 continue
-            _check_values(name, weight, source)
+            check_values(name, weight, source)
             # Loaded weights lie in the mapped file at any address, and the address changes the last
             # bit of a sum. A copy is aligned like the weights of a new model.
             if weight.device.type == "cpu":
@@ -409,7 +409,7 @@ def _compare_with_list(paths: list[Path], checkpoint: str) -> None:
             check_as_saved(digests, folder, name, checkpoint)
 
 
-def _check_values(name: str, weight: Tensor, source: str) -> None:
+def check_values(name: str, weight: Tensor, source: str) -> None:
     """Raise ValueError unless a weight is finite in its type; `source` says where it is from."""
     if weight.numel() == 0 or not weight.is_floating_point():
         return

@@ -23,7 +23,7 @@ from transformers import (
 
 from ..models import FAMILIES, RETRIEVAL
 from ..models.checked_config import CheckedConfig
-from ..models.checkpoint import CheckedPreTrainedModel, is_of_model
+from ..models.checkpoint import CheckedPreTrainedModel, check_values, is_of_model
 from ..models.configuration_self_attentive import IMPLEMENTATIONS
 from .text import refusal
 
@@ -112,15 +112,12 @@ def load_any_model(name_or_path: str, **options: Any) -> PreTrainedModel:
         name_or_path, dtype=torch.float32, output_loading_info=True, **options
     )
     unread = [name for name in loaded["unexpected_keys"] if is_of_model(name, model)]
-    weights = model.state_dict().items()
-    floats = [(name, weight) for name, weight in weights if weight.is_floating_point()]
+    for name, weight in model.state_dict().items():
+        check_values(name, weight, "its weights")
     faults = {
         "misses weights": [name for name in loaded["missing_keys"] if "pooler." not in name],
         "has layers that its config does not count": [
             name for name in unread if not _MAY_BE_UNREAD.search(name)
-        ],
-        "has weights that are not finite": [
-            name for name, weight in floats if not weight.isfinite().all()
         ],
     }
     for fault, names in faults.items():

@@ -219,7 +219,7 @@ def test_load_any_model_refuses_what_own_checkpoints_must_not_be(
     (tmp_path / "config.json").write_text(config)
     assert load_any_model(str(tmp_path)).config._attn_implementation == "eager"
     change_weights(tmp_path, lambda found: found["embeddings.LayerNorm.bias"].fill_(math.inf))
-    with pytest.raises(ValueError, match=r"^cannot load .*not finite: embeddings\.LayerNorm\.bias"):
+    with pytest.raises(ValueError, match=r"not finite in .*: embeddings\.LayerNorm"):
         build_on_encoder(SelfAttentiveModel, str(tmp_path))
     (tmp_path / "model.safetensors").unlink()
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
