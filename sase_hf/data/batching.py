@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
@@ -25,19 +25,12 @@ from ..models.answers import answers_of
 from ..models.checkpoint import check_tells_apart, readable
 from ..utils.files import scratch_file
 from ..utils.text import refusal
-from .columns import SPAN_COLUMNS, DataArguments, SourceArguments
+from .columns import SPAN_COLUMNS, DataArguments, SourceArguments, TextArguments
 from .marks import Marks, marked_tokens
 from .rows import TRANSLATION, Rows, load_rows
 from .table import PROBABILITIES, TEXT_COLUMNS, present
 
 Batch = Mapping[str, Sequence[Any]]  # some rows, the values of each column
-
-
-@dataclass
-class TranslatedRows(SourceArguments):
-    """The rows of a file to translate: of pairs, the first text."""
-
-    numbers_of_texts: ClassVar[tuple[int, ...]] = (1,)
 
 
 def rows_for_model(
@@ -52,7 +45,7 @@ def rows_for_model(
     Columns that are None are found by name; an empty `label_column_name` reads no labels. Errors
     name the `checkpoint` of the model. Raises ValueError if the rows do not fit the model.
     """
-    arguments: SourceArguments = TranslatedRows(test_file=file, text_column_names=text_column_names)
+    arguments: SourceArguments = TextArguments(test_file=file, text_column_names=text_column_names)
     if not model.can_generate():
         arguments = DataArguments(
             **vars(arguments),

@@ -59,6 +59,13 @@ class SourceArguments:
 
 
 @dataclass
+class TextArguments(SourceArguments):
+    """The rows of texts alone, such as those to translate: of pairs, the first text."""
+
+    numbers_of_texts: ClassVar[tuple[int, ...]] = (1,)
+
+
+@dataclass
 class DataArguments(SourceArguments):
     """The rows of a task with labels."""
 
@@ -90,11 +97,6 @@ class DataArguments(SourceArguments):
         'What stands between several labels of one cell, such as ";"; for a trained model, by '
         "default that of its training."
     )
-
-    @property
-    def kind(self) -> str | None:
-        """What the labels are, if it was said."""
-        return self.problem_type
 
 
 Names = Sequence[str]

@@ -345,7 +345,7 @@ def _learn(source: Source, columns: Names, arguments: DataArguments, record: Rec
         names = columns if len(columns) > 1 else classes
     cells = source.labels(columns)
     separator = arguments.label_separator or record.get("label_separator")
-    return LabelColumn.learn(cells, arguments.kind, names, separator)
+    return LabelColumn.learn(cells, arguments.problem_type, names, separator)
 
 
 def _columns_of(

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from ..data.batching import batches_by_length
-from ..data.columns import SourceArguments, find_columns
+from ..data.columns import TextArguments, find_columns
 from ..data.table import holds_texts, table
 from ..models import row_scores, unit_rows
 from ..models.checkpoint import readable
@@ -79,12 +79,6 @@ class Embedder:
             output = self.model(input_ids=padded.clamp(min=0), attention_mask=padded >= 0)
             embeddings[batch] = output.sentence_embedding.float().cpu()
         return embeddings.numpy()
-
-
-class TextArguments(SourceArguments):
-    """The rows of texts alone."""
-
-    numbers_of_texts = (1,)
 
 
 def open_rows(file: str, names: list[str] | None = None) -> tuple[Dataset, str]:
