@@ -333,7 +333,7 @@ def check_same_run(
 
     They are recorded in the folder of the run. A checkpoint without a record goes on with any.
     """
-    now = json.loads(json.dumps(redact(settings)))
+    now = redact(settings)
     changes = [
         f"{name} = {value} and not {now.get(name)}"
         for name, value in training_rows_of(checkpoint).items()
