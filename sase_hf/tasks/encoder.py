@@ -29,7 +29,6 @@ from ..data.tokenizer import (
 )
 from ..data.vectors import WIDTH, has_tokens, load_word_vectors, own_word_vectors, vector_rows
 from ..models import FAMILIES, RETRIEVAL, unit_rows
-from ..models.answers import REGRESSION
 from ..models.layers_self_attentive import Rows as TokenRows
 from ..retrieval.embed import ranking_metrics, ranks_of_own
 from ..training.settings import AUTO_LEVEL, BY_TOKENS, NO_VECTORS, OWN_VECTORS
@@ -294,8 +293,8 @@ class RetrievalTask(EncoderTask):
         return FAMILIES["self_attentive"].heads[RETRIEVAL]
 
     def build(self, head: type[PreTrainedModel], rows: Rows) -> ModelAndTokenizer:
-        """Return a new ranker; its only label is the score of a pair."""
-        return self.new_model(head, rows, {"problem_type": REGRESSION, "id2label": {0: "score"}})
+        """Return a new ranker."""
+        return self.new_model(head, rows, {})
 
     def adapted(self, tokenizer: Any) -> TokenizersBackend:
         """Return a tokenizer that reads each text of a pair as `Embedder` reads it alone."""
