@@ -827,9 +827,8 @@ class LinearPart(nn.Module):
         """Return which ids (B, T) are among the chosen ones of their row."""
         ids = input_ids.long()
         no_word = self.word_weight.shape[1]
-        are_chosen = torch.zeros(ids.shape[0], no_word + 1, dtype=torch.bool, device=ids.device)
-        are_chosen.scatter_(1, ids.where(chosen, no_word), True)
-        return are_chosen[:, :no_word].gather(1, ids)
+        are_chosen = chosen.new_zeros(ids.shape[0], no_word + 1)
+        return are_chosen.scatter(1, ids.where(chosen, no_word), True).gather(1, ids)
 
     def aligned(
         self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
