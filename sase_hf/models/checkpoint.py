@@ -281,7 +281,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
             raise ValueError("give either input_ids or inputs_embeds, and not both")
         if input_ids is not None:
             inputs_embeds = self.get_input_embeddings()(input_ids.long())  # floats if T is 0
-            if input_ids.numel():
+            if attention_mask is None and input_ids.numel():
                 self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         return inputs_embeds, real_tokens(inputs_embeds, attention_mask)
 

@@ -124,8 +124,7 @@ def explain(
             output_hidden_states=True,
             return_dict=True,
         )
-        num_rows = model.config.num_rows
-        matrices = read.sentence_embedding.unflatten(-1, (num_rows, -1))
+        matrices = read.sentence_embedding.unflatten(-1, (model.num_rows, -1))
         if labels is None:
             labels = read.logits.argmax(-1)
         labels = labels.to(device)

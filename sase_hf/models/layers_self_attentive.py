@@ -100,9 +100,11 @@ class Rows:
         self, mask: Tensor, dtype: torch.dtype = torch.float32, limit: int = sys.maxsize
     ) -> None:
         self.real = mask
-        self.is_traced = is_tracing(mask)
-        # Reading values on an accelerator would wait for it.
-        self._is_known = mask.device.type == "cpu" and not self.is_traced and len(mask) > 0
+        is_recorded = torch.jit.is_tracing()  # type: ignore[attr-defined]  # not in its list
+        self.is_traced = torch.compiler.is_compiling() or is_recorded
+        # Reading values on an accelerator would wait for it; a subclass may not have any.
+        has_values = mask.device.type == "cpu" and type(mask) is Tensor
+        self._is_known = has_values and not self.is_traced and len(mask) > 0
         self._is_half = torch.is_autocast_enabled("cpu") or dtype.itemsize < 4
         steps = mask.shape[1]
         may_be_full = self._is_known and 0 < steps <= limit and not self._is_half
@@ -133,9 +135,11 @@ class Rows:
 
         Tokens move there from these rows, (B, S, ...) -> (N, S, ...), and `back`.
         """
+        if self.is_full:
+            return self
         packed = copy(self)
         packed._slots = None
-        if self.is_full or not self._is_known:
+        if not self._is_known:
             return packed
         steps = len(self._places)
         firsts, num_rows = _places_of_texts(self._lengths.flatten().tolist(), steps)

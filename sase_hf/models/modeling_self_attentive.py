@@ -10,6 +10,7 @@ Data flow: ids -> `embeddings` (B, T, d) -> `Rows` (B, S, d) -> `token_encoder`:
 `pooling`: A (B, r, S) and M = A H (B, r, H) -> head: logits, loss.
 """
 
+from collections import OrderedDict
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -71,7 +72,7 @@ SENTENCE_TRANSFORMER_FILES: dict[str, object] = {
 }
 
 
-@dataclass
+@dataclass(init=False)
 class SelfAttentiveOutput(ModelOutput):
     """The output of the base model and of the heads; the attentions are float32, 0 on padding.
 
@@ -96,6 +97,14 @@ class SelfAttentiveOutput(ModelOutput):
     hidden_states: tuple[Tensor, ...] | None = None  # word vectors (B, T, d), states (B, T, H)
     # One tensor A (B, r, T); of other poolings, the share of the units taken from each token.
     attentions: tuple[Tensor, ...] | None = None
+
+    def __init__(self, *items: Any, **named: Any) -> None:
+        """Hold what is given and not None, faster than a dataclass, which sets every field."""
+        for name, value in dict(*items, **named).items():
+            if value is not None:
+                self[name] = value
+
+    __reduce__ = OrderedDict.__reduce__  # a copy is made of the items
 
     def put_first(self, name: str, value: Tensor) -> None:
         """Set a field of the head before those of the encoder, faster than in another output.
@@ -524,6 +533,7 @@ class _Classifier(SelfAttentivePreTrainedModel):
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__(config)
         self.encoder = SelfAttentiveModel(config)
+        self.num_rows = config.num_rows
         row_width = config.hidden_size
         if self.reads_pairs:
             self.matching = MATCHINGS[config.matching](config)
@@ -613,7 +623,7 @@ class _Classifier(SelfAttentivePreTrainedModel):
             rationale=rationale,
             return_dict=True,
         )
-        matrices = outputs.sentence_embedding.unflatten(-1, (self.config.num_rows, -1))
+        matrices = outputs.sentence_embedding.unflatten(-1, (self.num_rows, -1))
         if self.reads_pairs:
             matrices = self.matching(*matrices.unbind(1))
         logits = self.classifier(matrices)

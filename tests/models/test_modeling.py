@@ -1,5 +1,6 @@
 """The base model: sentence matrix, attention and penalty."""
 
+import pickle
 import random
 from typing import Any
 
@@ -45,6 +46,15 @@ def test_model_without_a_mask_reads_every_token() -> None:
     assert torch.equal(plain.sentence_embedding, masked.sentence_embedding)
     without = model(ids, attention_mask=(ids != 0).long())
     assert not torch.equal(plain.sentence_embedding, without.sentence_embedding)
+
+
+def test_output_is_copied_with_what_it_holds() -> None:
+    """Also to another process."""
+    with torch.inference_mode():
+        output = tiny.tiny_model(SelfAttentiveModel)(torch.tensor([[1, 2, 3]]))
+    same = pickle.loads(pickle.dumps(output))
+    assert same.keys() == output.keys()
+    torch.testing.assert_close(same.to_tuple(), output.to_tuple())
 
 
 def test_model_refuses_inputs_of_another_shape() -> None:
