@@ -72,6 +72,9 @@ class Contributions(NamedTuple):
     # What the hops added beyond the words, (B,), or (B, 2) of a pair: zero but for rounding, unless
     # the encoder is a pretrained one or a relation network.
     rest: Tensor
+    # Of the label that is explained, as it is explained, (B,). What it has beyond the words and
+    # `rest` is that of a text without tokens.
+    logit: Tensor
 
 
 def explain(
@@ -165,6 +168,7 @@ def explain(
         linear=linear,
         words=words + linear,
         rest=rest,
+        logit=(read.logits * weigh_labels).sum(-1),
     )
 
 

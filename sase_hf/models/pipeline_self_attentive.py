@@ -39,9 +39,10 @@ class SelfAttentionPipeline(Pipeline):
       of tokens that the tokenizer does not know;
     - `target`: the label that is explained, by default the best one; `target=` names another, or
       with "A>B" the difference of the logits of A and B, which is not centred;
-    - `word_contributions`: what each token added to the logit of the target, T floats, with a sign:
-      below zero, the token spoke against it. Where a text has one label, logits are taken minus
-      their mean over all labels; of two labels that is half of the log-odds;
+    - `logit`: the logit of the target. Where a text has one label, it is taken minus the mean over
+      all labels; of two labels that is half of the log-odds;
+    - `word_contributions`: what each token added to this logit, T floats, with a sign: below zero,
+      the token spoke against the target;
     - `contributions`: what each hop added where it looked, r lists of T floats; with a linear part
       on a pretrained encoder one more, what the mean of the states added through each state;
     - `linear_contributions`, only with a linear part: what each token added by itself, T floats,
@@ -127,6 +128,7 @@ class SelfAttentionPipeline(Pipeline):
         if "labels" in model_outputs:
             explained = [model_outputs[x] for x in ("labels", "rivals") if x in model_outputs]
             result["target"] = RIVAL_SIGN.join(answers.names[ids[0].item()] for ids in explained)
+            result["logit"] = model_outputs["logit"].item()
         if "distances" in model_outputs:
             neighbours: Any = self.model.neighbours
             result |= neighbours.fields(model_outputs, answers, self.tokenizer.unk_token_id)

@@ -199,6 +199,7 @@ class Totals(NamedTuple):
     by_mean_state: float  # in the linear part, of a pretrained encoder
     by_words_themselves: float  # in the linear part
     by_words: float  # what "why" shares out among the words of the texts
+    logit: float  # of the target
 
     @property
     def by_hops(self) -> float:
@@ -211,9 +212,9 @@ class Totals(NamedTuple):
         return self.by_hops + self.by_mean_state + self.by_words_themselves
 
     @property
-    def rest(self) -> float:
-        """What the pipeline calls `rest`, and what tokens without characters added."""
-        return self.together - self.by_words
+    def besides(self) -> float:
+        """What an empty text has, what the pipeline calls `rest`, and tokens without characters."""
+        return self.logit - self.by_words
 
     @property
     def are_hops_behind(self) -> bool:
@@ -233,6 +234,7 @@ def totals_of(result: Result, texts: Sequence[AttendedText]) -> Totals | None:
         by_mean_state=sum(by_hop[num_hops:]),
         by_words_themselves=sum(map(sum, of_texts(result, "linear_contributions"))),
         by_words=sum(sum(text.added or ()) for text in texts),
+        logit=result["logit"],
     )
 
 

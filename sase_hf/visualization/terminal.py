@@ -20,8 +20,9 @@ def attention_text(result: Result, top: int = 5) -> str:
 
     Behind the answer stands what speaks against it. "why" has for each text what its words added
     to the logit of the target, and the `top` words that added most to it or took most from it, in
-    the hops and by themselves. Behind it stand the words that were read more than others, or, where
-    the hops added less than a third of the logit, how much they did; last the nearest texts.
+    the hops and by themselves, before what the logit has besides. Behind it stand the
+    words that were read more than others, or, where the hops added less than a third of the logit,
+    how much they did; last the nearest texts.
     """
     texts = parse_result(result)
     totals = totals_of(result, texts)
@@ -35,14 +36,15 @@ def attention_text(result: Result, top: int = 5) -> str:
             lines.append(f"why {target} {signed(sum(text.added))}: {', '.join(reasons)}")
         if text.truncated:
             lines.append(f"(tokens cut off at the end and not read: {text.truncated:,})")
+    if totals is not None:
+        meaning = "what an empty text has, and what no word added"
+        lines.append(f"besides {signed(totals.besides)}: {meaning}")
     if totals is not None and totals.are_hops_behind:
         lines.append(f"(hops added {signed(totals.by_hops)} of {signed(totals.together)})")
     else:
         for text in texts:
             words = [f"{visible(word)} {percent(share)}" for word, share in text.top_words(0, top)]
             lines += [f"reads {', '.join(words) or NONE_STANDS_OUT}"] if text.words else []
-    if totals is not None and signed(totals.rest) != signed(0.0):
-        lines.append(f"the rest {signed(totals.rest)}: what no word of the text added")
     if nearest := result.get("nearest"):
         lines.append(f"nearest training texts: {'; '.join(map(nearest_text, nearest))}")
     return "\n".join(map(visible, lines))

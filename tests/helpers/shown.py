@@ -127,7 +127,7 @@ def explained(text: str, added: list[float], label: str = "4 stars", **more: Any
     """
     others = [0.0] * (len(added) - 1)
     hops = [[sum(added) + 0.25, *others], [-0.25, *others]]
-    why = {"target": label, "word_contributions": added, "contributions": hops}
+    why = {"target": label, "logit": 1.0, "word_contributions": added, "contributions": hops}
     return result(text, label, **{**why, **more})
 
 

@@ -72,6 +72,7 @@ def test_contributions_sum_to_the_logit_minus_that_of_a_text_without_tokens(
         logits = logits - logits.mean(1, keepdim=True)
     expected = logits[:-1] - logits[-1]
     of_label = expected[torch.arange(4), labels]
+    torch.testing.assert_close(why.logit, logits[torch.arange(4), labels])
     total = why.contributions.flatten(1).sum(1) + why.linear.sum(1)
     torch.testing.assert_close(total, of_label, rtol=1e-4, atol=1e-4)
     padding = batch["attention_mask"] == 0

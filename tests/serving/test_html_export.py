@@ -85,8 +85,8 @@ ANSWERS = """texts => JSON.stringify(JSON.parse(texts).map(own => {
   const steps = read(own), spans = marked => marked.map(one => [one.start, one.end]);
   let step;
   while (!(step = steps.next()).done);
-  const { scores, best, near, sides } = step.value;
-  return { scores, best, near, sides: sides.map(side => ({
+  const { scores, best, logit, near, sides } = step.value;
+  return { scores, best, logit, near, sides: sides.map(side => ({
     ...side, encoded: 0, hops: 0, tokens: spans(side.tokens), marked: spans(attended(side).words),
     shown: visible(side.points).join(""),
   })) };
@@ -147,6 +147,7 @@ def assert_equal(found: list[Any], expected: list[Any], names: list[str]) -> Non
         for near in result["nearest"]:
             del near["distance"]
         assert own["near"]["nearest"] == result["nearest"]
+        assert own["logit"] == pytest.approx(result["logit"], abs=1e-5)
         for mine, side, text in zip(own["sides"], sides, parse_result(result), strict=True):
             assert mine["tokens"] == [list(span) for span in side["offsets"]]
             assert mine["marked"] == [list(span) for span in text.words]
@@ -371,9 +372,9 @@ def test_page_names_words_as_attention_html(tmp_path: Path, tab: Any) -> None:
         assert totals is not None
         assert of_hops == [signed(added) for added in (totals.by_hops, *totals.by_hop)]
         assert tab.text_content(".why:not(.own) small") == signed(totals.by_words)
-        assert signed(totals.rest) == signed(0)
         assert tab.text_content(".own small") == signed(totals.by_words_themselves)
-        assert tab.text_content(".sum small") == signed(totals.together)
+        sums = [signed(totals.besides), signed(totals.together)]
+        assert tab.locator(".sum small").all_text_contents() == sums
         folded = tab.locator(".attention [value='0']").count()
         assert folded == totals.are_hops_behind
         said = f"the hops added {signed(totals.by_hops)} of {signed(totals.together)}"

@@ -24,6 +24,7 @@ from sase_hf.visualization.page import page_html, table_section, texts_section
 
 PAIR = pair_result("good", "bad") | {
     "target": "entailment",
+    "logit": -1.0,
     "word_contributions": [[1.0], [-2.0]],
     "contributions": [[[1.0], [0.5]], [[-2.0], [-0.5]]],
 }
@@ -58,7 +59,7 @@ def test_page_says_why_a_label_was_chosen_over_the_next_of_three() -> None:
     found = read_with_rivals(lambda _, target=None: read[target], ["fine", "dull but fine", "?"])
     page = assert_harmless(attention_html(list(found)))
     assert "Why not <b>?" in page.texts["summary"]
-    assert page.texts["div.view"] == ["c over <b> +1.50+2.50 fine−1.00 dull"]
+    assert "c over <b> +1.50+2.50 fine−1.00 dull" in page.texts["div.view"]
 
 
 def test_page_shows_what_the_words_added_by_themselves_and_the_sum_with_all_hops() -> None:
@@ -66,7 +67,7 @@ def test_page_shows_what_the_words_added_by_themselves_and_the_sum_with_all_hops
     shown = with_linear_part(explained("dull but fine", [-0.5, 0.0, 1.25]), [-0.25, 0.0, 1.0])
     page = Page(attention_html(shown))
     assert page.texts["label.view"][1] == "The words themselves +0.75+1.00 fine−0.25 dull"
-    assert page.texts["div.view"][0].startswith("Together +0.75the logit of 4 stars")
+    assert page.texts["div.view"][1].startswith("Together +0.75the logit of 4 stars")
     assert styles_of(shown)[0] == "--2:0.37;--con:0.500;--own-con:0.250"
     page = Page(attention_html(with_linear_part(PAIR, [0.5], [0.25])))
     assert page.texts["label.view"][2] == "The words themselves +0.75+0.50 good+0.25 bad"
@@ -89,13 +90,11 @@ def test_page_opens_on_why_and_folds_hops_that_added_less_than_a_third(payload: 
     assert source.count('value="why" checked') == source.count(" checked>") == 2
 
 
-def test_page_names_what_no_word_added_beside_the_sum_of_the_words() -> None:
-    """What a pretrained encoder mixed, and what tokens without characters added."""
-    shown = explained("dull but fine", [-0.5, 0.0, 1.25])
-    shown["contributions"][0][0] += 0.5
-    page = assert_harmless(attention_html(shown))
+def test_page_names_what_the_logit_has_beside_the_words() -> None:
+    page = Page(attention_html(explained("dull but fine", [-0.5, 0.0, 1.25])))
     assert page.texts["label.view"][0].startswith("Why 4 stars +0.75")
-    assert page.texts["div.view"] == ["The rest +0.50what no word of the text added"]
+    beside = "Besides +0.25what an empty text has, and what no word added"
+    assert page.texts["div.view"] == [beside]
 
 
 def test_page_compares_the_prediction_with_the_true_label() -> None:

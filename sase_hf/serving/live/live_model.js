@@ -537,7 +537,7 @@ function* predict(texts) {
   add(logits, linear.logits);
   const scores = Array.from(SCORES[model.kind](logits));
   const best = scores.indexOf(Math.max(...scores));
-  return { scores, best, sides, gradients, linear };
+  return { logits, scores, best, sides, gradients, linear };
 }
 
 /* Return how like the training rows the read texts are, and the nearest rows: `Neighbours` of
@@ -567,7 +567,7 @@ function neighboursOf(sides) {
 /* Read one text or two; explain the label `target`, by default the predicted one. With a `rival`,
    "next" for the one with the highest score among the others, explain the difference to its logit. */
 function* read(texts, target = null, rival = null) {
-  const { scores, best, sides, gradients, linear } = yield* predict(texts);
+  const { logits, scores, best, sides, gradients, linear } = yield* predict(texts);
   const explained = target ?? best;
   const others = [...scores.keys()].filter((label) => label !== explained);
   others.sort((left, right) => scores[right] - scores[left]);
@@ -583,6 +583,8 @@ function* read(texts, target = null, rival = null) {
   for (const [side, gradient] of differences(gradients).entries()) {
     Object.assign(sides[side], yield* explain(sides[side], gradient, linearOfSides[side]));
   }
+  const mean = model.kind === "single_label_classification" ? sum(logits) / logits.length : 0;
+  const [[logit]] = differences((label) => [[logits[label] - mean]]);
   const near = neighboursOf(sides);
-  return { scores, best, target: explained, rival: subtracted, next, sides, near };
+  return { scores, best, target: explained, rival: subtracted, next, logit, sides, near };
 }

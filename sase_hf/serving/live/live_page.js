@@ -251,16 +251,17 @@ function drawAnswer(scores, best) {
 
 /* Write what each view added in both texts. The line of all hops is behind the fold, with the reason,
    where they added little. */
-function drawTotals(sides) {
+function drawTotals(sides, logit) {
   const byHop = times(model.num_hops, (hop) => sum(sides.map((side) => sum(side.contributions[hop]))));
   const byHops = sum(byHop);
   const byWordsThemselves = sum(sides.flatMap((side) => side.linear));
   const together = byHops + byWordsThemselves;
   const write = (selector, added) =>
     every(selector).forEach((total, place) => (total.textContent = signed(added[place])));
-  write(".why:not(.own) small", [sum(sides.flatMap((side) => side.words))]);
+  const byWords = sum(sides.flatMap((side) => side.words));
+  write(".why:not(.own) small", [byWords]);
   write(".own small", [byWordsThemselves]);
-  write(".sum small", [together]);
+  write(".sum small", [logit - byWords, together]);
   const areBehind = Math.abs(byHops) < model.led_by_hops * Math.abs(together);
   const allHops = first(".view:has([value='0'])");
   const place = first(areBehind ? ".behind" : ".leading");
@@ -307,7 +308,7 @@ function drawTarget(target, rival, next) {
 }
 
 /* Show what was read of the texts that are typed. */
-function draw({ scores, best, target, rival, next, sides, near }, typed) {
+function draw({ scores, best, target, rival, next, logit, sides, near }, typed) {
   drawAnswer(scores, best);
   if (near) drawNeighbours(near, scores, best);
   const texts = sides.map(attended);
@@ -318,7 +319,7 @@ function draw({ scores, best, target, rival, next, sides, near }, typed) {
   const hasHops = numWords * model.num_hops <= model.max_drawn;
   every(".words").forEach((paragraph, side) => drawText(paragraph, texts[side], hasHops));
   every(".top").forEach((line) => drawTop(line, texts[line.dataset.side]));
-  drawTotals(sides);
+  drawTotals(sides, logit);
   first("#crowded").hidden = hasHops;
   first("#incomplete").hidden = !typed.some(isEmptyText);
   first(".views").hidden = !numWords;
