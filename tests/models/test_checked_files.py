@@ -35,19 +35,6 @@ from sase_hf.utils.loading import load_checkpoint, load_encoder, load_pipeline
 REFUSED = "{} in .* is not as it was saved.*delete SHA256SUMS, then load .*save_pretrained"
 
 
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint; the tests change copies of it."""
-    folder = tmp_path_factory.mktemp("saved") / "model"
-    save_checkpoint(folder, lstm_hidden_size=4)
-    return folder
-
-
-@pytest.fixture
-def copied(saved: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(saved, tmp_path / "model"))
-
-
 def change(path: Path, edit: Callable[[dict[str, Any]], object]) -> None:
     content = json.loads(path.read_text(encoding="utf-8"))
     edit(content)
@@ -101,26 +88,26 @@ FOREIGN: dict[str, tuple[Spoil, str]] = {
 
 
 @pytest.mark.parametrize("kind", FOREIGN)
-def test_foreign_part_is_refused_by_every_way_in(kind: str, copied: Path) -> None:
+def test_foreign_part_is_refused_by_every_way_in(kind: str, folder: Path) -> None:
     """Its name and the way out are in one line."""
     spoil, name = FOREIGN[kind]
-    spoil(copied)
+    spoil(folder)
     message = REFUSED.format(re.escape(name))
     ways: tuple[Callable[[str], Any], ...] = (
         load_checkpoint,
         load_encoder,
         load_pipeline,
         AutoModel.from_pretrained,
-        lambda folder: push(folder, "owner/name", dry_run=True),
+        lambda path: push(path, "owner/name", dry_run=True),
         live_page,
     )
     for load in ways:
         with pytest.raises(ValueError, match=message) as refused:
-            load(str(copied))
+            load(str(folder))
         assert "\n" not in str(refused.value)
     # transformers puts the error into a longer one of its own.
     with pytest.raises(ValueError, match=message):
-        pipeline("text-classification", model=str(copied))
+        pipeline("text-classification", model=str(folder))
 
 
 def test_foreign_part_of_a_translator_is_refused(tmp_path: Path) -> None:
@@ -153,17 +140,17 @@ LEGITIMATE: dict[str, Spoil] = {
 
 
 @pytest.mark.parametrize("kind", LEGITIMATE)
-def test_change_on_purpose_is_loaded(kind: str, copied: Path) -> None:
-    LEGITIMATE[kind](copied)
-    model = AutoModelForSequenceClassification.from_pretrained(copied)
+def test_change_on_purpose_is_loaded(kind: str, folder: Path) -> None:
+    LEGITIMATE[kind](folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder)
     assert model.config.id2label[1] == "good"
     if kind != "tokenizer gone":
-        load_checkpoint(str(copied))
+        load_checkpoint(str(folder))
 
 
-def test_tokenizer_that_another_program_saves_is_not_listed(copied: Path, tmp_path: Path) -> None:
+def test_tokenizer_that_another_program_saves_is_not_listed(folder: Path, tmp_path: Path) -> None:
     """As in a training without the package, which saves into one folder again and again."""
-    model, tokenizer = load_checkpoint(str(copied))
+    model, tokenizer = load_checkpoint(str(folder))
     for lengths in (False, True):
         model.save_pretrained(tmp_path / "new")
         tokenizer(TEXTS, padding=lengths)
@@ -171,17 +158,17 @@ def test_tokenizer_that_another_program_saves_is_not_listed(copied: Path, tmp_pa
         load_checkpoint(str(tmp_path / "new"))
 
 
-def test_weights_keep_a_listed_tokenizer(copied: Path) -> None:
-    model, _ = load_checkpoint(str(copied))
-    model.save_pretrained(copied)
-    vocabulary_by(shuffled)(copied)
+def test_weights_keep_a_listed_tokenizer(folder: Path) -> None:
+    model, _ = load_checkpoint(str(folder))
+    model.save_pretrained(folder)
+    vocabulary_by(shuffled)(folder)
     with pytest.raises(ValueError, match=r"tokenizer\.json in .* is not as it was saved"):
-        load_checkpoint(str(copied))
+        load_checkpoint(str(folder))
 
 
-def test_changes_in_python_are_saved_and_loaded(copied: Path, tmp_path: Path) -> None:
+def test_changes_in_python_are_saved_and_loaded(folder: Path, tmp_path: Path) -> None:
     """New labels, more words, another classifier: no save is refused afterwards."""
-    model, tokenizer = load_checkpoint(str(copied))
+    model, tokenizer = load_checkpoint(str(folder))
     model.config.id2label, model.config.label2id = {0: "no", 1: "yes"}, {"no": 0, "yes": 1}
     tokenizer.add_tokens(["unheard"])
     model.resize_token_embeddings(len(tokenizer))
@@ -193,17 +180,17 @@ def test_changes_in_python_are_saved_and_loaded(copied: Path, tmp_path: Path) ->
     SelfAttentiveForNLI.from_pretrained(tmp_path / "changed", ignore_mismatched_sizes=True)
 
 
-def test_list_names_every_file_in_the_form_of_sha256sum(copied: Path) -> None:
+def test_list_names_every_file_in_the_form_of_sha256sum(folder: Path) -> None:
     """Also each shard."""
-    model, tokenizer = load_checkpoint(str(copied))
-    model.save_pretrained(copied / "again", max_shard_size="2KB")
-    tokenizer.save_pretrained(copied / "again")
+    model, tokenizer = load_checkpoint(str(folder))
+    model.save_pretrained(folder / "again", max_shard_size="2KB")
+    tokenizer.save_pretrained(folder / "again")
     if shutil.which("sha256sum") is None:
         pytest.skip("there is no sha256sum here")
     words = ["sha256sum", "--strict", "-c", "SHA256SUMS"]
-    for folder in (copied, copied / "again"):
-        said = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True).stdout
-        names = {path.name for path in folder.iterdir() if path.is_file()} - {"SHA256SUMS"}
+    for listed in (folder, folder / "again"):
+        said = subprocess.run(words, cwd=listed, capture_output=True, text=True, check=True).stdout
+        names = {path.name for path in listed.iterdir() if path.is_file()} - {"SHA256SUMS"}
         assert set(said.splitlines()) == {f"{name}: OK" for name in names}
 
 
