@@ -1,5 +1,6 @@
 """Tiny checkpoints on disk with texts for them, the scripts that read both, and their answers."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,15 @@ def change_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], obj
     change(weights)
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     list_files(folder, ["model.safetensors"])
+
+
+def change_json(path: Path, **fields: Any) -> None:
+    """Change fields of a JSON file and list it; a mapping is added to the one that is there."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    for name, value in fields.items():
+        content[name] = {**content.get(name, {}), **value} if isinstance(value, dict) else value
+    path.write_text(json.dumps(content), encoding="utf-8")
+    list_files(path.parent, [path.name])
 
 
 def replace_text(path: Path, old: str, new: str) -> None:

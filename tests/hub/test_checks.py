@@ -1,27 +1,16 @@
 """What is not fit to be public is refused, each time with a way out."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from checkpoints import change_weights, replace_text
+from checkpoints import change_json, change_weights, replace_text
 from safetensors.torch import load_file, save_file
 
 from sase_hf.hub.push import check_publishable
 from sase_hf.models.checkpoint import list_files
 
 TOKEN = "hf_" + "aB3" * 11  # in parts, so that no scanner takes it for real
-
-
-def change_json(path: Path, **fields: Any) -> None:
-    """Change fields of a JSON file and list it; a mapping is added to the one that is there."""
-    content = json.loads(path.read_text(encoding="utf-8"))
-    for name, value in fields.items():
-        content[name] = {**content.get(name, {}), **value} if isinstance(value, dict) else value
-    path.write_text(json.dumps(content), encoding="utf-8")
-    list_files(path.parent, [path.name])
 
 
 def drop_lines(path: Path, word: str) -> None:

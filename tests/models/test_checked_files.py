@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checkpoints import TEXTS, save_checkpoint
+from checkpoints import TEXTS, change_json, save_checkpoint
 from tiny import ON_BERT, tiny_model
 from tiny_translation import save_translator
 from transformers import (
@@ -28,7 +28,6 @@ from sase_hf import (
     build_tokenizer,
 )
 from sase_hf.hub import push
-from sase_hf.models.checkpoint import list_files
 from sase_hf.serving.html_export import live_page
 from sase_hf.utils.loading import load_checkpoint, load_encoder, load_pipeline
 
@@ -123,9 +122,8 @@ def test_foreign_part_of_a_translator_is_refused(tmp_path: Path) -> None:
 def test_layers_that_the_config_of_an_inner_encoder_does_not_count_are_refused(
     count: int, tmp_path: Path
 ) -> None:
-    save_checkpoint(tmp_path, **{**ON_BERT, "encoder_config": {**ON_BERT["encoder_config"]}})
-    change(tmp_path / "config.json", lambda c: c["encoder_config"].update(num_hidden_layers=count))
-    list_files(tmp_path, ["config.json"])
+    save_checkpoint(tmp_path, **ON_BERT)
+    change_json(tmp_path / "config.json", encoder_config={"num_hidden_layers": count})
     with pytest.raises(ValueError, match=rf"reads encoder\..*layer\.{count}\."):
         load_checkpoint(str(tmp_path))
 
@@ -199,11 +197,7 @@ def test_layers_that_an_own_encoder_does_not_count_are_refused(tmp_path: Path) -
     model = tiny_model(SelfAttentiveForSequenceClassification, num_lstm_layers=2)
     model.save_pretrained(tmp_path)
     SelfAttentiveModel.from_pretrained(tmp_path)
-    change(
-        tmp_path / "config.json",
-        lambda c: (c.update(num_lstm_layers=1), c.pop("num_hidden_layers", 0)),
-    )
-    list_files(tmp_path, ["config.json"])
+    change_json(tmp_path / "config.json", num_lstm_layers=1)
     for head in (SelfAttentiveForSequenceClassification, SelfAttentiveModel, SelfAttentiveForNLI):
         with pytest.raises(ValueError, match=r"reads encoder\.token_encoder\.layers\.1\."):
             head.from_pretrained(tmp_path, ignore_mismatched_sizes=True)

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import pytest
 import tiny
+from checkpoints import change_json
 from huggingface_hub.errors import (
     StrictDataclassClassValidationError,
     StrictDataclassFieldValidationError,
@@ -63,8 +64,8 @@ def test_config_survives_saving_and_loading(tmp_path: Path) -> None:
 def test_config_of_a_file_refuses_unknown_choices_and_types(
     field: dict[str, Any], tmp_path: Path
 ) -> None:
-    written = SelfAttentiveConfig().to_dict() | field
-    (tmp_path / "config.json").write_text(json.dumps(written), encoding="utf-8")
+    SelfAttentiveConfig().save_pretrained(tmp_path)
+    change_json(tmp_path / "config.json", **field)
     with pytest.raises(StrictDataclassFieldValidationError, match=r"pooling|num_hops|enc|archi"):
         AutoConfig.from_pretrained(tmp_path)
 
@@ -101,9 +102,9 @@ def test_config_of_an_encoder_keeps_only_fields_of_its_class(tmp_path: Path) -> 
         "quantization_config": {"quant_method": "gptq"},
         "_name_or_path": "someone/else",
     }
-    written = tiny.tiny_config(**tiny.ON_BERT).to_dict() | {"attn_implementation": "someone/kernel"}
-    written["encoder_config"] |= hostile
-    (tmp_path / "config.json").write_text(json.dumps(written), encoding="utf-8")
+    tiny.tiny_config(**tiny.ON_BERT).save_pretrained(tmp_path)
+    given = {"attn_implementation": "someone/kernel", "encoder_config": hostile}
+    change_json(tmp_path / "config.json", **given)
     config = SelfAttentiveConfig.from_pretrained(tmp_path)
     assert "someone" not in json.dumps(config.to_dict())
     assert config._attn_implementation is config.encoder_config._attn_implementation is None

@@ -9,7 +9,7 @@ import pytest
 import reference
 import tiny
 import torch
-from checkpoints import change_weights
+from checkpoints import change_json, change_weights
 from isolated import run_isolated
 from runs import train_tiny, weights, write_splits
 from tokenizers.processors import TemplateProcessing
@@ -215,8 +215,8 @@ def test_load_any_model_refuses_what_own_checkpoints_must_not_be(
     with pytest.raises(ValueError, match=r"^cannot load .*misses weights: encoder\.layer\.2"):
         build_on_encoder(SelfAttentiveModel, str(tmp_path))
     model.config.num_hidden_layers = 2
-    config = json.dumps(model.config.to_dict() | {"attn_implementation": "someone/kernel"})
-    (tmp_path / "config.json").write_text(config)
+    model.config.save_pretrained(tmp_path)
+    change_json(tmp_path / "config.json", attn_implementation="someone/kernel")
     assert load_any_model(str(tmp_path)).config._attn_implementation == "eager"
     change_weights(tmp_path, lambda found: found["embeddings.LayerNorm.bias"].fill_(math.inf))
     with pytest.raises(ValueError, match=r"not finite in .*: embeddings\.LayerNorm"):

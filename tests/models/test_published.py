@@ -10,7 +10,7 @@ import answers
 import numpy as np
 import pytest
 import torch
-from checkpoints import KINDS, TEXTS, save_kinds
+from checkpoints import KINDS, TEXTS, change_json, save_kinds
 from isolated import run_isolated
 from sentence_transformers import SentenceTransformer
 from tiny import tiny_config
@@ -22,7 +22,6 @@ from transformers import (
 )
 
 from sase_hf import SelfAttentiveModel
-from sase_hf.models.checkpoint import list_files
 
 
 @pytest.fixture(scope="module")
@@ -74,17 +73,15 @@ def test_loading_reads_nothing_that_a_config_names(folder: Path, tmp_path: Path)
     hostile = Path(shutil.copytree(folder / "classifier", tmp_path / "hostile"))
     bait = tmp_path / "bait.txt"
     bait.write_text("secret", encoding="utf-8")
-    config = json.loads((hostile / "config.json").read_text(encoding="utf-8"))
-    config |= {
-        "_name_or_path": str(bait),
-        "auto_map": {"AutoModelForSequenceClassification": f"{tmp_path}--bait.Model"},
-        "custom_pipelines": {"self-attention": {"impl": "bait.Pipeline", "pt": []}},
-        "trust_remote_code": True,
-        "word_vectors": str(bait),
-        "weights_url": bait.as_uri(),
-    }
-    (hostile / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    list_files(hostile, ["config.json"])
+    change_json(
+        hostile / "config.json",
+        _name_or_path=str(bait),
+        auto_map={"AutoModelForSequenceClassification": f"{tmp_path}--bait.Model"},
+        custom_pipelines={"self-attention": {"impl": "bait.Pipeline", "pt": []}},
+        trust_remote_code=True,
+        word_vectors=str(bait),
+        weights_url=bait.as_uri(),
+    )
     opened: list[str] = []
     watched = ["open"]  # a hook cannot be removed
     sys.addaudithook(lambda event, args: event in watched and opened.append(str(args[0])))

@@ -10,7 +10,7 @@ from typing import Any
 import damage
 import pytest
 import torch
-from checkpoints import TEXTS, change_weights
+from checkpoints import TEXTS, change_json, change_weights
 from isolated import run_isolated
 from safetensors.torch import load_file
 from tiny import tiny_model
@@ -24,7 +24,6 @@ from sase_hf import (
     build_tokenizer,
 )
 from sase_hf.models import FAMILIES
-from sase_hf.models.checkpoint import list_files
 from sase_hf.utils.loading import load_checkpoint, load_encoder
 
 # A weight of the encoder and one of the head.
@@ -55,13 +54,6 @@ def ways_in(family: str, folder: Path) -> dict[str, Callable[[], Any]]:
         "load_checkpoint": lambda: load_checkpoint(str(folder)),
         "load_encoder": lambda: load_encoder(str(folder)),
     }
-
-
-def change_config(folder: Path, **fields: Any) -> None:
-    path = folder / "config.json"
-    config = json.loads(path.read_text(encoding="utf-8")) | fields
-    path.write_text(json.dumps(config), encoding="utf-8")
-    list_files(folder, [path.name])
 
 
 @pytest.mark.slow
@@ -151,7 +143,7 @@ def test_weights_too_large_for_the_type_to_load_them_with_are_refused(
 @every_family
 def test_no_quantizer_lets_other_weights_in(family: str, tmp_path: Path) -> None:
     save_head(family, tmp_path)
-    change_config(tmp_path, quantization_config={"quant_method": "fp8"})
+    change_json(tmp_path / "config.json", quantization_config={"quant_method": "fp8"})
     change_weights(tmp_path, lambda w: w[NAMES[family][0]].view(-1)[0].fill_(math.nan))
     for load in ways_in(family, tmp_path).values():
         with pytest.raises(ValueError, match="are not finite"):

@@ -18,6 +18,7 @@ from checkpoints import (
     PAIRS,
     TEXTS,
     assert_same_answers,
+    change_json,
     change_weights,
     save_checkpoint,
     write_owned_card,
@@ -176,9 +177,7 @@ def test_predictor_follows_the_problem_type(
 ) -> None:
     """Scores are sigmoids or values instead of softmax."""
     other = Path(shutil.copytree(root / "classifier", tmp_path / "classifier"))
-    config = json.loads((other / "config.json").read_text(encoding="utf-8"))
-    (other / "config.json").write_text(json.dumps({**config, "problem_type": problem_type}))
-    list_files(other, ["config.json"])
+    change_json(other / "config.json", problem_type=problem_type)
     use_graph(monkeypatch, root / "onnx" / "classifier" / "model.onnx")
     export(str(other), tmp_path / "onnx")
     classify = pipeline("text-classification", model=str(other))

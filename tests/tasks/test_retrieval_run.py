@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checkpoints import replace_text, script_main
+from checkpoints import change_json, script_main
 from rows import write_jsonl
 from runs import TINY_MODEL, read_lines
 from sentence_transformers import SentenceTransformer
 from transformers import BertTokenizer
 
-from sase_hf.models.checkpoint import list_files
 from sase_hf.tasks import RetrievalTask
 from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
@@ -83,8 +82,7 @@ def test_rank_finds_the_documents_that_embed_wrote(
     script_main("rank")([*words, "--output", str(folder / "page.html")])
     assert (folder / "page.html").read_text().count("<article") == 6
     flat = Path(shutil.copytree(model, folder / "flat"))
-    replace_text(flat / "config.json", '"score_mode": "rows"', '"score_mode": "flat"')
-    list_files(flat, ["config.json"])
+    change_json(flat / "config.json", score_mode="flat")
     script_main("rank")([str(flat), *words[1:], "--output", str(flat / "ranking.jsonl")])
     [ranking, _] = read_lines(flat / "ranking.jsonl")
     encoder = SentenceTransformer(model, trust_remote_code=True)
