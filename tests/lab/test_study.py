@@ -13,13 +13,13 @@ import runner
 import study
 from records import read_record, replace_record, settings_sha
 from runner import complete, state_of
-from runs import TINY_MODEL, write_splits
+from runs import QUIET, TINY_MODEL, write_splits
 from transformers import TrainerState
 from variants import read_variant
 
 from sase_hf.training.run import list_checkpoints
 
-RECIPE = {**TINY_MODEL, "use_cpu": True, "bf16": False, "report_to": "none"}
+RECIPE = {**TINY_MODEL, **QUIET}
 RECIPE |= {"do_train": True, "do_eval": True, "eval_strategy": "epoch", "save_total_limit": 1}
 RECIPE |= {"load_best_model_at_end": True, "metric_for_best_model": "accuracy"}
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from runs import TINY_MODEL, flags, review_rows, same_weights
+from runs import QUIET, TINY_MODEL, flags, review_rows, same_weights
 from sklearn.base import clone
 from sklearn.utils import estimator_checks
 from transformers import AutoModelForSequenceClassification, pipeline
@@ -22,13 +22,12 @@ ROWS = review_rows(60)
 TEXTS = [row["text"] for row in ROWS]
 STARS = [{"poor": 1, "fine": 3, "great": 5}[row["label"]] for row in ROWS]
 NEW = TEXTS[:7]
-SETTINGS = {**TINY_MODEL, "bf16": False, "report_to": "none"}
-OPTIONS: dict[str, Any] = {"use_cpu": True, "disable_tqdm": True, "validation_fraction": 0.2}
+OPTIONS: dict[str, Any] = {**QUIET, "validation_fraction": 0.2}
 LEARNING: dict[str, Any] = {"num_train_epochs": 2, "learning_rate": 0.02}
 
 
 def tiny(made: Any = TextClassifier, **options: Any) -> Any:
-    return made(**{**SETTINGS, **OPTIONS, "num_train_epochs": 1, **options})
+    return made(**{**TINY_MODEL, **OPTIONS, "num_train_epochs": 1, **options})
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +48,7 @@ def test_classifier_returns_the_labels_as_they_came(fitted: TextClassifier) -> N
 def test_classifier_is_the_model_of_the_command(fitted: TextClassifier, tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     pd.DataFrame({"text": TEXTS, "label": STARS}).to_json(path, orient="records", lines=True)
-    options = {**SETTINGS, **OPTIONS, **LEARNING, "report": False, "train_file": path}
+    options = {**TINY_MODEL, **OPTIONS, **LEARNING, "report": False, "train_file": path}
     outcome = run(parse_arguments(LabelTask, flags(**options, output_dir=tmp_path / "model")))
     of_command = AutoModelForSequenceClassification.from_pretrained(tmp_path / "model")
     assert same_weights(of_command.state_dict(), fitted.model_.state_dict())

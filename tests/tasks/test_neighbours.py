@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from checkpoints import write_owned_card
-from runs import TINY_MODEL, pair_rows, review_rows
+from runs import QUIET, TINY_MODEL, pair_rows, review_rows
 from script_files import load_command
 from transformers import AutoModelForSequenceClassification, pipeline
 
@@ -25,10 +25,7 @@ STRANGE = "zyx wvu tsr"
 NAME = "neighbours.safetensors"
 OPTIONS: dict[str, Any] = {
     **TINY_MODEL,
-    "use_cpu": True,
-    "bf16": False,
-    "report_to": "none",
-    "disable_tqdm": True,
+    **QUIET,
     "num_train_epochs": 2,
     "learning_rate": 0.02,
     "validation_fraction": 0.3,

@@ -68,8 +68,8 @@ def make_trainer(
     model: PreTrainedModel, folder: Path, problem: str, kind: Callable[..., Trainer], **options: Any
 ) -> Any:
     """Return a trainer for the CPU that neither logs to a screen nor saves by itself."""
-    quiet = {"report_to": "none", "disable_tqdm": True, "save_strategy": "no", "use_cpu": True}
-    settings = TrainingArguments(str(folder), **{**quiet, **options})
+    given: dict[str, Any] = {**QUIET, "save_strategy": "no", **options}
+    settings = TrainingArguments(str(folder), **given)
     return kind(
         model,
         settings,

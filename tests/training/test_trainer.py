@@ -11,7 +11,7 @@ import numpy as np
 import peft
 import pytest
 import torch
-from runs import collate, count_rows, make_rows, same_weights, weights
+from runs import QUIET, collate, count_rows, make_rows, same_weights, weights
 from tiny import tiny_config, tiny_model
 from torch import Tensor
 from transformers import (
@@ -32,8 +32,7 @@ def make_trainer(folder: Path, dropout: float = 0.5, **options: Any) -> Any:
     set_seed(0)
     config = tiny_config(num_labels=3, classifier_dropout=dropout, penalty_coef=0.5)
     settings = {"per_device_train_batch_size": 8, "num_train_epochs": 2, "learning_rate": 0.01}
-    settings |= {"save_strategy": "no", "logging_steps": 1, "report_to": "none"}
-    settings |= {"disable_tqdm": True, "use_cpu": True, **options}
+    settings |= {"save_strategy": "no", "logging_steps": 1, **QUIET, **options}
     return SelfAttentiveTrainer(
         SelfAttentiveForSequenceClassification(config),
         TrainingArguments(str(folder), **settings),
