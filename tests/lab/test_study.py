@@ -29,22 +29,10 @@ def write_run(root: Path, variant: str = "one", seed: int = 42, **settings: Any)
     path = root / "recipes" / "task.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({**RECIPE, **settings, "variants": {variant: {}}}))
-    [run] = runs_of(root, f"{path}#{variant}", seeds=[seed])
-    return run
-
-
-def runs_of(root: Path, *recipes: str, seeds: list[int] | None = None) -> list[Any]:
     folders = {"runs": root / "runs", "records": root / "records"}
-    given = Namespace(recipes=recipes, seeds=seeds or [42], **folders)
-    return list(study.collect_runs(given))
-
-
-def write_checkpoint(run: runner.Run) -> Path:
-    run.start_over()
-    checkpoint = run.folder / "checkpoint-12"
-    checkpoint.mkdir()
-    TrainerState().save_to_json(str(checkpoint / "trainer_state.json"))
-    return checkpoint
+    given = Namespace(recipes=[f"{path}#{variant}"], seeds=[seed], **folders)
+    [run] = study.collect_runs(given)
+    return run
 
 
 @pytest.mark.slow
@@ -73,7 +61,10 @@ def test_study_resumes_a_killed_run_and_writes_its_record(
 def test_state_of_a_run_depends_on_the_settings_that_decide_its_result(tmp_path: Path) -> None:
     run = write_run(tmp_path, num_hops=3)
     assert state_of(run) == "missing"
-    write_checkpoint(run)
+    run.start_over()
+    checkpoint = run.folder / "checkpoint-12"
+    checkpoint.mkdir()
+    TrainerState().save_to_json(str(checkpoint / "trainer_state.json"))
     assert state_of(run) == "unfinished, checkpoint-12"
     own = {"run": run.name, "settings_sha": settings_sha(run.settings)}
     replace_record(run.records, {**own, "metrics": {"accuracy": 0.5}})
