@@ -11,6 +11,7 @@ import numpy as np
 import peft
 import pytest
 import torch
+from guides import code_blocks
 from runs import QUIET, collate, count_rows, make_rows, same_weights, weights
 from tiny import tiny_config, tiny_model
 from torch import Tensor
@@ -206,8 +207,8 @@ def test_stock_trainer_takes_the_loss_of_a_ranker_for_a_mean(tmp_path: Path) -> 
 
 def own_loss_of_the_guide(model: Any) -> Callable[..., Tensor]:
     """Return the function under "Own losses" in the guide."""
-    page = Path(__file__).parents[2].joinpath("scripts/guide/code.md").read_text(encoding="utf-8")
-    code = page.partition("## Own losses")[2].partition("```python\n")[2].partition("```")[0]
+    blocks = code_blocks("scripts/guide/code.md", "python")
+    [code] = [block for block in blocks if "def own_loss" in block]
     scope: dict[str, Any] = {"model": model}
     exec(code.partition("trainer = ")[0], scope)
     loss: Callable[..., Tensor] = scope["own_loss"]
