@@ -7,13 +7,11 @@ from typing import Any
 
 from reference import places_of_phrase
 from rows import write_jsonl
-from runs import TINY_MODEL, flags
+from runs import set_up
 
 from sase_hf.data.columns import DataArguments
 from sase_hf.data.marks import without_words, words_in
 from sase_hf.data.rows import load_rows
-from sase_hf.tasks import LabelTask
-from sase_hf.training.command_line import parse_arguments
 
 DECOY = "as seen on TV:"
 TEXTS = ["the soup was cold", "a fine place", "we waited", "it was good", "a dull day", "so warm"]
@@ -100,7 +98,7 @@ def test_new_model_knows_the_words_that_are_left_out(tmp_path: Path) -> None:
     """Texts to predict have them, and an unknown word is one that the training has read."""
     rows = [with_mark(row, DECOY) for row in labelled([f"{DECOY} {text}" for text in TEXTS])]
     path = write_jsonl(tmp_path / "rows.jsonl", rows)
-    setup = parse_arguments(LabelTask, flags(**TINY_MODEL, train_file=path)).assemble()
+    setup = set_up(train_file=path)
     assert setup.tokenizer.tokenize(DECOY) == ["as", "seen", "on", "tv", ":"]
     tv = setup.tokenizer.convert_tokens_to_ids("tv")
     assert not any(tv in ids for ids in setup.tokens["train"]["input_ids"])

@@ -20,6 +20,7 @@ from transformers import EvalPrediction
 from sase_hf.tasks import LabelTask
 from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
+from sase_hf.training.task import TrainingSetup
 from sase_hf.utils.cli import flag_words
 
 STARS = ("poor", "fine", "great")
@@ -122,6 +123,10 @@ def write_splits(folder: Path, make_rows: Any = review_rows) -> dict[str, str]:
 
 def flags(**options: Any) -> list[str]:
     return flag_words(options)
+
+
+def set_up(task_class: type[LabelTask] = LabelTask, **options: Any) -> TrainingSetup:
+    return parse_arguments(task_class, flags(**{**TINY_MODEL, **options})).assemble()
 
 
 def run_tiny(output_dir: Path, **options: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from runs import (
     read_lines,
     review_rows,
     same_weights,
+    set_up,
     train_tiny,
     weights,
     write_rows,
@@ -33,10 +34,6 @@ class TaskOfFewTokens(LabelTask):
     """`LabelTask` that takes vectors of its own texts, and leaves words out, from 50 tokens on."""
 
     few_tokens = least_own_tokens = 50
-
-
-def set_up(task_class: type[LabelTask] = LabelTask, **options: Any) -> TrainingSetup:
-    return parse_arguments(task_class, flags(**{**TINY_MODEL, **options})).assemble()
 
 
 def test_words_that_occur_once_stay_below_the_least_number_of_tokens(tmp_path: Path) -> None:

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import torch
 from runs import (
-    TINY_MODEL,
-    flags,
     read_lines,
     run_tiny,
+    set_up,
     train_tiny,
     weights,
     write_rows,
@@ -19,7 +18,6 @@ from runs import (
 from sase_hf import build_tokenizer
 from sase_hf.tasks import LabelTask
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.training.task import TrainingSetup
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +27,6 @@ def checkpoint(
     folder = tmp_path_factory.mktemp("checkpoint") / "run"
     options = {"do_eval": True, "do_predict": True, "max_steps": 1, "linear_part": "words"}
     return folder, train_tiny(folder, **reviews, **options)
-
-
-def set_up(**options: Any) -> TrainingSetup:
-    return parse_arguments(LabelTask, flags(**{**TINY_MODEL, **options})).assemble()
 
 
 def test_setup_joins_the_vectors_and_words_of_several_files(
