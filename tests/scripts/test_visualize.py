@@ -9,7 +9,7 @@ import torch
 from checkpoints import script_main
 from runs import write_rows
 from shown import Page, assert_harmless
-from tiny import tiny_config
+from tiny import tiny_model
 
 from sase_hf import SelfAttentiveForSequenceClassification, build_tokenizer
 
@@ -27,10 +27,8 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer = build_tokenizer([" ".join(WORDS)])
     for seed, name in enumerate(("one", "other")):
         torch.manual_seed(seed)
-        config = tiny_config(vocab_size=len(tokenizer), id2label=STARS)
-        model = SelfAttentiveForSequenceClassification(config)
-        for parameter in model.parameters():
-            torch.nn.init.normal_(parameter)
+        fields = {"vocab_size": len(tokenizer), "id2label": STARS}
+        model = tiny_model(SelfAttentiveForSequenceClassification, **fields)
         model.save_pretrained(folder / name)
         tokenizer.save_pretrained(folder / name)
     return folder
