@@ -16,15 +16,11 @@ ASKED = [*TEXTS, "", "zebra"]
 TOKENIZER = build_tokenizer(TEXTS)
 
 
-def load(folder: Path) -> Any:
-    return late.MultiVectorEncoder(str(folder), device="cpu", trust_remote_code=True)
-
-
 def save_ranker(folder: Path, **fields: Any) -> Any:
     fields["vocab_size"] = len(TOKENIZER)
     tiny_model(SelfAttentiveForRetrieval, **fields).save_pretrained(folder)
     TOKENIZER.save_pretrained(folder)
-    return load(folder)
+    return late.MultiVectorEncoder(str(folder), device="cpu", trust_remote_code=True)
 
 
 def assert_scores_are_those_by_rows(encoder: Any, folder: Path) -> None:
