@@ -522,8 +522,8 @@ class _Classifier(SelfAttentivePreTrainedModel):
 
     A linear part, if there is one, reads the words beside the encoder.
 
-    neighbours: training rows to compare texts with, until the model learns again; read by the
-        package alone, of the class that it puts here.
+    neighbours: training rows to compare texts with, until the weights change; read by the package
+        alone, of the class that it puts here.
     """
 
     matching: GatedMatching | ConcatMatching
@@ -558,9 +558,21 @@ class _Classifier(SelfAttentivePreTrainedModel):
         loaded = super()._load_pretrained_model(
             model, state_dict, checkpoint_files, *args, **kwargs
         )
-        if checkpoint_files and cls.neighbours_class is not None:
+        info, _ = loaded
+        if info.missing_and_mismatched():
+            model.forget()
+        elif checkpoint_files and cls.neighbours_class is not None:
             model.neighbours = cls.neighbours_class.read(Path(checkpoint_files[0]).parent)
         return loaded
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        """Load what torch is given, such as an adapter."""
+        self.forget()
+        super()._load_from_state_dict(*args, **kwargs)
+
+    def forget(self) -> None:
+        """Drop the training rows and the answer sets, which belong to the weights so far."""
+        self.neighbours = self.config.answer_threshold = None
 
     def save_pretrained(
         self, save_directory: Any, is_main_process: bool = True, *args: Any, **kwargs: Any
@@ -609,8 +621,8 @@ class _Classifier(SelfAttentivePreTrainedModel):
             ValueError: As for `SelfAttentiveModel.forward` and `encode_pairs`.
             AttributeError: If a model with a linear part, which weighs the words, gets no ids.
         """
-        if self.training:  # both are of other weights than the next ones
-            self.neighbours = self.config.answer_threshold = None
+        if self.training and torch.is_grad_enabled():
+            self.forget()
         read: Any = partial(encode_pairs, self.encoder) if self.reads_pairs else self.encoder
         outputs = read(
             input_ids,

@@ -119,13 +119,26 @@ def test_checkpoint_without_listed_rows_answers_as_before(folder: Path, tmp_path
 def test_model_forgets_the_rows_when_it_learns(folder: Path, tmp_path: Path) -> None:
     model: Any = AutoModelForSequenceClassification.from_pretrained(folder)
     ids = torch.tensor([[1, 2]])
-    model(ids)
-    assert model.neighbours is not None
+    with torch.no_grad():
+        model.train()(ids)  # such as with dropout, to see how sure it is
+    assert model.eval().neighbours is not None
     model.train()(ids)
     assert model.neighbours is None
     (tmp_path / NAME).write_bytes((folder / NAME).read_bytes())
     model.save_pretrained(tmp_path)
     assert not (tmp_path / NAME).exists(), "rows of other weights"
+
+
+def test_model_forgets_the_rows_when_it_loads_other_weights(folder: Path) -> None:
+    """An adapter, or weights for other labels."""
+    model: Any = AutoModelForSequenceClassification.from_pretrained(folder)
+    model.config.answer_threshold = 0.5
+    torch.nn.Sequential(model).load_state_dict({}, strict=False)
+    assert model.neighbours is model.config.answer_threshold is None
+    other: Any = AutoModelForSequenceClassification.from_pretrained(
+        folder, num_labels=7, ignore_mismatched_sizes=True
+    )
+    assert other.neighbours is None
 
 
 def test_kept_rows_are_of_all_labels() -> None:
