@@ -381,7 +381,8 @@ def _read(source: Source, texts: Names, label_columns: Names, labels: LabelColum
             rows = rows.append_column(PROBABILITIES, [encoded])
             encoded = [None if shares is None else int(np.argmax(shares)) for shares in encoded]
         rows = rows.append_column(LABEL, [encoded])
-        is_kept &= rows[LABEL].is_valid()
+        if not may_lack:
+            is_kept &= rows[LABEL].is_valid()
         if source.name in SPLITS:
             rows = rows.append_column(PLACE, [np.arange(rows.num_rows)])
     if labels.names and not may_lack:

@@ -8,6 +8,7 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from filelock import FileLock, Timeout
 from transformers import TrainerState, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
@@ -127,14 +128,25 @@ class _Run:
         self.keep("eval", metrics)
 
     def predict(self) -> None:
-        """Predict the test rows into a copy of their file; measure those with labels."""
+        """Predict the test rows into a copy of their file; measure those with labels.
+
+        A ranker adds nothing to its rows, and measures all.
+        """
         rows = self.setup.tokens["test"]
-        output = self.trainer.predict(rows)
-        if self.trainer.is_world_process_zero():
-            added = self.task.columns(self.trainer, self.setup, output.predictions)
+        labelled = rows
+        if "labels" in rows.column_names:
+            labelled = rows.select(np.flatnonzero(rows.data["labels"].is_valid()))
+        is_whole = labelled.num_rows == rows.num_rows
+        output = self.trainer.predict(rows if is_whole else rows.remove_columns("labels"))
+        added = self.task.columns(self.trainer, self.setup, output.predictions)
+        if added and self.trainer.is_world_process_zero():
             source = self.task.settings.test_file
             self.predictions = write_predictions(added, self.setup.rows, source, self.output_dir)
-        if "labels" in rows.column_names:
+        if not is_whole:
+            without = rows.num_rows - labelled.num_rows
+            logger.warning(f"not measured: {without:,} test rows without a label")
+            output = self.trainer.predict(labelled)
+        if "labels" in rows.column_names or not added:
             self.keep("test", output.metrics or {})
 
     def keep(self, prefix: str, metrics: dict[str, float]) -> None:

@@ -21,7 +21,6 @@ from ..utils.text import refusal
 LABELS = ("labels", "nli")
 TEXTS = (*LABELS, "retrieval")
 TRANSLATION = ("translation",)
-PREDICTING = (*LABELS, *TRANSLATION)
 TASKS = (*TEXTS, *TRANSLATION)
 
 AUTO_LEVEL = "auto"  # the value of --level that measures the texts
@@ -65,7 +64,7 @@ OF_NEW_MODEL = (
 
 # The tasks that read a setting, where these are not all.
 READERS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("test_file", "max_predict_samples", "metric_name"), PREDICTING),
+    "metric_name": (*LABELS, *TRANSLATION),
     **dict.fromkeys(("level", "encoder_name_or_path", "word_vectors", "tokenizer_name"), TEXTS),
     **dict.fromkeys(
         ("ignore_mismatched_sizes", "class_weights", "report", "calibrate", "keep_examples"), LABELS

@@ -114,9 +114,9 @@ def test_test_table_has_all_columns_of_the_rows_that_are_read(
     rows = [{**row, "id": number} for number, row in enumerate((*BAD, *REVIEWS))]
     test = write_jsonl(tmp_path / "test.jsonl", rows)
     task = load(train_file=reviews, test_file=test, max_predict_samples=3)
-    texts = [row["text"] for row in REVIEWS[:3]]
+    texts = [row["text"] for row in rows[1:4]]
     assert task.test_table is not None
-    assert (task.splits["test"]["text"][:], task.test_table.to_list()) == (texts, rows[3:])
+    assert (task.splits["test"]["text"][:], task.test_table.to_list()) == (texts, rows[1:])
 
 
 def test_load_rows_joins_columns_into_one_text(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_visualize_shows_texts_in_the_terminal(
     assert re.fullmatch(r"(poor|fine|great) \d+\.\d%", lines[1])
     number = r"[+−]\d+\.\d\d"
     assert re.fullmatch(rf"why fine {number}: ({number} \w+(, )?){{2,5}}", lines[2])
-    assert lines[5] == '"slow[U+001B] service"'
+    assert lines[6] == '"slow[U+001B] service"'
 
 
 def test_visualize_writes_a_page_with_rows_of_a_file(checkpoints: Path, tmp_path: Path) -> None:

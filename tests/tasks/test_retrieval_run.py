@@ -31,9 +31,11 @@ def words_for(folder: Path, **flags: Any) -> list[str]:
         "classifier_hidden_size": None,
         "train_file": rows,
         "validation_file": rows,
+        "test_file": rows,
         "output_dir": folder / "run",
         "do_train": "true",
         "do_eval": "true",
+        "do_predict": "true",
         "per_device_train_batch_size": 6,
         "per_device_eval_batch_size": 5,
         "train_sampling_strategy": "group_by_length",
@@ -61,7 +63,8 @@ def test_retrieval_is_learnt_and_recorded(trained: dict[str, Any]) -> None:
     assert metrics["eval_recall_at_10"] >= metrics["eval_recall_at_1"] > 0.8
     assert metrics["eval_mrr"] > 0.8
     assert metrics["eval_penalty"] > 0
-    assert trained["record"]["metrics"]["mrr"] == metrics["eval_mrr"]
+    assert trained["record"]["metrics"]["mrr"] == metrics["test_mrr"] == metrics["eval_mrr"]
+    assert not list(trained["folder"].glob("run/predictions.*"))
 
 
 def test_rank_finds_the_documents_that_embed_wrote(

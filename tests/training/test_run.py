@@ -15,6 +15,7 @@ from runs import (
     read_lines,
     run_tiny,
     train_tiny,
+    write_rows,
 )
 from transformers import pipeline
 
@@ -55,6 +56,19 @@ def test_run_learns_records_and_leaves_a_checkpoint_that_predicts_the_same(
     shown = (folder / "README.md").read_text(encoding="utf-8")
     written = write_model_card(folder, outcome["record"])
     assert written.read_text(encoding="utf-8") == shown, "the trained model read its example"
+
+
+def test_run_predicts_test_rows_without_a_label_and_measures_the_others(
+    reviews: dict[str, str], tmp_path: Path
+) -> None:
+    rows = read_lines(Path(reviews["test_file"]))
+    rows[1]["label"] = None
+    test = write_rows(tmp_path / "test.jsonl", rows)
+    outcome = train_tiny(tmp_path / "run", **reviews | {"test_file": test}, do_predict=True)
+    found = read_lines(tmp_path / "run/predictions.jsonl")
+    assert [row["text"] for row in found] == [row["text"] for row in rows]
+    right = [row["predicted_label"] == row["label"] for row in found if row["label"]]
+    assert outcome["metrics"]["test_accuracy"] == pytest.approx(sum(right) / len(right))
 
 
 def test_run_refuses_a_folder_in_which_another_run_is_writing(
