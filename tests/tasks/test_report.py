@@ -48,9 +48,10 @@ def test_report_counts_the_confusions_of_labels() -> None:
     assert "linear model" in report.systems
 
 
-def test_report_names_the_labels_of_held_out_rows_that_are_never_predicted() -> None:
-    _, missed = report_lines(make_report([[3, 0, 0]], [1]))
-    assert "never predicted: mild; " in missed
+def test_report_names_the_labels_that_it_cannot_measure_and_those_never_predicted() -> None:
+    _, unknown, missed = report_lines(make_report([[3, 0, 0]], [1]))
+    assert unknown == "in no held-out text: cold, hot; add rows with these labels"
+    assert missed == "never predicted: mild; add rows with these labels"
 
 
 def test_report_of_sets_and_of_numbers_has_no_confusion() -> None:

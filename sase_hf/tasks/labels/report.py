@@ -158,10 +158,14 @@ def report_lines(report: Report) -> Iterator[str]:
         of_linear = f"for {round(linear['accuracy'] * report.num_rows):,}"
     yield sentence if linear is own else f"{sentence}; a linear model {of_linear}"
     num_rows, num_predicted, _ = report.counts.T
-    missed = np.flatnonzero((num_rows > 0) & (num_predicted == 0))
-    if missed.size:
-        names = ", ".join(report.names[label] for label in missed[:10])
-        yield f"never predicted: {names}; add rows with these labels, or --class_weights balanced"
+    faults = {
+        "in no held-out text": num_rows == 0,
+        "never predicted": (num_rows > 0) & (num_predicted == 0),
+    }
+    for fault, has_it in faults.items():
+        names = [report.names[label] for label in np.flatnonzero(has_it)[:10]]
+        if names:
+            yield f"{fault}: {', '.join(names)}; add rows with these labels"
 
 
 def report_tables(report: Report) -> list[Table]:
@@ -269,7 +273,7 @@ def _logits_of_parts(
 def _sections(
     trainer: SelfAttentiveTrainer, setup: TrainingSetup, report: Report, tables: Sequence[Table]
 ) -> list[Section]:
-    """Return the page in the order of use: three texts, what to look at, then the rest, folded."""
+    """Return the page in the order of use: some texts, what to look at, then the rest, folded."""
     validation = setup.rows.splits["validation"]
     texts: list[Section] = []
     has_labels = setup.rows.answers.has_labels
@@ -277,7 +281,7 @@ def _sections(
     # A right one, a wrong one, and a right one that is not sure.
     of_each_kind = [*report.right[-1:], *report.wrong[:1], *report.right[:1]]
     groups = {
-        "Three texts, and why": dict.fromkeys(of_each_kind),
+        "Some texts, and why": dict.fromkeys(of_each_kind),
         f"Predictions that are {bad}": report.wrong[:NUM_EXAMPLES],
         f"Predictions that are {good}": report.right[:NUM_EXAMPLES],
     }
