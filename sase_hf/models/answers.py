@@ -6,6 +6,7 @@ Shapes: B texts, C labels or numbers.
 from collections.abc import Sequence
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 from transformers import PreTrainedConfig
 
@@ -37,13 +38,19 @@ class Answers:
         """Return what a person reads, (..., C): probabilities, or the numbers as they are."""
         return logits
 
+    def best(self, scores: Tensor) -> Tensor:
+        """Return the id of the best label of scores or logits (..., C), or of the first number."""
+        if not self.has_labels:
+            scores = scores[..., :1]
+        return scores.argmax(-1)
+
     def result(self, scores: Scores) -> Fields:
         """Return the fields of a pipeline's result, as `SelfAttentionPipeline` lists them."""
-        best = max(scores)
+        best = int(self.best(torch.tensor(scores)))
         return {
             "kind": self.kind,
-            "label": self.names[scores.index(best)],
-            "score": best,
+            "label": self.names[best],
+            "score": scores[best],
             "scores": self.by_name(scores),
             **self.answer_set(scores),
         }

@@ -96,7 +96,7 @@ def explain(
         attention_mask: Shape (B, T).
         token_type_ids: Shape (B, T).
         labels: The ids of the labels to explain, one per text, shape (B,); by default those with
-            the highest logits.
+            the highest logits, or the first of several numbers.
         rivals: With `labels`, the ids of others, whose logits are subtracted, shape (B,).
 
     Raises:
@@ -129,7 +129,7 @@ def explain(
         )
         matrices = read.sentence_embedding.unflatten(-1, (model.num_rows, -1))
         if labels is None:
-            labels = read.logits.argmax(-1)
+            labels = answers_of(model.config).best(read.logits)
         labels = labels.to(device)
         weigh_labels = _weigh_labels(model, labels, rivals, read.penalty.dtype)
         gradient = mean_gradient(model, matrices, weigh_labels)  # (..., r, H)

@@ -29,7 +29,7 @@ class SelfAttentionPipeline(Pipeline):
     - `text`: the input;
     - `kind`: what the model answers: "single_label_classification", "multi_label_classification"
       or "regression";
-    - `label`, `score`: the best label and its probability (for a regression its value);
+    - `label`, `score`: the best label and its probability, or the first number and its value;
     - `scores`: label -> probability, or value;
     - `labels`, only with several labels per text: those with a probability above 0.5, maybe none;
     - `answer_set`, only with `config.answer_threshold`: the labels that may be right, best first;
@@ -111,7 +111,7 @@ class SelfAttentionPipeline(Pipeline):
                 **input_tensors, output_attentions=True, return_dict=True, **options
             )
         if hasattr(self.model, "neighbours"):
-            best = outputs.logits.argmax(-1)
+            best = answers_of(self.model.config).best(outputs.logits)
             ids = [torch.full_like(best, label) for label in targets] or [best]
             asked = dict(zip(("labels", "rivals"), ids, strict=False))
             # In a pass of its own: with gradients, kernels round the last bit in another way.

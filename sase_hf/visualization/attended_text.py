@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import regex
 from transformers import Pipeline
 
-from ..models.answers import answers_of_kind
+from ..models.answers import REGRESSION, answers_of_kind
 from ..models.pipeline_self_attentive import RIVAL_SIGN
 from ..utils.text import UNSPACED, shortened, shown_characters
 
@@ -292,10 +292,14 @@ def predicted_text(result: Result) -> str:
 
 
 def answer_text(result: Result) -> str:
-    """Return the predicted label with its score; with several labels, their names alone."""
+    """Return the predicted label with its score, or each number; of several labels, the names."""
     if "labels" in result:
         return predicted_text(result)
-    return f"{predicted_text(result)} {score_text(result['score'], result.get('kind'))}"
+    kind = result.get("kind")
+    answers = {result["label"]: result["score"]}
+    if kind == REGRESSION:
+        answers = result["scores"]
+    return ", ".join(f"{label} {score_text(score, kind)}" for label, score in answers.items())
 
 
 def score_text(score: float, kind: str | None) -> str:

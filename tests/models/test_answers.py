@@ -12,6 +12,7 @@ from sase_hf.models.answers import (
     answers_of,
     answers_of_kind,
 )
+from sase_hf.visualization.attended_text import answer_text
 
 NAMES = ("cold", "mild", "hot")
 
@@ -42,3 +43,10 @@ def test_answer_set_has_the_best_label_and_all_from_the_threshold_on(
 ) -> None:
     answers = answers_of_kind(SINGLE_LABEL, ("yes", "no"), threshold)
     assert answers.result([0.1, 0.9]).get("answer_set") == expected
+
+
+def test_numbers_are_not_compared_with_one_another() -> None:
+    """Each has a unit of its own: the first one leads, and all are shown."""
+    result = answers_of_kind(REGRESSION, ("stars", "length")).result([4.5, 90.0])
+    assert (result["label"], result["score"]) == ("stars", 4.5)
+    assert answer_text(result) == "stars 4.500, length 90.000"

@@ -536,7 +536,7 @@ function* predict(texts) {
   const linear = linearPart(tokensOfTexts);
   add(logits, linear.logits);
   const scores = Array.from(SCORES[model.kind](logits));
-  const best = scores.indexOf(Math.max(...scores));
+  const best = model.kind === "regression" ? 0 : scores.indexOf(Math.max(...scores));
   return { logits, scores, best, sides, gradients, linear };
 }
 

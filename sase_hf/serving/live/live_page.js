@@ -211,9 +211,10 @@ function scoreRow(label, score, isPredicted) {
   return row;
 }
 
-/* Return the labels that are predicted, or the highest of several numbers. */
+/* Return the labels that are predicted, or all numbers. */
 function predictedLabels(scores, best) {
-  if (model.kind !== "multi_label_classification") return [best];
+  if (model.kind === "regression") return [...scores.keys()];
+  if (model.kind === "single_label_classification") return [best];
   return [...scores.keys()].filter((label) => scores[label] > 0.5);
 }
 
@@ -236,12 +237,14 @@ function offeredLabel(typed, scores, best) {
 
 /* Write what is predicted, and the table of the highest scores. */
 function drawAnswer(scores, best) {
-  const areSeveral = model.kind === "multi_label_classification";
   const labels = [...scores.keys()];
   const predicted = predictedLabels(scores, best);
-  const names = predicted.map((label) => shownName(model.labels[label]));
+  const areNumbers = model.kind === "regression" && labels.length > 1;
+  const hasScore = model.kind !== "multi_label_classification" && !areNumbers;
+  const names = predicted.map((label) =>
+    shownName(model.labels[label]) + (areNumbers ? ` ${scoreText(scores[label])}` : ""));
   first("#answer bdi").textContent = names.join(", ") || "no label";
-  first("#answer .score").textContent = areSeveral ? "" : scoreText(scores[best]);
+  first("#answer .score").textContent = hasScore ? scoreText(scores[best]) : "";
   if (labels.length > model.max_labels) {
     labels.sort((left, right) => scores[right] - scores[left]).splice(model.max_labels);
   }
