@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import regex
 from transformers import Pipeline
 
-from ..models.answers import REGRESSION, answers_of_kind
+from ..models.answers import answers_of_kind
 from ..models.pipeline_self_attentive import RIVAL_SIGN
 from ..utils.text import UNSPACED, shortened, shown_characters
 
@@ -297,7 +297,7 @@ def answer_text(result: Result) -> str:
         return predicted_text(result)
     kind = result.get("kind")
     answers = {result["label"]: result["score"]}
-    if kind == REGRESSION:
+    if not answers_of_kind(kind).has_labels:
         answers = result["scores"]
     return ", ".join(f"{label} {score_text(score, kind)}" for label, score in answers.items())
 
