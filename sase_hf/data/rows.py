@@ -249,9 +249,9 @@ def load_rows(
     The first split, "train" if there is one, decides the columns and the labels. A test split
     without any label is for prediction only. `shuffle_seed` is also the seed of
     `validation_fraction`, which keeps the proportions of the labels. Rows are labelled if the
-    `arguments` are `DataArguments`; others are pairs, and `kind` says what for. Of a test split,
-    these may lack the second text. ValueError names flags that contradict one another, a file that
-    cannot be read, a missing column, a bad cell.
+    `arguments` are `DataArguments`; others are pairs, and `kind` says what for. Rows to
+    translate may lack the second text. ValueError names flags that contradict one another, a file
+    that cannot be read, a missing column, a bad cell.
 
     Args:
         arguments: The flags of the rows.
@@ -349,18 +349,19 @@ def _learn(source: Source, columns: Names, arguments: DataArguments, record: Rec
 
 
 def _columns_of(
-    source: Source, texts: Names, label_columns: Names, *, are_labelled: bool
+    source: Source, texts: Names, label_columns: Names, labels: LabelColumn
 ) -> tuple[Names, Names]:
     """Return the columns of texts and labels in a source: corrections have those of a page.
 
-    Rows to predict may lack the second text of a pair without labels.
+    Rows to translate may lack their translations.
     """
     if source.name.startswith("corrections"):
         return TEXT_COLUMNS[: len(texts)], (LABEL,)
     if source.name.startswith("unlabelled"):
         return texts, ()
     second = parted(texts[-1], "+", source.table.column_names)
-    if source.name == "test" and not are_labelled and not present(second, source.table):
+    is_translated = source.name == "test" and labels.kind in ("", TRANSLATION)
+    if is_translated and not present(second, source.table):
         return texts[:1], label_columns
     return texts, label_columns
 
@@ -368,9 +369,7 @@ def _columns_of(
 def _read(source: Source, texts: Names, label_columns: Names, labels: LabelColumn) -> Dataset:
     """Check every row of a source and give its columns their standard names and types."""
     may_lack = source.name.startswith(("test", "unlabelled"))
-    texts, label_columns = _columns_of(
-        source, texts, label_columns, are_labelled=bool(labels.names)
-    )
+    texts, label_columns = _columns_of(source, texts, label_columns, labels)
     rows = source.texts(texts)
     trimmed = (pc.utf8_trim_whitespace(pc.fill_null(cells, "")) for cells in rows.columns)
     is_kept = np.all([pc.not_equal(cells, "") for cells in trimmed], axis=0)

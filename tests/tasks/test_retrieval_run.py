@@ -128,3 +128,10 @@ def test_texts_of_pairs_are_read_as_embed_reads_each(tmp_path: Path) -> None:
 def test_retrieval_has_no_flags_that_it_could_not_follow() -> None:
     with pytest.raises(ValueError, match=r"--label_smoothing is 0\.1, but --task retrieval"):
         parse_arguments(RetrievalTask, ["--do_eval", "--label_smoothing=0.1"])
+
+
+def test_ranker_refuses_test_rows_without_documents(tmp_path: Path) -> None:
+    test = write_jsonl(tmp_path / "test.jsonl", [{"query": "the owl"}] * 3)
+    words = words_for(tmp_path, test_file=test)
+    with pytest.raises(ValueError, match="'document' holds nothing"):
+        run(parse_arguments(RetrievalTask, words))
