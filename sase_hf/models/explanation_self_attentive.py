@@ -183,9 +183,10 @@ def _words(model: Any, rows: Rows, levels: Sequence[Tensor], slopes: Tensor) -> 
     of_tokens = (ones, *levels, slopes)
     *levels, of_rows = (rows.left(part.flatten(0, -3)) for part in of_tokens)
     kind = model.config.encoder
-    # An adapter hides what it adds to the weights.
+    # An adapter hides what it adds to the weights, and a call may fetch them from a disk.
     if kind == "bilstm" and all(
-        getattr(layer, "has_plain_weights", False) for layer in encoder.layers
+        type(layer).__name__ == "BiLSTMLayer" and "forward" not in vars(layer)
+        for layer in encoder.layers
     ):
         added = _through_lstms(encoder, levels, of_rows)
     else:

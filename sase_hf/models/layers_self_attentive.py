@@ -242,11 +242,6 @@ class BiLSTMLayer(GradientCheckpointingLayer, nn.LSTM):
     def __init__(self, input_size: int, units: int) -> None:
         super().__init__(input_size, units, bidirectional=True)
 
-    @property
-    def has_plain_weights(self) -> bool:
-        """Whether the weights can be read without a call, which fetches those on a disk."""
-        return type(self) is BiLSTMLayer and "forward" not in vars(self)
-
     def forward(self, x: Tensor, rows: Rows) -> Tensor:  # type: ignore[override]
         """Return the states of both directions, (N, S, H), from inputs (N, S, width)."""
         self.check_input(x, None)  # torch.lstm itself reads beyond the weights
