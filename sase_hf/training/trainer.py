@@ -78,15 +78,10 @@ class SelfAttentiveTrainer(Trainer):
         return by_length and isinstance(dataset, Dataset)
 
     # The stock samplers of sorted batches would measure all rows in Python, and are not used.
-    def _get_train_sampler(self, train_dataset: Any = None) -> Any:
-        if self._groups(train_dataset):
-            return SequentialSampler(train_dataset)
-        return super()._get_train_sampler(train_dataset)
-
-    def _get_eval_sampler(self, eval_dataset: Any) -> Any:
-        if self._groups(eval_dataset):
-            return SequentialSampler(eval_dataset)
-        return super()._get_eval_sampler(eval_dataset)
+    def _get_dataloader(self, dataset: Any, *args: Any, **options: Any) -> Any:
+        if self._groups(dataset):
+            options["sampler_fn"] = SequentialSampler
+        return super()._get_dataloader(dataset, *args, **options)
 
     def get_train_dataloader(self) -> Any:
         """Return the loader of the training rows."""
