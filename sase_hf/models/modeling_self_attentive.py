@@ -187,8 +187,8 @@ class PrunedMLP(nn.Module):
 
     def units(self, matrix: Tensor) -> Tensor:
         """Return the hidden units (B, r p + W q) of a matrix (B, r, W), without bias and ReLU."""
-        rows = torch.einsum("brw,rwp->brp", matrix, self.row_weight)
-        columns = torch.einsum("brw,wrq->bwq", matrix, self.column_weight)
+        rows = torch.einsum("brw,rwp->brp", matrix, self.row_weight.to(matrix.dtype))
+        columns = torch.einsum("brw,wrq->bwq", matrix, self.column_weight.to(matrix.dtype))
         return torch.cat([rows.flatten(1), columns.flatten(1)], dim=1)
 
     def bias(self) -> Tensor:
@@ -215,8 +215,10 @@ class GatedMatching(nn.Module):
 
     def forward(self, premise: Tensor, hypothesis: Tensor) -> Tensor:
         """Return (B, r, H) from two matrices (B, r, H)."""
-        first = torch.einsum("brh,rhk->brk", premise, self.premise_weight)
-        second = torch.einsum("brh,rhk->brk", hypothesis, self.hypothesis_weight)
+        premise_weight = self.premise_weight.to(premise.dtype)
+        hypothesis_weight = self.hypothesis_weight.to(hypothesis.dtype)
+        first = torch.einsum("brh,rhk->brk", premise, premise_weight)
+        second = torch.einsum("brh,rhk->brk", hypothesis, hypothesis_weight)
         return first * second
 
 
