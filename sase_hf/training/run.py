@@ -130,23 +130,27 @@ class _Run:
     def predict(self) -> None:
         """Predict the test rows into a copy of their file; measure those with labels.
 
-        A ranker adds nothing to its rows, and measures all.
+        A ranker adds no columns, and needs no labels.
         """
-        rows = self.setup.tokens["test"]
-        labelled = rows
-        if "labels" in rows.column_names:
+        rows = labelled = self.setup.tokens["test"]
+        has_labels = "labels" in rows.column_names
+        if has_labels:
             labelled = rows.select(np.flatnonzero(rows.data["labels"].is_valid()))
-        is_whole = labelled.num_rows == rows.num_rows
-        output = self.trainer.predict(rows if is_whole else rows.remove_columns("labels"))
-        added = self.task.columns(self.trainer, self.setup, output.predictions)
-        if added and self.trainer.is_world_process_zero():
-            source = self.task.settings.test_file
-            self.predictions = write_predictions(added, self.setup.rows, source, self.output_dir)
-        if not is_whole:
-            without = rows.num_rows - labelled.num_rows
+        without = rows.num_rows - labelled.num_rows
+        if without:
+            rows = rows.remove_columns("labels")
             logger.warning(f"not measured: {without:,} test rows without a label")
-            output = self.trainer.predict(labelled)
-        if "labels" in rows.column_names or not added:
+        output = self.trainer.predict(rows)
+        if self.trainer.is_world_process_zero():
+            source = self.task.settings.test_file
+            added = self.task.columns(self.trainer, self.setup, output.predictions)
+            if added:
+                self.predictions = write_predictions(
+                    added, self.setup.rows, source, self.output_dir
+                )
+        if labelled.num_rows and (has_labels or self.trainer.can_return_loss):
+            if without:
+                output = self.trainer.predict(labelled)
             self.keep("test", output.metrics or {})
 
     def keep(self, prefix: str, metrics: dict[str, float]) -> None:
