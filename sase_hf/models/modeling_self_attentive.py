@@ -524,8 +524,8 @@ class _Classifier(SelfAttentivePreTrainedModel):
 
     A linear part, if there is one, reads the words beside the encoder.
 
-    neighbours: training rows to compare texts with, until the weights change; read by the package
-        alone, of the class that it puts here.
+    neighbours: training rows to compare texts with, until the model learns or loads weights; read
+        by the package alone, of the class that it puts here.
     """
 
     matching: GatedMatching | ConcatMatching

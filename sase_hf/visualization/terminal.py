@@ -20,9 +20,9 @@ def attention_text(result: Result, top: int = 5) -> str:
 
     Behind the answer stands what speaks against it. "why" has for each text what its words added
     to the logit of the target, and the `top` words that added most to it or took most from it, in
-    the hops and by themselves, before what the logit has besides. Behind it stand the
-    words that were read more than others, or, where the hops added less than a third of the logit,
-    how much they did; last the nearest texts.
+    the hops and by themselves; "besides" is what the logit has beyond these sums. Behind it stand
+    the words that were read more than others, or, where the hops added less than a third of the
+    logit, how much they did; last the nearest texts.
     """
     texts = parse_result(result)
     totals = totals_of(result, texts)
