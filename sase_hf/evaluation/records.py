@@ -26,7 +26,13 @@ from ..utils.text import redact
 NO_RESULTS = ("_runtime", "_per_second", "_preparation_time", "_flos")
 
 PACKAGES = (
-    *("sase_hf", "torch", "transformers", "tokenizers", "datasets", "evaluate", "accelerate"),
+    "sase_hf",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "datasets",
+    "evaluate",
+    "accelerate",
     "sacrebleu",
 )
 

@@ -43,8 +43,17 @@ ABOUT = (*ABOUT_DATA, "summary", "task", "data", "limits", "labels")
 
 # These arguments of a run do not change the trained model: its folders, its output, its pushes.
 HIDDEN = (
-    *("disable_tqdm", "logging_", "output_dir", "overwrite_", "push_to_", "hub_", "record"),
-    *("do_", "eval_strategy", "greater_is_better", "load_best_model_at_end"),
+    "disable_tqdm",
+    "logging_",
+    "output_dir",
+    "overwrite_",
+    "push_to_",
+    "hub_",
+    "record",
+    "do_",
+    "eval_strategy",
+    "greater_is_better",
+    "load_best_model_at_end",
 )
 
 SHARES = {  # results from 0 to 1, in the words of a table; they come first
@@ -56,8 +65,11 @@ SHARES = {  # results from 0 to 1, in the words of a table; they come first
 FACTS = {"trained_on": "Trained on", "language": "Language", "license": "Licence"}
 # Numbers that tell a reader nothing about the answers, or that are of the rows they were fitted to.
 NO_RESULTS = (
-    *("loss", "penalty", "rationale_cost"),
-    *("calibration_error", "calibration_error_before"),
+    "loss",
+    "penalty",
+    "rationale_cost",
+    "calibration_error",
+    "calibration_error_before",
 )
 
 _TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent))  # Markdown, not HTML

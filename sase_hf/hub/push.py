@@ -36,8 +36,13 @@ LICENCE_FIELDS = ("license", "license_name", "license_link")  # of its front mat
 # Weights that transformers would load. Old ones of another form must not stay beside new ones.
 # An export of old weights must not stay either.
 _OLD_WEIGHTS = (
-    *("model.safetensors", "model-?????-of-?????.safetensors", "model.safetensors.index.json"),
-    *("pytorch_model.bin", "pytorch_model-*.bin", "pytorch_model.bin.index.json", "onnx/*"),
+    "model.safetensors",
+    "model-?????-of-?????.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model-*.bin",
+    "pytorch_model.bin.index.json",
+    "onnx/*",
 )
 _ONNX_SECTION = """
 
@@ -184,8 +189,12 @@ def reraise_naming(repo_id: str) -> Iterator[None]:
 # What an export for ONNX Runtime adds to a checkpoint.
 PREDICTOR = "onnx/predictor.py"
 EXPORTED = (
-    *("onnx/config.json", "onnx/export.json", "onnx/model.onnx", PREDICTOR),
-    *("onnx/tokenizer.json", "onnx/tokenizer_config.json"),
+    "onnx/config.json",
+    "onnx/export.json",
+    "onnx/model.onnx",
+    PREDICTOR,
+    "onnx/tokenizer.json",
+    "onnx/tokenizer_config.json",
 )
 PUBLIC_ENDINGS = (".safetensors", ".safetensors.index.json", ".py")  # the code is compared
 _REQUIRED = ("license", "language")  # in the front matter of a public card

@@ -56,8 +56,13 @@ LISTS = {
 }
 GATES = ("matching.premise_weight", "matching.hypothesis_weight")
 SETTINGS = (
-    *("hidden_size", "num_lstm_layers", "lstm_shortcuts", "attention_function"),
-    *("normalize_states", "num_hops", "max_tokens"),
+    "hidden_size",
+    "num_lstm_layers",
+    "lstm_shortcuts",
+    "attention_function",
+    "normalize_states",
+    "num_hops",
+    "max_tokens",
 )
 MAX_CHARACTERS = 20_000  # of a text that is typed
 # Where a list of matrices or vectors lies among the weights of a page: its name in `live_model.js`,

@@ -35,8 +35,13 @@ _NEIGHBOURS = regex.compile(rf"(?<={_UNSPACED})(?={_UNSPACED})", regex.VERSION1)
 
 # Of a result: one value for a text, two for a pair.
 FIELDS = (
-    *("text", "offsets", "overall", "attention"),
-    *("word_contributions", "linear_contributions", "truncated"),
+    "text",
+    "offsets",
+    "overall",
+    "attention",
+    "word_contributions",
+    "linear_contributions",
+    "truncated",
 )
 
 
