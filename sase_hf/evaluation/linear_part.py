@@ -355,7 +355,7 @@ def features_of(rows: Dataset, model: Any) -> tuple[csr_array, Array]:
     words = model.linear_part
     blocks, scales = [], []
     for batch in padded(rows, model):
-        texts = words.aligned(*(batch.get(name) for name in INPUTS))
+        texts = words.aligned([batch.get(name) for name in INPUTS])
         scales.append(texts.scale)
         block = [_counts(texts.of_words, texts.rows.real, texts.scale, words.word_weight)]
         if words.pair_weight is not None:
@@ -391,7 +391,7 @@ def _mean_states(model: Any, batch: Mapping[str, Tensor]) -> Array:
     if not model.config.freeze_embeddings:
         return np.zeros((len(batch["input_ids"]), len(model.linear_part.state_weight)))
     states = model.eval()(**batch, return_dict=True).last_hidden_state
-    features: Array = model.linear_part.features(*inputs, states).double().cpu().numpy()
+    features: Array = model.linear_part.features(inputs, states).double().cpu().numpy()
     return features
 
 

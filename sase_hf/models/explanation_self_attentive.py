@@ -157,7 +157,7 @@ def explain(
         words = _words(plain, rows, read.hidden_states, slopes)
         linear = torch.zeros_like(input_ids, dtype=attention.dtype)
         if model.linear_part is not None:
-            linear = model.linear_part.added(*inputs, weigh_labels).to(linear)
+            linear = model.linear_part.added(inputs, weigh_labels).to(linear)
     words = _bounded(words, contributions)
     rest = contributions.sum((-2, -1)) - words.sum(-1)
     if model.reads_pairs:

@@ -722,19 +722,13 @@ class LinearPart(nn.Module):
             self.state_weight = nn.Parameter(torch.zeros(width, num_labels))
         self.bias = nn.Parameter(torch.zeros(num_labels))
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None,
-        token_type_ids: Tensor | None,
-        states: Any = None,
-    ) -> Tensor:
+    def forward(self, inputs: Inputs, states: Any = None) -> Tensor:
         """Return what the words and the mean state add to the logits (B, L), in float32 or wider.
 
-        Ids, mask and token types (B, T) are those of the model; without a mask every token is real.
+        The inputs (B, T) are those of the model; without a mask every token is real.
         The states (B, T, H), or (B, 2, T, H) of pairs, are those of a pretrained encoder.
         """
-        texts = self.aligned(input_ids, attention_mask, token_type_ids)
+        texts = self.aligned(inputs)
         total = _sum_over(self._of_words(texts), 1)
         if self.pair_weight is not None:
             total = total + _sum_over(self._of_pairs(texts), 1)
@@ -742,28 +736,21 @@ class LinearPart(nn.Module):
         added = of_texts * texts.scale + wide(self.bias)
         if self.state_weight is None:
             return added
-        return added + self.of_mean_state((input_ids, attention_mask, token_type_ids), states)
+        return added + self.of_mean_state(inputs, states)
 
     def of_mean_state(
         self, inputs: Inputs, states: Tensor, share_of_products: float = 1.0
     ) -> Tensor:
-        """Return what the `features` of ids, mask, types and states add to the logits, (B, L)."""
-        features = self.features(*inputs, states, share_of_products)
+        """Return what the `features` of inputs and states add to the logits, (B, L)."""
+        features = self.features(inputs, states, share_of_products)
         return exact_product(features, self.state_weight.to(features))
 
-    def features(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None,
-        token_type_ids: Tensor | None,
-        states: Tensor,
-        share_of_products: float = 1.0,
-    ) -> Tensor:
+    def features(self, inputs: Inputs, states: Tensor, share_of_products: float = 1.0) -> Tensor:
         """Return what has weights in the mean state, or in two of a pair, (B, F).
 
         The states are zero on padding; the products of two means count by a share.
         """
-        read = tokens_read(self, input_ids, attention_mask, token_type_ids)
+        read = tokens_read(self, *inputs)
         lengths = read.sum(-1).view(*states.shape[:-2], 1)
         means = _sum_over(states, -2) / lengths.clamp(min=1)
         if not self.reads_pairs:
@@ -772,19 +759,13 @@ class LinearPart(nn.Module):
         products = share_of_products * first * second
         return torch.cat([first, second, (first - second).abs(), products], -1)
 
-    def added(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None,
-        token_type_ids: Tensor | None,
-        weigh_labels: Tensor,
-    ) -> Tensor:
+    def added(self, inputs: Inputs, weigh_labels: Tensor) -> Tensor:
         """Return what each token adds to a weighted sum of the logits, zero on padding: (B, T).
 
         The weights of the labels are (B, L), such as 1 for one label and 0 for all others. Half of
         what a pair of neighbours adds is of each of the two.
         """
-        texts = self.aligned(input_ids, attention_mask, token_type_ids)
+        texts = self.aligned(inputs)
         weigh_labels = weigh_labels.repeat_interleave(self.num_parts, 0)
         added = _weighted(self._of_words(texts), weigh_labels)
         if self.pair_weight is not None:
@@ -829,11 +810,10 @@ class LinearPart(nn.Module):
         are_chosen = chosen.new_zeros(ids.shape[0], no_word + 1)
         return are_chosen.scatter(1, ids.where(chosen, no_word), True).gather(1, ids)
 
-    def aligned(
-        self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
-    ) -> Aligned:
+    def aligned(self, inputs: Inputs) -> Aligned:
         """Return which rows of the weights the texts of a batch (B, T) read, on the left."""
-        read = tokens_read(self, input_ids, attention_mask, token_type_ids)
+        input_ids, *_ = inputs
+        read = tokens_read(self, *inputs)
         parts = self._parts(input_ids, read)  # (B, n, T)
         rows = Rows(parts.flatten(0, 1))
         ids = rows.left(input_ids.long().unsqueeze(1).expand_as(parts).flatten(0, 1))

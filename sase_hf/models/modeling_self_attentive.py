@@ -642,8 +642,8 @@ class _Classifier(SelfAttentivePreTrainedModel):
             matrices = self.matching(*matrices.unbind(1))
         logits = self.classifier(matrices)
         if self.linear_part is not None:
-            states = outputs.last_hidden_state
-            logits = logits + self.linear_part(input_ids, attention_mask, token_type_ids, states)
+            inputs = (input_ids, attention_mask, token_type_ids)
+            logits = logits + self.linear_part(inputs, outputs.last_hidden_state)
         # Marks are part of the loss in training alone: their weight says nothing about other rows.
         cost = outputs.rationale_cost if self.training else None
         outputs.put_first("logits", logits)
