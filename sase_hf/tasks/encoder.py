@@ -32,7 +32,7 @@ from ..models import FAMILIES, RETRIEVAL, unit_rows
 from ..models.layers_self_attentive import Rows as TokenRows
 from ..retrieval.embed import ranking_metrics, ranks_of_own
 from ..training.settings import AUTO_LEVEL, BY_TOKENS, NO_VECTORS, OWN_VECTORS
-from ..training.task import WITHOUT_CODE, ModelAndTokenizer, Task, TrainingSetup, new_config
+from ..training.task import ModelAndTokenizer, Task, TrainingSetup, new_config
 from ..training.trainer import SelfAttentiveTrainer
 from ..utils.loading import (
     build_on_encoder,
@@ -208,7 +208,7 @@ class EncoderTask(Task):
                 "--encoder builds a new encoder, but --encoder_name_or_path loads one",
                 "give only one of the two",
             )
-        model = build_on_encoder(head, encoder, WITHOUT_CODE, **config_fields)
+        model = build_on_encoder(head, encoder, **config_fields)
         with reraise_naming(encoder, "the tokenizer for "):
             check_tokenizer(tokenizer, model.config.vocab_size)
         return ModelAndTokenizer(model, tokenizer)

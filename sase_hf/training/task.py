@@ -33,9 +33,6 @@ from .trainer import SelfAttentiveTrainer, write_lines
 
 Predictions = Any  # of a Trainer: an array (B, ...), or several
 
-# The classes are here; the code of a repository is not run.
-WITHOUT_CODE: dict[str, Any] = {"trust_remote_code": False}
-
 
 class ModelAndTokenizer(NamedTuple):
     """A model, new or of a checkpoint, and its tokenizer.
@@ -59,8 +56,8 @@ class TrainingSetup:
 
     rows: Rows
     tokens: DatasetDict
-    tokenizer: TokenizersBackend
     model: PreTrainedModel
+    tokenizer: TokenizersBackend
     vectors_found: Mapping[str, float]
 
 
@@ -192,7 +189,7 @@ class Task(ABC):
             self.change_config(config, rows, is_resumed=checkpoint is not None)
             made = self.load_model(head, config)
         tokens = encode_rows(rows, made.tokenizer, made.model.config.max_tokens)
-        return TrainingSetup(rows, tokens, made.tokenizer, made.model, made.vectors_found)
+        return TrainingSetup(rows, tokens, *made)
 
     def make_trainer(self, setup: TrainingSetup, args: RunArguments) -> SelfAttentiveTrainer:
         """Return the trainer of a model with arguments that are complete."""
@@ -261,7 +258,7 @@ class Task(ABC):
                     "leave out --tokenizer_name",
                 )
             with reraise_naming(name):
-                return self.adapted(AutoTokenizer.from_pretrained(name, **WITHOUT_CODE))
+                return self.adapted(AutoTokenizer.from_pretrained(name, trust_remote_code=False))
         if "train" not in rows.splits:
             raise refusal("a new model takes its words from training rows", "give --train_file")
         return build(rows.texts_to_learn_from(), **options)

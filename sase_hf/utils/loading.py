@@ -143,13 +143,13 @@ def load_ranker(checkpoint: str) -> tuple[CheckedPreTrainedModel, TokenizersBack
     return load(retrieval_head(checkpoint, config), checkpoint, config)
 
 
-def load_config(checkpoint: str, **options: Any) -> CheckedConfig:
+def load_config(checkpoint: str) -> CheckedConfig:
     """Load the config of a checkpoint; raises as `load_checkpoint` does, or for a refused field."""
     if not (Path(checkpoint).is_dir() or may_be_on_the_hub(checkpoint)):
         way_out = "name the folder of a checkpoint, or a model on the Hub as OWNER/NAME"
         raise FileNotFoundError(f"there is no folder {checkpoint}; {way_out}")
     with reraise_naming(checkpoint):
-        config = AutoConfig.from_pretrained(checkpoint, **{"trust_remote_code": False, **options})
+        config = AutoConfig.from_pretrained(checkpoint, trust_remote_code=False)
         if config.model_type not in FAMILIES:
             allowed = " or ".join(map(repr, FAMILIES))
             raise ValueError(f"it holds a {config.model_type!r} model; name a {allowed} one")
