@@ -19,7 +19,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from ..data.table import ENDINGS, TEXT_COLUMNS, present, table
+from ..data.table import ENDINGS, TEXT_COLUMNS, table, texts_of
 from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser
 
 Rows = Sequence[dict[str, Any]]  # the columns of each
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if is_table:
             read = rows_for_model(flags.checkpoint, model, flags.file, flags.text_column_names, [])
             test = read.splits["test"]
-            texts: Rows = test.select_columns(present(TEXT_COLUMNS, test)).to_list()
+            texts: Rows = texts_of(test)
             rows: Rows = list(read.test_table or ())
         else:
             texts = rows = [row_of(line, reads_pairs=model.reads_pairs) for line in lines]

@@ -251,6 +251,12 @@ def present(names: Sequence[str], rows: Dataset) -> list[str]:
     return [name for name in names if name in rows.column_names]
 
 
+def texts_of(rows: Dataset) -> list[dict[str, str]]:
+    """Return the text or the two texts of each row, as pipelines read them."""
+    texts: list[dict[str, str]] = rows.select_columns(present(TEXT_COLUMNS, rows)).to_list()
+    return texts
+
+
 def holds_texts(rows: Dataset, name: str) -> bool:
     """Return whether a dataset has a column of this name, and it holds texts."""
     return getattr(rows.features.get(name), "dtype", None) in ("string", "large_string")

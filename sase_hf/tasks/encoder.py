@@ -16,7 +16,7 @@ from transformers.trainer_utils import EvalLoopOutput
 
 from ..data.batching import encode_rows
 from ..data.rows import Rows
-from ..data.table import TEXT_COLUMNS, present
+from ..data.table import texts_of
 from ..data.tokenizer import (
     DEFAULTS,
     add_words,
@@ -127,10 +127,9 @@ class EncoderTask(Task):
         built = built_settings(tokenizer) or {}
         if self.settings.given(READY) or built.get("level") != "word":
             return
-        held_out = rows.splits["validation"]
-        texts = held_out.select_columns(present(TEXT_COLUMNS, held_out))
         counts: Counter[str] = Counter()
-        for text in chain.from_iterable(row.values() for row in texts):
+        held_out = texts_of(rows.splits["validation"])
+        for text in chain.from_iterable(row.values() for row in held_out):
             counts.update(cut(text, tokenizer.backend_tokenizer))
         least = self._least_frequency(rows)
         words = [word for word, count in sorted(counts.items()) if count >= least]

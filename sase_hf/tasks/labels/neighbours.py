@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from ...data.table import TEXT_COLUMNS, present
+from ...data.table import texts_of
 from ...evaluation.baselines import labels_of
 from ...evaluation.linear_part import outputs_for
 from ...models.checkpoint import NEIGHBOURS_NAME
@@ -51,7 +51,7 @@ def keep_neighbours(setup: TrainingSetup, *, keeps_texts: bool) -> None:
         unit=unit,
         labels=labels[chosen],
         held_out=torch.zeros(0),
-        texts=[[*row.values()] for row in texts.select_columns(present(TEXT_COLUMNS, texts))],
+        texts=[[*row.values()] for row in texts_of(texts)],
         keeps_texts=keeps_texts,
     )
     held_out = setup.tokens["validation"]

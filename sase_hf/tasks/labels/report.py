@@ -19,7 +19,7 @@ from transformers import EvalPrediction, Pipeline
 
 from ...data.columns import AGAINST_COLUMNS, SPAN_COLUMNS
 from ...data.marks import ORIGINAL
-from ...data.table import PLACE, TEXT_COLUMNS, present
+from ...data.table import PLACE, texts_of
 from ...evaluation.baselines import doubtful_rows, labels_of, linear_model
 from ...evaluation.linear_part import chosen_by_hops
 from ...evaluation.metrics import chosen
@@ -290,7 +290,7 @@ def _sections(
         if rows:
             results = _read(reader, setup, validation.select(rows))
             texts.append(texts_section(results, heading, prefix=f"p{len(texts)}", corrects=True))
-    inputs = _inputs_of(validation.shuffle(seed=0))
+    inputs = texts_of(validation.shuffle(seed=0))
     learned = learned_section(read_learned_words(reader, inputs[:MAX_EXPLAINED]))
     doubtful: list[Table] = []
     if trainer.args.do_train:
@@ -327,7 +327,7 @@ def _read(reader: Pipeline, setup: TrainingSetup, rows: Dataset) -> list[dict[st
     """
     num_texts = len(setup.rows.text_columns)
     results = []
-    for row, result in zip(rows, read_with_rivals(reader, _inputs_of(rows)), strict=True):
+    for row, result in zip(rows, read_with_rivals(reader, texts_of(rows)), strict=True):
         marks = [
             [row.get(name) or [] for name in columns[:num_texts]]
             for columns in (SPAN_COLUMNS, AGAINST_COLUMNS)
@@ -335,12 +335,6 @@ def _read(reader: Pipeline, setup: TrainingSetup, rows: Dataset) -> list[dict[st
         label = setup.rows.labels.decode(row["label"])
         results.append({**result, "true_label": label, "marks": marks})
     return results
-
-
-def _inputs_of(rows: Dataset) -> list[dict[str, str]]:
-    """Return rows as the pipeline reads them."""
-    inputs: list[dict[str, str]] = rows.select_columns(present(TEXT_COLUMNS, rows)).to_list()
-    return inputs
 
 
 # ---- the training rows with doubtful labels ------------------------------------------------------

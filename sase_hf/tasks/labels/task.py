@@ -14,7 +14,7 @@ from ...data.batching import RationaleCollator
 from ...data.columns import AGAINST_COLUMNS
 from ...data.labels import label_doubts
 from ...data.rows import Rows, load_rows
-from ...data.table import TEXT_COLUMNS, present
+from ...data.table import present, texts_of
 from ...evaluation.linear_part import Fit, clear, fit_linear_part, learn_anew
 from ...evaluation.metrics import (
     expected_calibration_error,
@@ -198,7 +198,7 @@ class LabelTask(EncoderTask):
         test = setup.rows.splits["test"]
         familiarity = None
         if setup.model.neighbours is not None:
-            texts = [[*row.values()] for row in test.select_columns(present(TEXT_COLUMNS, test))]
+            texts = [[*row.values()] for row in texts_of(test)]
             familiarity = read_texts(setup.model, setup.tokenizer, texts).familiarity
         logits = torch.from_numpy(predictions)  # of which the metrics are
         return predicted_labels(logits, answers_of(setup.model.config), familiarity)
