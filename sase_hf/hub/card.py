@@ -19,6 +19,7 @@ from transformers import PreTrainedConfig, TokenizersBackend
 from yaml import YAMLError
 
 from ..models import FAMILIES, Family
+from ..models.answers import answers_of
 from ..models.checkpoint import (
     HEATMAP_NAME,
     PLACEHOLDER,
@@ -108,13 +109,11 @@ def model_card(
     [architecture, *_] = config.architectures or [family.base_model.__name__]
     model_class = family.classes[architecture]
     meanings = {str(label): meaning for label, meaning in about.get("labels", {}).items()}
-    labels = [label for _, label in sorted((config.id2label or {}).items())]
     arguments = record.get("arguments", {})
     settings = {key: arguments[key] for key in arguments if not key.startswith(HIDDEN)}
     results = _results(record)
     shown = {
-        SHARES.get(metric, metric): f"{value:.1%}" if metric in SHARES else f"{value:.4g}"
-        for metric, value in results.items()
+        SHARES.get(metric, metric): shown_metric(metric, value) for metric, value in results.items()
     }
     return _TEMPLATES.get_template(f"card_{config.model_type}.md").render(
         card_data=_front_matter(family, model_class, name, record, about, results).to_yaml(),
@@ -127,7 +126,9 @@ def model_card(
         heatmap=HEATMAP_NAME if has_heatmap else None,
         checkpoint=json.dumps(repo_id),
         is_placeholder=repo_id == PLACEHOLDER,
-        labels=[(_escape(label), _escape(meanings.get(label))) for label in labels],
+        labels=[
+            (_escape(label), _escape(meanings.get(label))) for label in answers_of(config).names
+        ],
         num_parameters=num_parameters,
         checksums=checksums.strip(),
         record=_escape(record),
@@ -173,6 +174,11 @@ def write_model_card(
     write_text(path, card)
     list_files(folder, (REPOCARD_NAME, HEATMAP_NAME))
     return path
+
+
+def shown_metric(metric: str, value: float) -> str:
+    """Return a metric as a person reads it: a share in percent, others in four digits."""
+    return f"{value:.1%}" if metric in SHARES else f"{value:.4g}"
 
 
 def _example_of(model_class: type[CheckedPreTrainedModel]) -> str | dict[str, str]:

@@ -23,7 +23,7 @@ from ...data.table import PLACE, texts_of
 from ...evaluation.baselines import doubtful_rows, labels_of, linear_model
 from ...evaluation.linear_part import chosen_by_hops
 from ...evaluation.metrics import chosen
-from ...hub.card import SHARES
+from ...hub.card import SHARES, shown_metric
 from ...models.answers import LEAST_PROBABILITY, Answers, Scores
 from ...training.task import TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
@@ -203,11 +203,6 @@ def _confusions(names: Sequence[str], confusion: np.ndarray) -> Table:
     shares = confusion / confusion.sum(1, keepdims=True).clip(1)
     heads = ["", *(names[label] for label in shown)]
     return Table("True label, by predicted", heads, rows, shares[shown][:, shown].tolist())
-
-
-def shown_metric(metric: str, value: float) -> str:
-    """Return a metric as a person reads it: a share in percent, others in four digits."""
-    return f"{value:.1%}" if metric in SHARES else f"{value:.4g}"
 
 
 # ---- the page of the report, and its tables for the terminal -------------------------------------
