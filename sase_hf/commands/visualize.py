@@ -21,7 +21,6 @@ from transformers import Pipeline
 
 from .. import visualization
 from ..data.batching import rows_for_model
-from ..models import TRANSLATION_TASK
 from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser
 from ..utils.files import check_output, write_text
 from ..utils.loading import load_pipeline, name_checkpoints
@@ -60,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         ending = check(flags)
         named = name_checkpoints([flags.checkpoint, *flags.compare])
         readers = {name: load_pipeline(checkpoint) for name, checkpoint in named.items()}
-        translates = any(reader.task == TRANSLATION_TASK for reader in readers.values())
+        translates = any(reader.model.can_generate() for reader in readers.values())
         show = show_alignment if translates else show_reasons
         shown = show(readers, flags, ending)
         if not ending:
