@@ -90,7 +90,7 @@ def predict(model: Any, tokenizer: Any, texts: Rows) -> Rows:
         translate = attention_pipeline(model, tokenizer)
         results = translate((row["text"] for row in texts), batch_size=BATCH_SIZE)
         return [{"translation": result["translation_text"]} for result in results]
-    read = read_texts(model, tokenizer, [[*row.values()] for row in texts])
+    read = read_texts(model, tokenizer, texts)
     return predicted_labels(read.logits, answers_of(model.config), read.familiarity)
 
 

@@ -70,20 +70,20 @@ class Reading(NamedTuple):
 def read_texts(
     model: Any,
     tokenizer: TokenizersBackend,
-    rows: Sequence[Sequence[str]],
+    rows: Sequence[Row],
 ) -> Reading:
-    """Read N rows, each a text or the two texts of a pair.
+    """Read N rows, each a `text`, or for a pair with a `text_pair` after it.
 
     A bar appears where it takes longer than `SECONDS_WITHOUT_BAR`.
     """
     # Like lengths share a batch; the longest first: memory runs out in this batch or never.
-    lengths = [max(sum(map(len, texts)), LEAST_CHARACTERS) for texts in rows]
+    lengths = [max(sum(map(len, texts.values())), LEAST_CHARACTERS) for texts in rows]
     batches = list(batches_by_length(lengths, BATCH_CHARACTERS))
     logits = torch.zeros(len(rows), len(answers_of(model.config).names))
     neighbours: Any = getattr(model, "neighbours", None)
     familiarity = None if neighbours is None else torch.zeros(len(rows))
     for places in tqdm(batches, "Predicting", delay=SECONDS_WITHOUT_BAR):
-        encodings = [encode_read(model, tokenizer, rows[row])[0] for row in places]
+        encodings = [encode_read(model, tokenizer, [*rows[row].values()])[0] for row in places]
         padded = tokenizer.pad(encodings, return_tensors="pt")
         # Rows without a token come back as floats.
         batch = {name: tensor.long().to(model.device) for name, tensor in padded.items()}

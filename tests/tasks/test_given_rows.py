@@ -15,6 +15,7 @@ from sase_hf.tasks.labels.estimators import (
 )
 
 TEXTS = ["good meal", "bad room", "good bed"]
+READ = [{"text": text} for text in TEXTS]
 frame = pd.DataFrame
 
 
@@ -42,7 +43,7 @@ def test_series_with_a_name_are_texts_in_their_order() -> None:
     texts = pd.Series(TEXTS, index=[5, 3, 4], name="review", dtype="category")
     _, rows = rows_to_fit(texts, texts.rename("mood"))
     assert rows["train"].to_dict() == {"text": TEXTS, "label": TEXTS}
-    assert rows_to_read(texts, ["text"]) == [(text,) for text in TEXTS]
+    assert rows_to_read(texts, ["text"]) == READ
 
 
 def test_columns_of_a_matrix_are_those_of_its_labels() -> None:
@@ -82,11 +83,12 @@ def test_table_without_labels_beside_it_is_read_as_a_file_is() -> None:
 
 
 def test_rows_to_read_are_texts_or_pairs() -> None:
-    assert rows_to_read(np.array(TEXTS), ["text"]) == [(text,) for text in TEXTS]
-    assert rows_to_read([("a", "b")], ["premise", "hypothesis"]) == [("a", "b")]
+    assert rows_to_read(np.array(TEXTS), ["text"]) == READ
+    pair = {"text": "a", "text_pair": "b"}
+    assert rows_to_read([("a", "b")], ["premise", "hypothesis"]) == [pair]
     table = frame({"stars": [1], "review": ["good"]})
-    assert rows_to_read(table, ["review"]) == [("good",)]
-    assert rows_to_read(table[["review"]], ["text"]) == [("good",)]
+    of_table = rows_to_read(table, ["review"])
+    assert of_table == rows_to_read(table[["review"]], ["text"]) == [{"text": "good"}]
     with pytest.raises(ValueError, match=r"a row .* has none"):
         rows_to_read(["good", None], ["text"])
 

@@ -196,11 +196,10 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         is_one = isinstance(texts, str | tuple)
         rows = rows_to_read([texts] if is_one else texts, self.text_columns_)
-        inputs = [dict(zip(TEXT_COLUMNS, row, strict=False)) for row in rows]
         if target is not None:
             target = class_name(np.asarray(target).item())
         read = attention_pipeline(self.model_, self.tokenizer_)
-        results = read(inputs, batch_size=BATCH_SIZE, target=target)
+        results = read(rows, batch_size=BATCH_SIZE, target=target)
         return Attention(results[0] if is_one else results)
 
     def save_pretrained(self, folder: FilePath) -> None:
@@ -414,8 +413,8 @@ def _dataset_of(rows: Any) -> Dataset:
     return table(rows.rename(columns=str) if isinstance(rows, pd.DataFrame) else rows)
 
 
-def rows_to_read(texts: Any, names: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return N texts or N pairs, each in a tuple, of which a model read columns of `names`.
+def rows_to_read(texts: Any, names: Sequence[str]) -> list[dict[str, str]]:
+    """Return N texts or N pairs as pipelines read them, of which a model read columns of `names`.
 
     Of a table these columns are read, or all if it has other ones. One text may stand alone.
     ValueError: a row is neither a text nor a pair, or of both the one that the model does not read.
@@ -426,10 +425,10 @@ def rows_to_read(texts: Any, names: Sequence[str]) -> list[tuple[str, ...]]:
     if len(frame.columns) == len(names) and not {*names} & {*frame.columns}:
         frame = frame.set_axis(names, axis=1)
     source = Source("test", "the given table", table(frame.rename(columns=str)), {})
-    rows = source.texts(names).to_pandas()
-    if rows.isna().any(axis=None):
+    rows: list[dict[str, str]] = source.texts(names).to_pylist()
+    if any(None in row.values() for row in rows):
         raise refusal("a row of the texts has none", "leave it out")
-    return [*rows.itertuples(index=False, name=None)]
+    return rows
 
 
 def _text_frame(given: Any, names: Sequence[str] = TEXT_COLUMNS) -> pd.DataFrame:

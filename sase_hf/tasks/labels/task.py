@@ -198,8 +198,7 @@ class LabelTask(EncoderTask):
         test = setup.rows.splits["test"]
         familiarity = None
         if setup.model.neighbours is not None:
-            texts = [[*row.values()] for row in texts_of(test)]
-            familiarity = read_texts(setup.model, setup.tokenizer, texts).familiarity
+            familiarity = read_texts(setup.model, setup.tokenizer, texts_of(test)).familiarity
         logits = torch.from_numpy(predictions)  # of which the metrics are
         return predicted_labels(logits, answers_of(setup.model.config), familiarity)
 
