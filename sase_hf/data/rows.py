@@ -42,7 +42,6 @@ from .table import (
     origin_of,
     present,
     table,
-    usual_splits,
     warn_of_repeats,
 )
 
@@ -202,10 +201,10 @@ def open_sources(
     title, splits = "rows in memory", in_memory or {}
     if arguments.dataset_name is not None:
         title, splits = arguments.dataset_name, load_splits(arguments.dataset_name, config)
-    usual = usual_splits(splits)
     given: dict[str, Any] = {}
     for name in SPLITS:
-        rows = getattr(arguments, f"{name}_file") or splits.get(usual.get(name, ""))
+        usual = (splits[split] for split in SPLIT_NAMES[name] if split in splits)
+        rows = getattr(arguments, f"{name}_file") or next(usual, None)
         if rows is not None:
             given[name] = rows
     if not given:

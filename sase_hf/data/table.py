@@ -12,7 +12,8 @@ import logging
 import os
 import re
 import unicodedata
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import reduce
 from itertools import combinations
 from pathlib import Path
@@ -217,16 +218,6 @@ def load_splits(name: str, config: str | None = None) -> Mapping[str, Dataset]:
             "give its files by --train_file",
         ) from error
     return loaded
-
-
-def usual_splits(splits: Collection[str]) -> dict[str, str]:
-    """Return which split of a dataset is which of `SPLIT_NAMES`."""
-    return {
-        name: split
-        for name, usual in SPLIT_NAMES.items()
-        for split in reversed(usual)
-        if split in splits
-    }
 
 
 def origin_of(path: str) -> Record:
