@@ -5,6 +5,7 @@ and the Hub. What they refuse is refused here, with their reason. Rows of files 
 temporary folder, which is deleted when the process ends, and mapped from there.
 """
 
+import csv
 import hashlib
 import io
 import json
@@ -26,7 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from datasets import Dataset, Features, load_dataset
 from pandas.util import hash_pandas_object
-from pyarrow import csv
+from pyarrow import csv as pa_csv
 
 from ..utils.files import check_readable, scratch_file, scratch_folder
 from ..utils.text import one_line, refusal
@@ -99,16 +100,10 @@ def _rows_of_file(path: str) -> Dataset:
     schema = _plain(reader.schema)
     stored = scratch_file()
     with pa.OSFile(stored, "wb") as file, pa.ipc.new_stream(file, schema) as stream:
-        is_tsv = path.lower().endswith((".tsv", ".tsv.gz"))
         for batch in reader:
             for place, (name, cells) in enumerate(zip(reader.schema.names, batch, strict=True)):
                 if place and not name.strip() and pc.any(pc.not_equal(cells, "")).as_py():
                     raise ValueError("a column that holds cells has no name")
-                if is_tsv and pc.any(pc.match_substring(cells, "\n")).as_py():
-                    raise ValueError(
-                        "quotation marks join lines into one cell; save it as CSV, in which those "
-                        "inside a cell are doubled"
-                    )
             stream.write_batch(batch.select(schema.names).cast(schema))
     rows = Dataset.from_file(stored)
     if path.lower().endswith(SHEET_ENDINGS) and rows.num_columns > 1:
@@ -148,11 +143,29 @@ def _csv_reader(path: str) -> pa.RecordBatchReader:
         raise ValueError("it is not UTF-8")
     marks = re.sub(r'"[^"]*"', "", names)
     separator = max(SEPARATORS, key=marks.count)
-    return csv.open_csv(
+    _check_quotes(path, separator)
+    return pa_csv.open_csv(
         path,
-        csv.ReadOptions(use_threads=False, block_size=MAX_ROW),
-        csv.ParseOptions(delimiter=separator, newlines_in_values=True),
-        csv.ConvertOptions(default_column_type=pa.string()),
+        pa_csv.ReadOptions(use_threads=False, block_size=MAX_ROW),
+        pa_csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+        pa_csv.ConvertOptions(default_column_type=pa.string()),
+    )
+
+
+def _check_quotes(path: str, separator: str) -> None:
+    """Raise ValueError for a quoted cell that goes on after its quotes; pyarrow would read on.
+
+    In a TSV file, where quotes are part of the texts, no cell holds a line break either.
+    """
+    may_join = not path.lower().endswith((".tsv", ".tsv.gz"))
+    csv.field_size_limit(MAX_ROW)
+    with _opened(path) as file, suppress(csv.Error):
+        rows = csv.reader(file, delimiter=separator, strict=True)
+        if all(may_join or "\n" not in "".join(cells) for cells in rows):
+            return
+    raise ValueError(
+        f"in line {rows.line_num}, quotation marks part a cell or join lines; save it as CSV, in "
+        "which those inside a cell are doubled"
     )
 
 
