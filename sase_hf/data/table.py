@@ -279,7 +279,7 @@ def text_digests(rows: Dataset) -> np.ndarray:
     texts = rows.select_columns(present(TEXT_COLUMNS, rows))
     batches = texts.with_format("pandas").iter(BATCH)
     digests = [hash_pandas_object(batch.map(_comparable), index=False) for batch in batches]
-    return np.concatenate(digests)
+    return np.concatenate(digests or [[]])
 
 
 def _comparable(text: str) -> str:
@@ -305,7 +305,7 @@ def hold_out(
 
     Adds the split to `splits`, and where its rows come from to `sources`.
     """
-    if not fraction or "train" not in splits or "validation" in splits:
+    if not fraction or not splits.get("train") or "validation" in splits:
         return
     train = splits["train"]
     is_picked = _evenly_picked(train, fraction, seed)
