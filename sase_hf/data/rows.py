@@ -98,6 +98,13 @@ class Rows:
         """The classes in id order; for regression one name per output."""
         return self.labels.names
 
+    def is_measured(self) -> list[bool]:
+        """Return of each test row whether it has a label, or the target of a translation."""
+        test = self.splits["test"]
+        if self.kind == TRANSLATION:
+            return [text.strip() != "" for text in test["text_pair"]]
+        return [label is not None for label in test["label"]]
+
     def texts_to_learn_from(self) -> list[str]:
         """Return the texts of the training rows and the unlabelled ones, of pairs both texts."""
         names = present(TEXT_COLUMNS, self.splits["train"])
@@ -348,7 +355,7 @@ def _learn(source: Source, columns: Names, arguments: DataArguments, record: Rec
 
 
 def _columns_of(
-    source: Source, texts: Names, label_columns: Names, labels: LabelColumn
+    source: Source, texts: Names, label_columns: Names, *, is_translated: bool
 ) -> tuple[Names, Names]:
     """Return the columns of texts and labels in a source: corrections have those of a page.
 
@@ -358,9 +365,9 @@ def _columns_of(
         return TEXT_COLUMNS[: len(texts)], (LABEL,)
     if source.name.startswith("unlabelled"):
         return texts, ()
-    second = parted(texts[-1], "+", source.table.column_names)
-    is_translated = source.name == "test" and labels.kind in ("", TRANSLATION)
-    if is_translated and not present(second, source.table):
+    targets = parted(texts[-1], "+", source.table.column_names)
+    has_targets = any(holds_texts(source.table, name) for name in targets)
+    if is_translated and not has_targets:
         return texts[:1], label_columns
     return texts, label_columns
 
@@ -368,9 +375,12 @@ def _columns_of(
 def _read(source: Source, texts: Names, label_columns: Names, labels: LabelColumn) -> Dataset:
     """Check every row of a source and give its columns their standard names and types."""
     may_lack = source.name.startswith(("test", "unlabelled"))
-    texts, label_columns = _columns_of(source, texts, label_columns, labels)
-    rows = source.texts(texts)
-    trimmed = (pc.utf8_trim_whitespace(pc.fill_null(cells, "")) for cells in rows.columns)
+    is_translated = source.name == "test" and labels.kind in ("", TRANSLATION)
+    texts, label_columns = _columns_of(source, texts, label_columns, is_translated=is_translated)
+    given = source.texts(texts)
+    rows = pa.table([pc.fill_null(cells, "") for cells in given.columns], given.column_names)
+    needed = rows.columns[:1] if is_translated else rows.columns
+    trimmed = map(pc.utf8_trim_whitespace, needed)
     is_kept = np.all([pc.not_equal(cells, "") for cells in trimmed], axis=0)
     cells = source.labels(label_columns)
     if labels.names and not (may_lack and all(map(is_unlabelled, cells))):

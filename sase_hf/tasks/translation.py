@@ -83,10 +83,10 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
     def metrics_of(self, output: EvalLoopOutput, prefix: str) -> dict[str, float]:
         """Return the loss over all words, and the metrics of the translations."""
         measured: Any = output.metrics
-        added: dict[str, float] = {}
-        if f"{prefix}_nll" in measured:
-            added["loss"] = measured[f"{prefix}_nll"]
-        if self.needs_predictions and prefix in self.references:
+        if f"{prefix}_nll" not in measured:  # of rows without targets
+            return {}
+        added: dict[str, float] = {"loss": measured[f"{prefix}_nll"]}
+        if self.needs_predictions:
             texts = self.texts_of(output.predictions)
             for module in self.metrics:
                 results = module.compute(predictions=texts, references=self.references[prefix])
@@ -131,7 +131,7 @@ class TranslationTask(Task):
         names = {"eval": "validation", "test": "test"}
         splits = setup.rows.splits
         references = {
-            prefix: splits[name]["text_pair"][:]
+            prefix: [*filter(str.strip, splits[name]["text_pair"])]
             for prefix, name in names.items()
             if "text_pair" in splits.column_names.get(name, ())
         }

@@ -135,11 +135,11 @@ class _Run:
         rows = labelled = self.setup.tokens["test"]
         has_labels = "labels" in rows.column_names
         if has_labels:
-            labelled = rows.select(np.flatnonzero(rows.data["labels"].is_valid()))
+            labelled = rows.select(np.flatnonzero(self.setup.rows.is_measured()))
         without = rows.num_rows - labelled.num_rows
         if without:
             rows = rows.remove_columns("labels")
-            logger.warning(f"not measured: {without:,} test rows without a label")
+            logger.warning(f"not measured: {without:,} test rows without a label or target")
         output = self.trainer.predict(rows)
         if self.trainer.is_world_process_zero():
             source = self.task.settings.test_file

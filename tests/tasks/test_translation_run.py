@@ -82,10 +82,10 @@ def test_translation_is_learnt_recorded_and_repeated_by_its_checkpoint(tmp_path:
 
 
 def test_rows_without_a_target_are_translated(tmp_path: Path) -> None:
-    """After training, and by the checkpoint."""
-    rows = [{"en": "a dog runs .", "id": 7}, {"en": "a cat", "id": 8}]
+    """After training, and by the checkpoint; the others are measured."""
+    rows = [{"en": "a dog"}, {"en": "a cat", "fr": " "}, {"en": "a cat", "fr": "un chat"}]
     flags = {"test_file": write_jsonl(tmp_path / "new.jsonl", rows), "do_predict": "true"}
-    translate(tmp_path, **flags)
+    assert "test_bleu" in translate(tmp_path, **flags)["metrics"]
     words = ("train_file", "validation_file", "do_train", "max_steps", "initializer_range", *SIZES)
     trained = {"model_name_or_path": tmp_path / "run", "output_dir": tmp_path / "more"}
     translate(tmp_path, **{**dict.fromkeys(words), **flags, **trained})
@@ -93,7 +93,7 @@ def test_rows_without_a_target_are_translated(tmp_path: Path) -> None:
         read_lines(tmp_path / name / "predictions.jsonl") for name in ("run", "more")
     )
     assert trained_lines == lines
-    assert [line["id"] for line in lines] == [7, 8]
+    assert [line["fr"] for line in lines] == [None, " ", "un chat"]
 
 
 def test_accumulated_batches_train_as_the_whole_one(tmp_path: Path) -> None:
