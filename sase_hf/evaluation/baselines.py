@@ -168,12 +168,14 @@ def judge(
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Return the numbers of the judged rows (N,), and the probabilities of their labels (N, C).
 
-    The rows have a `text`, and their `tokens` one label each. None are judged if they have one
-    label.
+    The rows have a `text`, and their `tokens` one label each. Judged are labels with some texts,
+    unless it is one label.
     """
     labels = labels_of(tokens, answers).numpy()
     numbers = np.arange(len(labels))[:: len(labels) // MAX_JUDGED + 1]
-    numbers = numbers[np.bincount(labels[numbers])[labels[numbers]] >= NUM_PARTS]
+    texts = pd.Series(text_digests(rows.select(numbers).select_columns(["text"])))
+    is_judged = texts.groupby(labels[numbers]).transform("nunique") >= NUM_PARTS
+    numbers = numbers[is_judged]
     labels = labels[numbers]
     if len(np.unique(labels)) < 2:
         return numbers[:0], np.zeros((0, len(answers.names)))
@@ -183,7 +185,7 @@ def judge(
         OneVsRestClassifier(LOGISTIC),
         words.fit_transform(tokens.select(numbers)),
         labels,
-        groups=text_digests(rows.select(numbers).select_columns(["text"])),
+        groups=texts[is_judged],
         cv=StratifiedGroupKFold(NUM_PARTS),
         method="predict_proba",
     )

@@ -109,9 +109,9 @@ def test_doubtful_rows_do_not_speak_for_their_own_label() -> None:
     assert (probabilities[[WRONG[0], *range(120, 125)]].argmax(1) == WRONG[0] % 3).all()
 
 
-def test_doubtful_rows_leave_out_a_label_of_few_rows() -> None:
+def test_doubtful_rows_leave_out_a_label_of_few_texts() -> None:
     """Hardly any other row can say how such a text looks."""
     true = [0, 1] * 30
-    tokens = tokens_of([*true, *[0] * 4], [*true, *[2] * 4])
+    tokens = tokens_of([*true, *[0] * 4], [*true, *[2] * 4]).select([*range(64), 63])
     assert doubts_of(tokens) == []
     assert judge(rows_of(tokens), tokens, ANSWERS)[0].tolist() == list(range(60))
