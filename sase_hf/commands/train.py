@@ -74,7 +74,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from ..data.columns import DataArguments, SourceArguments
+from ..data.columns import SPLITS, DataArguments, SourceArguments
 from ..data.rows import load_rows, open_sources
 from ..utils.cli import errors_in_one_line, with_recipe
 from ..utils.text import table_lines
@@ -109,6 +109,7 @@ def check_files(words: Sequence[str]) -> str:
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--task", default="labels")
+    parser.add_argument("--model_name_or_path")
     for field in fields(DataArguments):
         if "str" in str(field.type):
             nargs = "*" if "list" in str(field.type) else None
@@ -119,9 +120,9 @@ def check_files(words: Sequence[str]) -> str:
     rows = {entry.name: value for entry in fields(kind) if (value := vars(given).get(entry.name))}
     logging.disable(logging.WARNING)  # the run says it again
     try:
-        if "train_file" in rows:
+        if "train_file" in rows and given.model_name_or_path is None:
             load_rows(kind(**rows))
-        elif "dataset_name" not in rows and {"validation_file", "test_file"} & rows.keys():
+        elif "dataset_name" not in rows and {f"{name}_file" for name in SPLITS} & rows.keys():
             open_sources(kind(**rows))  # the model says what the labels are
     finally:
         logging.disable(logging.NOTSET)
