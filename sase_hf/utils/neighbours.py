@@ -96,8 +96,9 @@ class Neighbours(NamedTuple):
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
-        """Read the rows that the list of a checkpoint names; None if it names none."""
-        if NEIGHBOURS_NAME not in saved_digests(folder):
+        """Read the rows of a checkpoint; None if it has none, or has a list that names none."""
+        listed = saved_digests(folder) or [NEIGHBOURS_NAME]
+        if NEIGHBOURS_NAME not in listed or not (folder / NEIGHBOURS_NAME).is_file():
             return None
         with safe_open(folder / NEIGHBOURS_NAME, "pt") as file:
             tensors = {name: file.get_tensor(name) for name in _TENSORS}

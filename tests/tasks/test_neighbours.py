@@ -107,6 +107,10 @@ def test_checkpoint_without_listed_rows_answers_as_before(folder: Path, tmp_path
     (tmp_path / NAME).write_bytes(content[:-1] + b"\0")
     with pytest.raises(ValueError, match=f"{NAME} in .* is not as it was saved"):
         load_checkpoint(str(tmp_path))
+    listed = tmp_path / "SHA256SUMS"
+    listed.rename(tmp_path / "list")
+    assert TextClassifier.from_pretrained(tmp_path).model_.neighbours
+    (tmp_path / "list").rename(listed)
     (tmp_path / NAME).unlink()
     list_files(tmp_path, [NAME])
     old = TextClassifier.from_pretrained(tmp_path)
