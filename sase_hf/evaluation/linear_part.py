@@ -168,9 +168,9 @@ def fit_linear_part(
 ) -> Fit:
     """Fit the linear part of a trained classifier, and scale both parts.
 
-    The model is changed, and in evaluation mode afterwards.
+    The model is changed, forgets what belonged to its logits, and is in evaluation mode afterwards.
 
-    A linear part that the model has from before is replaced. Numbers are scaled around the
+    An older linear part is replaced, but scales of the hops multiply. Numbers are scaled around the
     `target_mean` of the config. Without validation rows both parts count as they usually do.
 
     Args:
@@ -185,6 +185,7 @@ def fit_linear_part(
     and that of the words, which is 0 where they add nothing.
     ValueError is raised for ids that the model does not know.
     """
+    model.eval().forget()
     learned = WordRows(train, model, words)
     clear(model.linear_part)
     if validation is None:

@@ -60,7 +60,11 @@ def relabelled(rows: Dataset, labels: list[Any]) -> Dataset:
 
 
 def test_scales_are_the_usual_ones_without_validation_rows() -> None:
-    assert fit_linear_part(model_of(), rows_of(ONE_LABEL)).scales == (0.3, 0.6)
+    model = model_of().train()
+    model.config.answer_threshold = 0.5
+    assert fit_linear_part(model, rows_of(ONE_LABEL)).scales == (0.3, 0.6)
+    assert not model.training
+    assert model.config.answer_threshold is None
 
 
 def test_fit_reads_no_padding_that_a_mask_names() -> None:
