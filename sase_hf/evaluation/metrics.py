@@ -103,6 +103,8 @@ class Mse(_RowMetric):
 
 
 def _pearson(true: np.ndarray, predicted: np.ndarray) -> float:
+    if len(true) == 1:
+        return np.nan
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConstantInputWarning)  # the number is NaN then
         return np.mean(pearsonr(true, predicted, axis=0).statistic)
@@ -111,7 +113,7 @@ def _pearson(true: np.ndarray, predicted: np.ndarray) -> float:
 class Pearson(_RowMetric):
     """Pearson's correlation, from -1 to 1, the mean over outputs.
 
-    It is NaN where all predictions or all references of an output are equal.
+    It is NaN of one row, and where all predictions or all references of an output are equal.
     """
 
     dtype = "float64"

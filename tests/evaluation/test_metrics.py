@@ -56,6 +56,7 @@ def test_metrics_refuse_rows_of_unequal_width_and_a_correlation_of_equal_numbers
         with pytest.raises(ValueError, match=refused):
             computed(name, [[1], [0]], [[1, 0], [0, 1]])
     assert math.isnan(computed("pearson", [0.1] * 3, [1.0, 2.0, 3.0]))
+    assert math.isnan(computed("pearson", [0.1], [1.0]))
 
 
 def measure(
