@@ -48,6 +48,7 @@ HEADS: tuple[dict[str, Any], ...] = (
     {"pooling": "last", "matching": "concat"},
 )
 SINGLE = {"problem_type": "single_label_classification", "num_labels": 3}
+LABELS = torch.tensor([1, 0, 1, 0])
 
 
 def model_and_texts(head: dict[str, Any]) -> tuple[Any, Any, Any]:
@@ -57,24 +58,29 @@ def model_and_texts(head: dict[str, Any]) -> tuple[Any, Any, Any]:
     return model, PAIRS if is_pair else TEXTS, pair_batch if is_pair else text_batch
 
 
-@pytest.mark.parametrize("head", HEADS, ids=name_of)
-def test_contributions_sum_to_the_logit_minus_that_of_a_text_without_tokens(
-    head: dict[str, Any],
-) -> None:
+def explained(head: dict[str, Any]) -> tuple[Any, Any, Any, torch.Tensor]:
+    """Return a model, a batch, why it has the logits of `LABELS`, and these beyond no text."""
     model, texts, batch_of = model_and_texts(head)
     batch, nothing = batch_of(texts, "holed", random.Random(3)), batch_of([texts[2]])
     nothing["attention_mask"].zero_()
-    labels = torch.tensor([1, 0, 1, 0])
-    why = explain(model, **batch, labels=labels)
+    why = explain(model, **batch, labels=LABELS)
     with torch.no_grad():
         logits = torch.cat([model(**batch).logits, model(**nothing).logits])
     if model.config.problem_type == "single_label_classification":
         logits = logits - logits.mean(1, keepdim=True)
-    expected = logits[:-1] - logits[-1]
-    of_label = expected[torch.arange(4), labels]
-    torch.testing.assert_close(why.logit, logits[torch.arange(4), labels])
+    of_label = logits[:-1, LABELS].diagonal()
+    torch.testing.assert_close(why.logit, of_label)
+    of_label = of_label - logits[-1, LABELS]
     total = why.contributions.flatten(1).sum(1) + why.linear.sum(1)
     torch.testing.assert_close(total, of_label, rtol=1e-4, atol=1e-4)
+    return model, batch, why, of_label
+
+
+@pytest.mark.parametrize("head", HEADS, ids=name_of)
+def test_contributions_sum_to_the_logit_minus_that_of_a_text_without_tokens(
+    head: dict[str, Any],
+) -> None:
+    _, batch, why, of_label = explained(head)
     padding = batch["attention_mask"] == 0
     assert not why.words[padding].any()
     of_words = why.words.sum(1)
@@ -131,20 +137,9 @@ def test_words_of_an_encoder_that_mixes_words_leave_a_rest(encoder: dict[str, An
 def test_mean_state_of_a_pretrained_encoder_is_explained_as_a_hop_with_even_attention(
     head: dict[str, Any],
 ) -> None:
-    model, texts, batch_of = model_and_texts({**BESIDE_BERT, **head})
-    batch, nothing = batch_of(texts, "holed", random.Random(3)), batch_of([texts[2]])
-    nothing["attention_mask"].zero_()
-    labels = torch.tensor([1, 0, 1, 0])
-    why = explain(model, **batch, labels=labels)
-    with torch.inference_mode():
-        logits = model(**batch).logits - model(**nothing).logits
-        model.linear_part.state_weight.zero_()
-        without = explain(model, **batch, labels=labels)
-    if model.config.problem_type == "single_label_classification":
-        logits = logits - logits.mean(1, keepdim=True)
-    of_label = logits[torch.arange(4), labels]
-    total = why.contributions.flatten(1).sum(1) + why.linear.sum(1)
-    torch.testing.assert_close(total, of_label, rtol=1e-5, atol=1e-5)
+    model, batch, why, of_label = explained({**BESIDE_BERT, **head})
+    model.linear_part.state_weight.data.zero_()
+    without = explain(model, **batch, labels=LABELS)
     of_words = why.words.sum(1) + why.rest.view(4, -1).sum(1)
     torch.testing.assert_close(of_words, of_label, rtol=1e-5, atol=1e-5)
     *hops, of_mean = why.contributions.unbind(-2)
