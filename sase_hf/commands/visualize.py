@@ -52,7 +52,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         action="append",
         help="of labels, may be missing (default: found by name)",
     )
-    add("--target", metavar="LABEL", help="the label to explain (default: the predicted one)")
+    add(
+        "--target",
+        metavar="LABEL",
+        help="the label to explain (default: the predicted one, or the first number)",
+    )
     add("--output", type=Path, help="a file: .html or .svg (default: the terminal)")
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):

@@ -36,7 +36,7 @@ _WAYS_OUT = (
     "labels are of these names, several columns hold 0 and 1 or fractions that sum to 1, and a "
     "regression learns finite numbers other than -100. Correct it, or train with other "
     "--label_names or another --problem_type, with --ignore_mismatched_sizes to start from a "
-    "checkpoint; --label_column_name '' leaves out the labels of rows to predict"
+    "checkpoint; where nothing is trained, --label_column_name '' leaves the labels out"
 )
 
 

@@ -171,7 +171,9 @@ class Source:
         what = f"{left_out.size:,} of {is_kept.size:,} rows have no text or no label"
         if 2 * left_out.size > is_kept.size:
             raise refusal(
-                what, "name other columns with --text_column_names and --label_column_name"
+                what,
+                "name other columns with --text_column_names and --label_column_name; of several "
+                "columns of labels, each needs a number in every row",
             )
         logger.warning(
             f"{self.title}: {what} and are left out; the first, counted from 0: "

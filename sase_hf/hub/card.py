@@ -70,7 +70,6 @@ NO_RESULTS = (
     "penalty",
     "rationale_cost",
     "calibration_error",
-    "calibration_error_before",
 )
 
 _TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent))  # Markdown, not HTML

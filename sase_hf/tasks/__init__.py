@@ -1,6 +1,6 @@
 """The tasks of a model: labels (a folder), ranking and translation.
 
-May import everything but `serving` and `embedding`; `training` knows no task by name.
+May import everything but `serving` and `commands`; `training` knows no task by name.
 """
 
 from ..training import Task

@@ -179,7 +179,7 @@ class EncoderTask(Task):
         if is_measured and len(rows.text_columns) == 1:
             options["level"] = choose_level(texts)
         if options.get("level") == "subword":
-            del options["min_frequency"]  # of words; that of pieces is `MIN_MERGED`
+            del options["min_frequency"]  # of words
             return build_tokenizer(texts, **options)
         words_of_files = (word for path in model.vector_files for word, _ in vector_rows(path))
         options["extra_words"] = chain(rows.left_out, words_of_files)

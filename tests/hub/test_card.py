@@ -57,7 +57,7 @@ def test_card_front_matter_has_task_origins_and_rounded_results(
     """A local dataset must not be linked to a dataset of the same name on the Hub."""
     # The Hub refuses NaN in a model index.
     measured = {**RECORD["metrics"], "pearson": math.nan, "other": None}
-    measured |= {"penalty": 0.3, "rationale_cost": 1.0, "calibration_error_before": 0.1}
+    measured |= {"penalty": 0.3, "rationale_cost": 1.0}
     data = card_of({**RECORD, "split": split, "metrics": measured}).data
     assert (data.language, data.license, data.library_name) == (None, None, "transformers")
     assert data.pipeline_tag == "text-classification"
