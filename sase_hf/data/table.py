@@ -164,8 +164,8 @@ def _check_quotes(path: str, separator: str) -> None:
         if all(may_join or "\n" not in "".join(cells) for cells in rows):
             return
     raise ValueError(
-        f"in line {rows.line_num}, quotation marks part a cell or join lines; save it as CSV, in "
-        "which those inside a cell are doubled"
+        f"a quoted cell goes on after its closing mark, or joins lines, in line {rows.line_num}; "
+        "save it as CSV, in which marks inside a quoted cell are doubled"
     )
 
 
