@@ -39,11 +39,8 @@ SHEET_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx")
 ENDINGS = (*SHEET_ENDINGS, ".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
 MAX_ROW = 2**24  # bytes of a row of a CSV file
 WAY_OUT = (
-    "give the values of a column one type, and each column another name; the ending of a file is "
-    "its format, CSV, TSV, JSON, JSON Lines, Excel or Parquet; a file is UTF-8, the first line of "
-    "a sheet names the columns, quotation marks are around cells with a separator "
-    "or a line break, and a row of JSON is an object; fit of TextClassifier and TextRegressor also "
-    "takes what pandas reads as a DataFrame"
+    "a file is UTF-8, in the format that its ending names (CSV, TSV, JSON, JSON Lines, Excel, "
+    "Parquet), with a name and one type for each column; fit takes DataFrames, too"
 )
 
 # The names that a split of a dataset may have; the first one present counts.
