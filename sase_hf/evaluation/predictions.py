@@ -2,11 +2,11 @@
 
 import csv
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-import pandas as pd
 import torch
 from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
 from torch import Tensor
@@ -147,10 +147,12 @@ def with_columns(row: Row, added: Row) -> dict[str, Any]:
     return joined
 
 
-def write_csv(file: TextIO, rows: Iterable[Row]) -> None:
+def write_csv(file: TextIO, rows: Iterator[Row]) -> None:
     """Write rows below a line of their names; texts are quoted, as they may hold line ends."""
-    frame = pd.DataFrame([*rows], dtype=object)
-    frame.to_csv(file, index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    first = next(rows, {})
+    writer = csv.DictWriter(file, first, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    writer.writeheader()
+    writer.writerows(filter(None, chain([first], rows)))
 
 
 def json_line(value: object) -> str:
