@@ -57,7 +57,6 @@ def measured_record(
     config: PreTrainedConfig | Mapping[str, object],
     num_parameters: int,
     wall_seconds: float,
-    with_code: bool = True,
 ) -> dict[str, Any]:
     """Return a measurement with versions, commit, hardware and date, as plain JSON values.
 
@@ -75,7 +74,7 @@ def measured_record(
         "config": config.to_diff_dict() if isinstance(config, PreTrainedConfig) else config,
         "num_parameters": num_parameters,
         "wall_seconds": round(wall_seconds, 1),
-        **describe_environment(with_code=with_code),
+        **describe_environment(),
     }
     return redact(record)
 
@@ -86,17 +85,17 @@ def write_record(record: Mapping[str, object], path: FilePath) -> None:
     write_text(path, text + "\n")
 
 
-def describe_environment(*, with_code: bool = True) -> dict[str, Any]:
+def describe_environment() -> dict[str, Any]:
     """Describe where and with what something is measured now.
 
     That is the `date` in ISO 8601; the `code`, the commit and whether its code was modified, None
-    if it is not known or, since git is a process of its own, without `with_code`; the `versions` of
-    Python and of `PACKAGES`, None for one that is not installed; and the `hardware`.
+    if it is not known; the `versions` of Python and of `PACKAGES`, None for one that is not
+    installed; and the `hardware`.
     """
     versions = {package: _version(package) for package in PACKAGES}
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "code": _checkout(Path(__file__).resolve().parents[2]) if with_code else None,
+        "code": _checkout(Path(__file__).resolve().parents[2]),
         "versions": {"python": platform.python_version(), **versions},
         "hardware": {  # which does not name the machine
             "cpu": _processor_name(),

@@ -195,7 +195,6 @@ class _Run:
             config=setup.model.config,
             num_parameters=setup.model.num_parameters(),
             wall_seconds=time.perf_counter() - self.start,
-            with_code=self.task.settings.record is not None,
         )
         record["rows_per_second"] = self.metrics.get(f"{self.measured}_samples_per_second")
         if self.history is not None:
