@@ -154,16 +154,20 @@ def _check_quotes(path: str, separator: str) -> None:
 
     In a TSV file, where quotes are part of the texts, no cell holds a line break either.
     """
-    may_join = not path.lower().endswith((".tsv", ".tsv.gz"))
-    csv.field_size_limit(MAX_ROW)
-    with _opened(path) as file, suppress(csv.Error):
+    is_tsv = path.lower().endswith((".tsv", ".tsv.gz"))
+    csv.field_size_limit(2**31 - 1)
+    with _opened(path) as file, suppress(UnicodeDecodeError):  # of which pyarrow names the row
         rows = csv.reader(file, delimiter=separator, strict=True)
-        if all(may_join or "\n" not in "".join(cells) for cells in rows):
-            return
-    raise ValueError(
-        f"a quoted cell goes on after its closing mark, or joins lines, in line {rows.line_num}; "
-        "save it as CSV, in which marks inside a quoted cell are doubled"
-    )
+        joined = (cells for cells in rows if is_tsv and "\n" in "".join(cells))
+        try:
+            fault: object = next(joined, None) and "quotation marks join lines"
+        except csv.Error as reason:
+            fault = reason
+        if fault is not None:
+            raise ValueError(
+                f"line {rows.line_num}: {fault}; save it as CSV, in which marks inside a cell in "
+                "quotation marks are doubled, and nothing follows the closing one"
+            )
 
 
 def _excel_rows(path: str) -> pa.Table:

@@ -60,7 +60,7 @@ def test_columns_of_a_matrix_are_those_of_its_labels() -> None:
         (["good", "bad", "b\ud800d"], ["a", "b", "a"], r"ud800.* surrogates"),
         ({"text": "good"}, ["a"], "dicts"),
         ([{}], ["a"], "dicts"),
-        (TEXTS, [1, "1", 1], "'1' with type str.*column label.*; give the values"),
+        (TEXTS, [1, "1", 1], "'1' with type str.*column label.*; a file is"),
     ],
     ids=str,
 )
