@@ -171,9 +171,7 @@ class Source:
         what = f"{left_out.size:,} of {is_kept.size:,} rows have no text or no label"
         if 2 * left_out.size > is_kept.size:
             raise refusal(
-                what,
-                "name other columns with --text_column_names and --label_column_name; of several "
-                "columns of labels, each needs a number in every row",
+                what, "name other columns with --text_column_names and --label_column_name"
             )
         logger.warning(
             f"{self.title}: {what} and are left out; the first, counted from 0: "
@@ -368,8 +366,8 @@ def _columns_of(
     if source.name.startswith("unlabelled"):
         return texts, ()
     targets = parted(texts[-1], "+", source.table.column_names)
-    has_targets = any(holds_texts(source.table, name) for name in targets)
-    if is_translated and not has_targets:
+    types = {str(source.table.features.get(name)) for name in targets}
+    if is_translated and types <= {"None", "Value('null')"}:
         return texts[:1], label_columns
     return texts, label_columns
 
