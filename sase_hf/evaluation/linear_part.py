@@ -168,7 +168,7 @@ def fit_linear_part(
 ) -> Fit:
     """Fit the linear part of a trained classifier, and scale both parts.
 
-    The model is changed, forgets what belonged to its logits, and is in evaluation mode afterwards.
+    The model is changed, without answer sets, and in evaluation mode afterwards.
 
     An older linear part is replaced, but scales of the hops multiply. Numbers are scaled around the
     `target_mean` of the config. Without validation rows both parts count as they usually do.
@@ -185,8 +185,8 @@ def fit_linear_part(
     and that of the words, which is 0 where they add nothing.
     ValueError is raised for ids that the model does not know.
     """
-    model.eval().forget()
     learned = WordRows(train, model, words)
+    model.eval().config.answer_threshold = None
     clear(model.linear_part)
     if validation is None:
         fit = Fit(regression_of(learned, STRENGTHS[0]), USUAL)
