@@ -64,7 +64,7 @@ def check_as_saved(digests: dict[str, str], folder: Path, name: str, checkpoint:
             f"{name} in {checkpoint} is not as it was saved: its SHA-256 is not in "
             f"{CHECKSUMS_NAME}. Download it again (in a clone, with `git lfs pull`); after a "
             f"change on purpose, delete {CHECKSUMS_NAME}, then load model and tokenizer and save "
-            "both with save_pretrained"
+            f"both with save_pretrained; delete {NEIGHBOURS_NAME}, too, if weights changed"
         )
 
 
