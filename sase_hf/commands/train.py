@@ -74,7 +74,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from ..data.columns import SPLITS, DataArguments, SourceArguments
+from ..data.columns import DataArguments, SourceArguments
 from ..data.rows import load_rows, open_sources
 from ..utils.cli import errors_in_one_line, with_recipe
 from ..utils.text import table_lines
@@ -122,7 +122,10 @@ def check_files(words: Sequence[str]) -> str:
     try:
         if "train_file" in rows and given.model_name_or_path is None:
             load_rows(kind(**rows))
-        elif "dataset_name" not in rows and {f"{name}_file" for name in SPLITS} & rows.keys():
+        elif (
+            "dataset_name" not in rows
+            and {"train_file", "validation_file", "test_file"} & rows.keys()
+        ):
             open_sources(kind(**rows))  # the model says what the labels are
     finally:
         logging.disable(logging.NOTSET)

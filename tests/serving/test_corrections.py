@@ -266,10 +266,15 @@ def test_opened_texts_come_in_the_order_of_doubt(tmp_path: Path, tab: Any) -> No
     assert expected != sorted(texts, key=lambda text: doubt(text)[1]), "the premise"
 
 
+def begin_walk(page: Any, folder: Path) -> list[str]:
+    """Open a file of all texts; return them in the order of the page."""
+    open_rows(page, folder, [{"text": text, "label": "fair"} for text in TEXTS])
+    return [text for [text] in opened_texts(page)]
+
+
 def test_person_goes_through_the_texts_of_a_file(tmp_path: Path, page: Any) -> None:
     """The panel is open at each, with the label of the file; the last text has no next one."""
-    open_rows(page, tmp_path, [{"text": text, "label": "fair"} for text in TEXTS])
-    texts = [text for [text] in opened_texts(page)]
+    texts = begin_walk(page, tmp_path)
     for place, text in enumerate(texts, start=1):
         wait_for_words(page, text)
         assert page.text_content(".walk .place") == f"{place} of {len(texts)}"
@@ -288,8 +293,7 @@ def test_person_goes_through_the_texts_of_a_file(tmp_path: Path, page: Any) -> N
 @pytest.mark.parametrize("pause", [0, 200], ids=["while it is read", "when it is read"])
 def test_double_click_goes_on_by_one_text(tmp_path: Path, page: Any, pause: int) -> None:
     """It corrects that text alone."""
-    open_rows(page, tmp_path, [{"text": text, "label": "fair"} for text in TEXTS])
-    texts = [text for [text] in opened_texts(page)]
+    texts = begin_walk(page, tmp_path)
     for text in texts[:-1]:
         wait_for_words(page, text)
         page.wait_for_selector(".result:not([inert])")
