@@ -216,17 +216,6 @@ def cosine_penalty(A: Tensor) -> Tensor:
     return P
 
 
-def kl_penalty(A: Tensor) -> Tensor:
-    """P = minus the mean Kullback-Leibler divergence between two hops (section 2.2)."""
-    r = len(A)
-    P = A.new_zeros(())
-    for i in range(r):
-        for j in range(r):
-            if i != j:
-                P = P - (A[i] * (A[i] / A[j]).log()).sum() / (r * (r - 1))
-    return P
-
-
 def penalty(A: Tensor) -> Tensor:
     """P = ||A A^T - I||_F^2: a sum of squares over r x r (equation 8)."""
     r = len(A)
@@ -258,7 +247,7 @@ def encode(config: Any, weights: Weights, ids: Sequence[int]) -> Encoded:
     H = ENCODERS[config.encoder](S, part(weights, "token_encoder."), config)
     if config.pooling == "self_attention":
         A = attention(H, part(weights, "pooling."), config)
-        measure = {"frobenius": penalty, "cosine": cosine_penalty, "kl": kl_penalty}[config.penalty]
+        measure = {"frobenius": penalty, "cosine": cosine_penalty}[config.penalty]
         return Encoded(H, A, A @ H, measure(A))
     row = POOLINGS[config.pooling](H) if len(ids) else H.new_zeros(H.shape[1])
     A = taken(H, config.pooling).mean(1)

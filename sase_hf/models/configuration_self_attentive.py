@@ -176,12 +176,10 @@ class SelfAttentiveConfig(CheckedConfig):
     normalize_states: bool = flag(
         "Give the attention each state with mean 0 and variance 1: sharper hops.", default=True
     )
-    penalty: Literal["frobenius", "cosine", "kl"] = flag(
-        "Penalty on similar hops: the mean cosine of two hops, from 0 to 1; frobenius, equation 8, "
-        "which grows with the square of the hops; or kl, the mean divergence, with softmax only.",
+    penalty: Literal["frobenius", "cosine"] = flag(
+        "Penalty on similar hops: the mean cosine of two hops, from 0 to 1; or frobenius, equation "
+        "8, which grows with the square of the hops.",
         "cosine",
-        value="kl",
-        only_for={"attention_function": ("softmax",)},
     )
     penalty_coef: float | int = flag("Weight of the penalty in the loss.", 0.02, between=WEIGHT)
     rationale_coef: float | int = flag(

@@ -487,19 +487,6 @@ def cosine_penalty(attention: Tensor) -> Tensor:
     return cosines.triu(1).sum((1, 2)) * (2 / max(hops * (hops - 1), 1))
 
 
-def kl_penalty(attention: Tensor, log_attention: Tensor) -> Tensor:
-    """Return minus the mean Kullback-Leibler divergence between two hops, per sentence: (B,).
-
-    Section 2.2 of the paper names this alternative and rejects it: the divergence grows without
-    bound where hops differ. `log_attention` is any finite number where A is zero. One hop gives 0.
-    """
-    hops = attention.shape[1]
-    cross = exact_product(attention, log_attention.mT)  # (B, r, r)
-    entropies = cross.diagonal(dim1=1, dim2=2)  # minus the entropy of each hop
-    divergences = hops * entropies.sum(1) - cross.sum((1, 2))
-    return -divergences / max(hops * (hops - 1), 1)
-
-
 PENALTIES = {"frobenius": attention_penalty, "cosine": cosine_penalty}
 
 
@@ -555,13 +542,7 @@ class SelfAttentionPooling(nn.Module):
             weights = weights * real
         attention = weights.mT
         matrix = attention.to(states.dtype) @ states
-        if self.config.penalty == "kl":
-            log_weights = scores.log_softmax(1)
-            if real is not None:
-                log_weights = log_weights * real
-            penalty = kl_penalty(attention, log_weights.mT)
-        else:
-            penalty = PENALTIES[self.config.penalty](attention)
+        penalty = PENALTIES[self.config.penalty](attention)
         return matrix, attention, penalty, rationale_cost(weights, scores, rationale)
 
 

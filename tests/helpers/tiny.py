@@ -75,7 +75,6 @@ ARCHITECTURES = (
         if pooling != "last" or encoder["encoder"] == "bilstm"
     ),
     PAPER,
-    {**PAPER, "penalty": "kl"},
     {"attention_function": "sparsemax"},
 )
 # Every model under every encoder, pooling, matching and classifier.

@@ -78,7 +78,6 @@ def test_config_of_a_file_refuses_unknown_choices_and_types(
         ({"rationale_coef": math.inf}, "rationale_coef is inf; it must be from 0 to 1000"),
         ({"pad_token_id": 23, "vocab_size": 23}, "pad_token_id is 23; .* from 0 to 22"),
         ({"encoder": "cnn", "pooling": "last"}, "pooling is 'last'.* encoder is 'cnn'"),
-        ({"penalty": "kl", "attention_function": "entmax15"}, "penalty is 'kl'.*'entmax15'"),
         ({"relation_window": 3}, "relation_window is 3.* encoder is 'bilstm'"),
         ({"lstm_shortcuts": True}, "lstm_shortcuts is True.* num_lstm_layers is 1"),
         ({"id2label": {0: "a", 2: "b"}}, "id2label is .*each id from 0 to 1"),
