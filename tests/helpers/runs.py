@@ -13,7 +13,7 @@ from accelerate.state import AcceleratorState
 from datasets import Dataset
 from rows import write_jsonl
 from safetensors.torch import load_file
-from tiny import random_pair, random_text, text_batch
+from tiny import random_pairs, random_text, text_batch
 from torch import Tensor
 from transformers import EvalPrediction
 
@@ -54,7 +54,7 @@ def make_rows(problem: str) -> Dataset:
     rng = random.Random(1)
     rows: dict[str, list[Any]] = {}
     if problem in ("pairs", "retrieval"):
-        pairs = [random_pair(rng) for _ in range(NUM_ROWS)]
+        pairs = random_pairs(rng, NUM_ROWS)
         rows["input_ids"] = [premise + hypothesis for premise, hypothesis in pairs]
         rows["token_type_ids"] = [[0] * len(p) + [1] * len(h) for p, h in pairs]
         marked = [3.0 * (len(ids) % 3 == 0) for ids in rows["input_ids"]]  # some rows, as a weight

@@ -183,8 +183,8 @@ def random_text(rng: random.Random, shortest: int = 1, longest: int = 7) -> Ids:
     return [rng.randrange(1, VOCAB_SIZE) for _ in range(rng.randint(shortest, longest))]
 
 
-def random_pair(rng: random.Random) -> tuple[Ids, Ids]:
-    return random_text(rng), random_text(rng)
+def random_pairs(rng: random.Random, count: int) -> list[tuple[Ids, Ids]]:
+    return [(random_text(rng), random_text(rng)) for _ in range(count)]
 
 
 def text_batch(

@@ -37,7 +37,7 @@ def test_a_row_has_the_same_result_in_every_batch(
     # A state of a relation network is a sum over all tokens, whose order moves more digits.
     sums = fields.get("encoder") == "relation_network"
     tolerance = {"rtol": 1e-5, "atol": 1e-6} if sums else tiny.NEIGHBOUR_TOLERANCE
-    pairs = [*(tiny.random_pair(rng) for _ in range(21)), ([], []), ([1, 2], []), ([], [3])]
+    pairs = [*tiny.random_pairs(rng, 21), ([], []), ([1, 2], []), ([], [3])]
     alone = torch.cat([result(model, tiny.pair_batch([pair])) for pair in pairs])
     dtypes = (torch.long, torch.bool, torch.float32)
     for size, padding, dtype in zip((2, 7, 24), tiny.PADDINGS, dtypes, strict=True):
@@ -58,7 +58,7 @@ def test_a_model_reads_the_first_tokens_of_each_text(
     """A longer text has the answer, the attention and the reasons of its first tokens."""
     rng = random.Random(f"{model_class.__name__} {fields}")
     model = tiny.tiny_model(model_class, **fields)
-    pairs = [*(tiny.random_pair(rng) for _ in range(9)), ([], []), ([1] * 9, []), ([], [3] * 9)]
+    pairs = [*tiny.random_pairs(rng, 9), ([], []), ([1] * 9, []), ([], [3] * 9)]
     if model.reads_pairs:
         first_tokens = [(premise[:4], hypothesis[:4]) for premise, hypothesis in pairs]
     else:
@@ -96,7 +96,7 @@ def test_attention_sums_to_one_over_real_tokens_and_is_zero_on_padding(
     model = tiny.tiny_model(model_class, **fields)
     with torch.no_grad():
         model.base_model.pooling.hops.weight.mul_(scale)
-    pairs = [*(tiny.random_pair(rng) for _ in range(6)), ([], [])]
+    pairs = [*tiny.random_pairs(rng, 6), ([], [])]
     batch = tiny.pair_batch(pairs, "holed", rng, extra=5)
     outputs = model.to(dtype)(**batch, output_attentions=True)
     real = batch["attention_mask"].bool()
@@ -172,7 +172,7 @@ def test_every_precision_trains(
     """Weights in half precision, or autocast: a loss near the full one, finite gradients."""
     rng = random.Random(0)
     model = tiny.tiny_model(model_class, **fields)
-    batch = tiny.pair_batch([tiny.random_pair(rng) for _ in range(3)] + [([], [])], "holed", rng)
+    batch = tiny.pair_batch([*tiny.random_pairs(rng, 3), ([], [])], "holed", rng)
     expected = _loss(model, batch)
     model.to(device, torch.float32 if autocast else dtype)
     batch = {name: values.to(device) for name, values in batch.items()}

@@ -92,7 +92,7 @@ def test_gradient_checkpointing_runs_layers_twice_for_the_same_gradients(
         if isinstance(module, nn.Linear) and not is_once:
             module.register_forward_hook(lambda module, inputs, _: steps.append(len(inputs[0])))
     rng = random.Random(0)
-    batch = tiny.pair_batch([tiny.random_pair(rng) for _ in range(3)], "holed", rng, extra=2)
+    batch = tiny.pair_batch(tiny.random_pairs(rng, 3), "holed", rng, extra=2)
     plain = _gradients(model, batch)
     steps_once = sum(steps)
     steps.clear()

@@ -118,7 +118,7 @@ def test_head_is_the_papers(
     rng = random.Random(f"{head.__name__} {problem_type} {classifier} {fields}")
     architectures = tiny.ENCODERS if "pooling" in fields else tiny.ARCHITECTURES
     words_of_both = ([9, 2, 2], [2, 9, 4])
-    pairs = [tiny.random_pair(rng), tiny.random_pair(rng), words_of_both]
+    pairs = [*tiny.random_pairs(rng, 2), words_of_both]
     for options in OPTIONS[problem_type]:
         model = tiny.tiny_model(
             head,
@@ -194,7 +194,7 @@ def test_loss_of_parts_of_a_batch_adds_up(problem_type: str) -> None:
     """
     rng = random.Random(0)
     model = tiny.tiny_model(SelfAttentiveForNLI, problem_type=problem_type, num_labels=3)
-    batch = tiny.pair_batch([tiny.random_pair(rng) for _ in range(8)])
+    batch = tiny.pair_batch(tiny.random_pairs(rng, 8))
     labels = torch.tensor(random_labels(rng, problem_type, 8))
     labels[[0, 2, 6]] = -100
     whole = model(**batch, labels=labels).loss

@@ -26,7 +26,7 @@ from checkpoints import (
 from isolated import run_fresh
 from loopback_hub import OWNER, Hub
 from script_files import load_command
-from tiny import BERT, ON_BERT, exports, pair_batch, random_pair
+from tiny import BERT, ON_BERT, exports, pair_batch, random_pairs
 from transformers import AutoModel, AutoModelForSequenceClassification, pipeline
 
 from sase_hf import (
@@ -116,7 +116,7 @@ def test_graph_equals_the_model_at_any_length_and_padding(root: Path, name: str)
     session = runtime.InferenceSession(root / "onnx" / name / "model.onnx")
     model, rng = load(root, name), random.Random(0)
     for count, padding, extra in ((0, "right", 0), (5, "left", 3), (8, "holed", 220)):
-        pairs = [random_pair(rng) for _ in range(count)] + [([], []) if count else ([1], [])]
+        pairs = [*random_pairs(rng, count), ([], []) if count else ([1], [])]
         batch = pair_batch(pairs, padding, rng, extra)
         with torch.no_grad():
             outputs = model(**batch, output_attentions=True)
