@@ -222,7 +222,9 @@ class CheckedPreTrainedModel(PreTrainedModel):
         names = [path.name for path in (*weights, *folder.glob("*.index.json"), *code)]
         names += [CONFIG_NAME, GENERATION_CONFIG_NAME, *self.json_files]
         old = saved_digests(folder)
-        kept = [f"{old[name]}  {name}\n" for name in TOKENIZER_NAMES if name in old]
+        # With the package a tokenizer enters its files anew.
+        names_kept = TOKENIZER_NAMES if self.config.is_registered else ()
+        kept = [f"{old[name]}  {name}\n" for name in names_kept if name in old]
         (folder / CHECKSUMS_NAME).write_text("".join(kept))
         list_files(folder, names)
 
