@@ -250,6 +250,10 @@ class SelfAttentiveConfig(CheckedConfig):
         "so.",
         "str",
     )
+    text_columns: list[str] | None = described(
+        "The columns of the texts where the model was trained, by which "
+        "`sase_hf.TextClassifier` reads a table."
+    )
     target_mean: Numbers | None = described(
         "For each target of a regression, what the model adds to its output, after the deviation.",
         between=(-1e30, 1e30),

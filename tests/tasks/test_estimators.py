@@ -105,12 +105,17 @@ def test_classifier_returns_texts_with_the_blanks_that_they_came_with() -> None:
     assert {*tiny().fit(TEXTS, [str(STARS[0]), *labels[1:]]).classes_} == {*labels}
 
 
-def test_classifier_reads_pairs() -> None:
-    pairs = [(text, "a meal") for text in TEXTS]
+def test_classifier_reads_pairs_by_the_names_of_their_columns(tmp_path: Path) -> None:
+    pairs = pd.DataFrame({"premise": TEXTS, "hypothesis": "a meal"})
     model = tiny().fit(pairs, STARS)
     assert type(model.model_).__name__ == "SelfAttentiveForNLI"
-    assert model.explain(pairs[0]).results["text"] == [*pairs[0]]
-    with pytest.raises(ValueError, match="'text_pair' holds nothing"):
+    assert model.explain((TEXTS[0], "a meal")).results["text"] == [TEXTS[0], "a meal"]
+    model.save_pretrained(tmp_path)
+    loaded = TextClassifier.from_pretrained(tmp_path)
+    loaded.model_.cpu()
+    swapped = loaded.predict_proba(pairs.iloc[:, ::-1])
+    np.testing.assert_array_equal(swapped, model.predict_proba(pairs))
+    with pytest.raises(ValueError, match="'hypothesis' holds nothing"):
         model.predict(NEW)
 
 

@@ -127,9 +127,8 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
             task = make_task(_FitTask, entries, in_memory)
             outcome = run(task)
             model, tokenizer = load_checkpoint(outcome["output_dir"])
-        rows = outcome["setup"].rows
-        cells = in_memory["train"][rows.label_columns[0]][:] if in_memory else ()
-        self._adopt(model, tokenizer, rows.text_columns, cells)
+        [column, *_] = outcome["setup"].rows.label_columns
+        self._adopt(model, tokenizer, in_memory["train"][column][:] if in_memory else ())
         model.to(task.args.device)  # type: ignore[arg-type]  # of torch, and wrapped
         self.record_ = outcome["record"]
         self.metrics_ = results_of(outcome["metrics"], "eval_")
@@ -139,13 +138,13 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         self,
         model: CheckedPreTrainedModel,
         tokenizer: TokenizersBackend,
-        text_columns: Sequence[str],
         cells: Sequence[Any] = (),
     ) -> None:
         """Keep a model, and how its rows and the labels in the cells of a column were given."""
         self.model_ = model
         self.tokenizer_ = tokenizer
-        self.text_columns_ = tuple(text_columns)
+        columns = model.config.text_columns or TEXT_COLUMNS[: 2 if model.reads_pairs else 1]
+        self.text_columns_ = tuple(columns)
         self.is_matrix_ = model.config.label_type == MATRIX
         if self.learns_labels:
             names = answers_of(model.config).names
@@ -233,7 +232,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
             )
         to_device(model)
         estimator = cls()
-        estimator._adopt(model, tokenizer, TEXT_COLUMNS[: 2 if model.reads_pairs else 1])
+        estimator._adopt(model, tokenizer)
         estimator.record_ = None
         estimator.metrics_ = {}
         return estimator
