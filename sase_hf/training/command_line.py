@@ -78,8 +78,8 @@ def make_task(
 
 def _plain(value: Any, takes_several: bool) -> Any:
     """Return a value as that of a flag, which may take several: no paths, no types of numpy."""
-    if isinstance(value, np.generic):
-        return value.item()
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
     if isinstance(value, list | tuple):
         return [_plain(item, takes_several=False) for item in value]
     if isinstance(value, str | os.PathLike):

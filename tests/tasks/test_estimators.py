@@ -69,8 +69,10 @@ def test_classifier_reads_tables_and_files_as_the_command_does(tmp_path: Path) -
 
 def test_classes_are_in_the_order_of_scikit_learn_whatever_that_of_the_model_is() -> None:
     names = {1: "10", 3: "9", 5: "2"}
-    model = tiny().fit(TEXTS, [names[stars] for stars in STARS])
+    labels = [names[stars] for stars in STARS]
+    model = tiny(class_weights={10: 1, 9: 3, 2: 0.5}).fit(TEXTS, labels)
     assert list(model.model_.config.id2label.values()) == ["2", "9", "10"]
+    assert model.model_.config.class_weights == [0.5, 3, 1]
     assert model.classes_.tolist() == ["10", "2", "9"]
     scores = model.explain(NEW[0]).results["scores"]
     expected = [scores[label] for label in model.classes_]

@@ -10,7 +10,7 @@ import random
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -269,6 +269,8 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
         machine.
     use_cpu: compute on the CPU, also where there is a GPU.
     output_dir: a new folder for the model, its checkpoints and `report.html`. Without one there is
+    class_weights: how much labels count in the answers: "balanced", a number for each in the order
+        of the model, or a dict of all labels (default: 1 each).
         no report, and the files are removed. Each fit needs a new folder, so leave it out in
         `cross_val_score` and searches.
     report: whether to write the report (default: False; True with an `output_dir`).

@@ -1,7 +1,7 @@
 """Labels, sets of labels or numbers, for texts and pairs of texts; calibration after training."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from ...data.batching import RationaleCollator
 from ...data.columns import AGAINST_COLUMNS
-from ...data.labels import label_doubts
+from ...data.labels import class_name, label_doubts
 from ...data.rows import Rows, load_rows
 from ...data.table import present, texts_of
 from ...evaluation.linear_part import Fit, clear, fit_linear_part, learn_anew
@@ -225,10 +225,13 @@ def _saved_head(config: PreTrainedConfig) -> type[PreTrainedModel] | None:
     return head
 
 
-def _class_weights(asked: list[str], rows: Rows) -> list[float]:
+def _class_weights(asked: Any, rows: Rows) -> list[float]:
     """Return the weights that were asked for; `balanced` ones are 1 for the most frequent label."""
     if not rows.answers.has_one_label:
         raise ValueError(f"--class_weights is for one label per row, not for {rows.kind}")
+    if isinstance(asked, Mapping):  # as scikit-learn takes them
+        by_name = {class_name(label): weight for label, weight in asked.items()}
+        asked = map(by_name.__getitem__, rows.label_names)
     if asked != ["balanced"]:
         return list(map(float, asked))
     counts = np.bincount(rows.splits["train"]["label"][:], minlength=len(rows.label_names))
