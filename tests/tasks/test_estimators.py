@@ -143,8 +143,8 @@ def test_regressor_learns_numbers() -> None:
 
 
 def test_classifier_refuses_numbers() -> None:
-    with pytest.raises(ValueError, match="'label' are numbers, not all whole; use TextRegressor"):
-        tiny().fit(TEXTS, [stars / 2 for stars in STARS])
+    with pytest.raises(ValueError, match="'label' are numbers, not classes; use TextRegressor"):
+        tiny(problem_type="regression").fit(TEXTS, STARS)
 
 
 def test_explanation_shows_itself(fitted: TextClassifier) -> None:
@@ -165,6 +165,9 @@ def test_saved_classifier_loads_everywhere(fitted: TextClassifier, tmp_path: Pat
     assert labels == fitted.predict(NEW).tolist()
     with pytest.raises(ValueError, match=r"is no TextRegressor, but a .*; TextClassifier"):
         TextRegressor.from_pretrained(folder)
+    loaded.model_.config.id2label = {0: "poor", 1: "fine", 2: "great"}
+    loaded.save_pretrained(folder)
+    assert "poor" in TextClassifier.from_pretrained(folder).classes_
 
 
 def test_fit_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,9 @@ _FITS = threading.Lock()
 
 
 class _FitTask(LabelTask):
-    """The task of one fit: rows in memory or files."""
+    """The task of one fit: rows in memory or files, with labels or with numbers to predict."""
+
+    learns_labels = True
 
     def prepare(self, setup: TrainingSetup) -> None:
         """Write into the config of the model what the labels were.
@@ -57,15 +59,16 @@ class _FitTask(LabelTask):
         """
         super().prepare(setup)
         columns = setup.rows.label_columns
-        if setup.rows.kind == REGRESSION and self.settings.problem_type is None:
+        if self.learns_labels and not setup.rows.answers.has_labels:
             raise refusal(
-                f"the labels in {','.join(columns)!r} are numbers, not all whole",
-                "use TextRegressor",
+                f"the labels in {','.join(columns)!r} are numbers, not classes", "use TextRegressor"
             )
+        label_type = "str"
         if len(columns) > 1:
-            setup.model.config.label_type = MATRIX
+            label_type = MATRIX
         elif self.in_memory:
-            setup.model.config.label_type = type_of_labels(self.in_memory["train"], columns[0])
+            label_type = type_of_labels(self.in_memory["train"], columns[0])
+        setup.model.config.label_type = label_type
 
 
 class _TextEstimator(BaseEstimator):  # type: ignore[misc]
@@ -125,6 +128,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
             if "output_dir" not in entries:  # nobody would see a report
                 entries = {"report": False, **entries, "output_dir": Path(scratch, "model")}
             task = make_task(_FitTask, entries, in_memory)
+            task.learns_labels = self.learns_labels
             outcome = run(task)
             model, tokenizer = load_checkpoint(outcome["output_dir"])
         [column, *_] = outcome["setup"].rows.label_columns
@@ -153,7 +157,10 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
             for label in pd.Series(cells, dtype=object).explode().value_counts()[::-1].index:
                 if isinstance(label, str):
                     as_given[class_name(label)] = label
-            classes = np.array([*map(READERS.get(model.config.label_type, as_given.get), names)])
+            classes = np.array([*map(as_given.get, names)])
+            if model.config.label_type in READERS:
+                with suppress(ValueError, KeyError):  # of names that were changed
+                    classes = np.array([*map(READERS[model.config.label_type], names)])
             # The order of the classes is that of scikit-learn; a model may have another one.
             self.class_ids_ = slice(None) if self.is_matrix_ else np.argsort(classes)
             self.classes_ = classes[self.class_ids_]
@@ -262,6 +269,8 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
     encoder_name_or_path: a pretrained encoder of transformers under the attention, such as BERT
         (default: None).
     model_name_or_path: a checkpoint of this package to start from (default: None).
+    class_weights: how much labels count in the answers: "balanced", a number for each in the order
+        of the model, or a dict of all labels (default: 1 each).
     pooling: how the states become a sentence: self_attention, max, mean or last (default:
         self_attention).
     num_hops: rows of the attention (default: 10).
@@ -269,8 +278,6 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
         machine.
     use_cpu: compute on the CPU, also where there is a GPU.
     output_dir: a new folder for the model, its checkpoints and `report.html`. Without one there is
-    class_weights: how much labels count in the answers: "balanced", a number for each in the order
-        of the model, or a dict of all labels (default: 1 each).
         no report, and the files are removed. Each fit needs a new folder, so leave it out in
         `cross_val_score` and searches.
     report: whether to write the report (default: False; True with an `output_dir`).
