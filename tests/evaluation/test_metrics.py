@@ -105,6 +105,7 @@ def test_metrics_function_combines_own_and_foreign_modules(
 ) -> None:
     """`evaluate` loads a user's file; lists among the results are left out."""
     monkeypatch.setattr(evaluate.config, "HF_MODULES_CACHE", tmp_path / "modules")
+    monkeypatch.syspath_prepend(tmp_path / "modules")  # before the user's own modules
     monkeypatch.setattr(evaluate.config, "HF_METRICS_CACHE", tmp_path / "metrics")
     hits = tmp_path / "hits.py"
     hits.write_text(HITS)
