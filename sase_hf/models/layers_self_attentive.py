@@ -279,7 +279,10 @@ class BiLSTMLayer(GradientCheckpointingLayer, nn.LSTM):
         return states.flatten(0, 1).unflatten(0, tuple(x.shape[:2]))
 
 
-def _in_one_piece(left_to_right: list[Tensor], right_to_left: list[Tensor]) -> list[Tensor]:
+def _in_one_piece(
+    left_to_right: list[Tensor],
+    right_to_left: list[Tensor],
+) -> list[Tensor]:
     """Return weights that lie in memory as cuDNN reads them: matrices first, then the biases."""
     matrices = left_to_right[:2] + right_to_left[:2]
     biases = left_to_right[2:] + right_to_left[2:]
@@ -490,7 +493,11 @@ def cosine_penalty(attention: Tensor) -> Tensor:
 PENALTIES = {"frobenius": attention_penalty, "cosine": cosine_penalty}
 
 
-def rationale_cost(weights: Tensor, scores: Tensor, rationale: Tensor | None) -> Tensor | None:
+def rationale_cost(
+    weights: Tensor,
+    scores: Tensor,
+    rationale: Tensor | None,
+) -> Tensor | None:
     """Return -log of the mean weight of the marked tokens, times the mark: 0 without marks, (B,).
 
     `weights` and `scores` have the shape (B, S, r); `rationale` (B, S) is 0 on other tokens and on
@@ -720,13 +727,21 @@ class LinearPart(nn.Module):
         return added + self.of_mean_state(inputs, states)
 
     def of_mean_state(
-        self, inputs: Inputs, states: Tensor, share_of_products: float = 1.0
+        self,
+        inputs: Inputs,
+        states: Tensor,
+        share_of_products: float = 1.0,
     ) -> Tensor:
         """Return what the `features` of inputs and states add to the logits, (B, L)."""
         features = self.features(inputs, states, share_of_products)
         return exact_product(features, self.state_weight.to(features))
 
-    def features(self, inputs: Inputs, states: Tensor, share_of_products: float = 1.0) -> Tensor:
+    def features(
+        self,
+        inputs: Inputs,
+        states: Tensor,
+        share_of_products: float = 1.0,
+    ) -> Tensor:
         """Return what has weights in the mean state, or in two of a pair, (B, F).
 
         The states are zero on padding; the products of two means count by a share.
