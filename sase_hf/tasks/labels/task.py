@@ -230,8 +230,9 @@ def _class_weights(asked: Any, rows: Rows) -> list[float]:
     if not rows.answers.has_one_label:
         raise ValueError(f"--class_weights is for one label per row, not for {rows.kind}")
     if isinstance(asked, Mapping):  # as scikit-learn takes them
-        by_name = {class_name(label): weight for label, weight in asked.items()}
-        asked = map(by_name.__getitem__, rows.label_names)
+        by_name = {class_name(str(label)): weight for label, weight in asked.items()}
+        # Another name has no index, and the config wants a weight for each.
+        asked = [by_name[name] for name in sorted(by_name, key=[*rows.label_names].index)]
     if asked != ["balanced"]:
         return list(map(float, asked))
     counts = np.bincount(rows.splits["train"]["label"][:], minlength=len(rows.label_names))
