@@ -427,12 +427,12 @@ def rows_to_read(texts: Any, names: Sequence[str]) -> list[dict[str, str]]:
     Of a table these columns are read, or all if it has other ones. One text may stand alone.
     ValueError: a row is neither a text nor a pair, or of both the one that the model does not read.
     """
-    frame = _text_frame([texts] if isinstance(texts, str) else texts, names)
+    frame = _text_frame([texts] if isinstance(texts, str) else texts, names).rename(columns=str)
     if frame.empty:
         raise refusal("there are no texts", "give at least one")
     if len(frame.columns) == len(names) and not {*names} & {*frame.columns}:
         frame = frame.set_axis(names, axis=1)
-    source = Source("test", "the given table", table(frame.rename(columns=str)), {})
+    source = Source("test", "the given table", table(frame), {})
     rows: list[dict[str, str]] = source.texts(names).to_pylist()
     if any(None in row.values() for row in rows):
         raise refusal("a row of the texts has none", "leave it out")
