@@ -55,6 +55,8 @@ OF_LABELS = (
     "linear_part",
     "answer_threshold",
     "answer_error",
+    "label_type",
+    "text_columns",
 )
 
 # With these two files SentenceTransformer runs the base model of every checkpoint and takes its

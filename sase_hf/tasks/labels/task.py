@@ -127,7 +127,8 @@ class LabelTask(EncoderTask):
         ValueError: marks have no attention to teach.
         """
         super().prepare(setup)
-        setup.model.config.text_columns = [*setup.rows.text_columns]
+        if self.args.do_train:
+            setup.model.config.text_columns = [*setup.rows.text_columns]
         linear_part: Any = setup.model.linear_part
         if self.args.do_train and linear_part is not None:
             clear(linear_part)
