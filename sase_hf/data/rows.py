@@ -366,8 +366,8 @@ def _columns_of(
     if source.name.startswith("unlabelled"):
         return texts, ()
     targets = parted(texts[-1], "+", source.table.column_names)
-    types = {str(source.table.features.get(name)) for name in targets}
-    if is_translated and types <= {"None", "Value('null')"}:
+    cells = [source.table.data[name] for name in present(targets, source.table)]
+    if is_translated and all(column.null_count == len(column) for column in cells):
         return texts[:1], label_columns
     return texts, label_columns
 
