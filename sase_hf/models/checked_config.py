@@ -55,9 +55,9 @@ class CheckedConfig(PreTrainedConfig):
 
     def __post_init__(self, **kwargs: Any) -> None:
         """Refuse misspelt names; leave out pipelines of a checkpoint if the package has them."""
-        fields_of_class = [entry.name for entry in fields(self) if entry.metadata]
+        names = [entry.name for entry in fields(self)]
         for name in kwargs:
-            close = difflib.get_close_matches(name, fields_of_class, n=1, cutoff=0.8)
+            close = difflib.get_close_matches(name, names, n=1, cutoff=0.8)
             if close and not hasattr(type(self), name):
                 raise TypeError(f"there is no field {name!r}; did you mean {close[0]!r}?")
         if self.is_registered:

@@ -221,10 +221,9 @@ class CheckedPreTrainedModel(PreTrainedModel):
             shutil.copymode(folder / CONFIG_NAME, path)
         names = [path.name for path in (*weights, *folder.glob("*.index.json"), *code)]
         names += [CONFIG_NAME, GENERATION_CONFIG_NAME, *self.json_files]
-        old = saved_digests(folder)
-        # With the package a tokenizer enters its files anew.
-        names_kept = TOKENIZER_NAMES if self.config.is_registered else ()
-        kept = [f"{old[name]}  {name}\n" for name in names_kept if name in old]
+        # Without the package nothing renews them when the tokenizer is saved.
+        old = saved_digests(folder) if self.config.is_registered else {}
+        kept = [f"{old[name]}  {name}\n" for name in TOKENIZER_NAMES if name in old]
         (folder / CHECKSUMS_NAME).write_text("".join(kept))
         list_files(folder, names)
 
