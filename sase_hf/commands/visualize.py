@@ -154,5 +154,5 @@ def given_rows(reader: Pipeline, flags: Namespace) -> list[Row]:
     for row in drawn.select(range(min(MAX_ROWS, drawn.num_rows))).to_list():
         label = row.pop("label", None)
         known = {} if label is None else {"true_label": read.labels.decode(label)}
-        rows.append((row if len(row) > 1 else row["text"], known))
+        rows.append((row, known))
     return rows

@@ -110,7 +110,7 @@ class Predictor:
         problem = self.config.get("problem_type")
         if problem == "regression":
             return logits
-        if problem == "multi_label_classification" or logits.shape[1] == 1:
+        if problem == "multi_label_classification":
             return 1 / (1 + np.exp(-logits))
         powers = np.exp(logits - logits.max(1, keepdims=True))
         return powers / powers.sum(1, keepdims=True)
