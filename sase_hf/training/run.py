@@ -349,12 +349,13 @@ def check_same_run(
     They are recorded in the folder of the run. A checkpoint without a record goes on with any.
     """
     now = redact(settings)
+    before = training_rows_of(checkpoint)
     changes = [
-        f"{name} = {value} and not {now.get(name)}"
-        for name, value in training_rows_of(checkpoint).items()
-        if now.get(name) != value
+        f"{name} = {before.get(name)} and not {now.get(name)}"
+        for name in before | now
+        if before.get(name) != now.get(name)
     ]
-    if changes:
+    if before and changes:
         raise refusal(
             f"the run of {checkpoint} has {', '.join(changes)}",
             "repeat what it has to go on, or begin another run in another --output_dir",

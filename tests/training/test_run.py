@@ -105,6 +105,7 @@ def test_run_resumes_with_its_own_rows_in_an_update_and_no_others(
         "train_file": (reviews["test_file"], "has train = .*'rows': 48.* and not"),
         "seed": (7, "has seed = 42 and not 7"),
         "penalty_coef": (0.5, "has penalty_coef = .* and not 0.5"),
+        "unlabelled_file": (reviews["test_file"], "has unlabelled_1 = None and not"),
     }
     for name, (value, message) in others.items():
         with pytest.raises(ValueError, match=message):
