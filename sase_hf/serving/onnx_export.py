@@ -147,7 +147,7 @@ def _largest_difference(path: Path, graph: _Graph) -> float:
 
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     differences = []
-    for batch in _random_batches(graph.model.config.vocab_size):
+    for batch in _random_batches(graph.model.config):
         tensors = dict(zip(graph.inputs, batch, strict=False))
         found = session.run(None, {name: tensor.numpy() for name, tensor in tensors.items()})
         for output, expected in zip(found, graph(**tensors), strict=True):
@@ -156,14 +156,15 @@ def _largest_difference(path: Path, graph: _Graph) -> float:
     return float(np.max(differences))
 
 
-def _random_batches(vocab_size: int) -> Iterator[tuple[Tensor, ...]]:
+def _random_batches(config: Any) -> Iterator[tuple[Tensor, ...]]:
     """Yield ids, mask and token types (B, T) of shapes that the exporter has not seen.
 
     The padding is in holes; the last row of a larger batch is padding only.
     """
     generator = torch.Generator().manual_seed(0)
-    for shape in ((1, 1), (1, 37), (2, 5), (7, 64), (4, 150)):
-        ids = torch.randint(vocab_size, shape, generator=generator)
+    for rows, tokens in ((1, 1), (1, 37), (2, 5), (7, 64), (4, 150)):
+        shape = (rows, min(tokens, config.max_tokens))
+        ids = torch.randint(config.vocab_size, shape, generator=generator)
         mask, types = torch.randint(2, (2, *shape), generator=generator)
         mask[-1] = len(mask) == 1
         yield ids, mask, types
