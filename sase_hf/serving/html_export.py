@@ -85,7 +85,7 @@ def live_page(
     if obstacle is not None:
         raise refusal(
             f"{checkpoint} {obstacle}, which a page cannot compute",
-            "export it to ONNX (name a folder instead of an .html file), or use sase_hf predict",
+            "use sase_hf predict, or export what is no translator to ONNX: name a folder",
         )
     assert isinstance(model, Classifier)  # others have an obstacle
     vocabulary = tokenizer.get_vocab()
