@@ -186,7 +186,10 @@ def find_columns(
         labels = _usual(free, LABELS, 1)
     free = _without(free, labels)
     if number == 1:
-        free.sort(key=lambda name: _num_letters(sample[name]), reverse=True)
+        letters = {
+            name: sum(len(cell) for cell in sample[name] if isinstance(cell, str)) for name in free
+        }
+        free.sort(key=letters.__getitem__, reverse=True)
     few = free[:number] if len(sample) <= max(numbers) else []
     texts = texts or _usual(free, PAIRS, 2) or _usual(free, TEXTS, number) or few
     free = _without(free, texts)
@@ -206,11 +209,6 @@ def _shown(sample: Mapping[str, Sequence[Any]]) -> str:
     """Return the columns as an error lists them, each with an example."""
     shown = [f"{name!r} (such as {reprlib.repr(cells[0])})" for name, cells in sample.items()]
     return ", ".join(shown) or "no cells"
-
-
-def _num_letters(cells: Iterable[Any]) -> int:
-    """Return how many letters the texts among some cells have."""
-    return sum(len(cell) for cell in cells if isinstance(cell, str))
 
 
 def _asked(

@@ -147,8 +147,9 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         """Keep a model, and how its rows and the labels in the cells of a column were given."""
         self.model_ = model
         self.tokenizer_ = tokenizer
-        columns = model.config.text_columns or TEXT_COLUMNS[: 2 if model.reads_pairs else 1]
-        self.text_columns_ = tuple(columns)
+        self.text_columns_ = tuple(
+            model.config.text_columns or TEXT_COLUMNS[: 1 + model.reads_pairs]
+        )
         self.is_matrix_ = model.config.label_type == MATRIX
         if self.learns_labels:
             names = answers_of(model.config).names
