@@ -85,7 +85,7 @@ def live_page(
     if obstacle is not None:
         raise refusal(
             f"{checkpoint} {obstacle}, which a page cannot compute",
-            "use sase_hf predict, or export what is no translator to ONNX: name a folder",
+            "export it to ONNX (name a folder, no .html file) or, if it translates, use predict",
         )
     assert isinstance(model, Classifier)  # others have an obstacle
     vocabulary = tokenizer.get_vocab()
