@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from datasets import Dataset
 
 from ..utils.text import refusal
-from .table import usual_form
+from .table import holds_texts, usual_form
 
 SPLITS = ("train", "validation", "test")
 MAX_SAMPLES = {  # the flag that limits the rows of each split
@@ -186,10 +186,7 @@ def find_columns(
         labels = _usual(free, LABELS, 1)
     free = _without(free, labels)
     if number == 1:
-        letters = {
-            name: sum(len(cell) for cell in sample[name] if isinstance(cell, str)) for name in free
-        }
-        free.sort(key=letters.__getitem__, reverse=True)
+        free.sort(key=lambda name: (holds_texts(rows, name), len(str(sample[name]))), reverse=True)
     few = free[:number] if len(sample) <= max(numbers) else []
     texts = texts or _usual(free, PAIRS, 2) or _usual(free, TEXTS, number) or few
     free = _without(free, texts)

@@ -210,8 +210,8 @@ def open_sources(
         title, splits = arguments.dataset_name, load_splits(arguments.dataset_name, config)
     given: dict[str, Any] = {}
     for name in SPLITS:
-        usual = (splits[split] for split in SPLIT_NAMES[name] if split in splits)
-        rows = getattr(arguments, f"{name}_file") or next(usual, None)
+        usual = filter(splits.__contains__, SPLIT_NAMES[name])
+        rows = getattr(arguments, f"{name}_file") or splits.get(next(usual, ""))
         if rows is not None:
             given[name] = rows
     if not given:
