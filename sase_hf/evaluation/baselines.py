@@ -173,7 +173,7 @@ def judge(
     """
     labels = labels_of(tokens, answers).numpy()
     numbers = np.arange(len(labels))[:: len(labels) // MAX_JUDGED + 1]
-    texts = pd.Series(text_digests(rows.select(numbers).select_columns(["text"])))
+    texts = pd.Series(text_digests(rows.select(numbers)))
     is_judged = texts.groupby(labels[numbers]).transform("nunique") >= NUM_PARTS
     numbers = numbers[is_judged]
     labels = labels[numbers]
