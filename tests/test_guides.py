@@ -21,7 +21,7 @@ from notebook import NOTEBOOK, new_cells
 from rows import write_csv, write_jsonl
 from runs import pair_rows, review_rows
 from script_files import load_command, load_script
-from tiny import BERT, tiny_model
+from tiny import BERT, save_both, tiny_model
 from transformers import BertConfig, BertModel, pipeline
 
 from sase_hf import SelfAttentiveForRetrieval, build_tokenizer
@@ -102,8 +102,7 @@ VECTORS = "room 0.1 0.2 0.3\nmeal 0.3 0.1 0.2\n"
 def save_ranker(folder: Path) -> None:
     tokenizer = build_tokenizer(SENTENCES)
     model = tiny_model(SelfAttentiveForRetrieval, vocab_size=len(tokenizer))
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    save_both(folder, model, tokenizer)
 
 
 def write_reviews(folder: Path) -> None:
@@ -126,8 +125,7 @@ def write_reviews(folder: Path) -> None:
     (folder / "vectors.txt").write_text(VECTORS, encoding="utf-8")
     bert = folder / "google-bert/bert-base-uncased"
     tokenizer = build_tokenizer([row["text"] for row in rows])
-    BertModel(BertConfig(**{**BERT, "vocab_size": len(tokenizer)})).save_pretrained(bert)
-    tokenizer.save_pretrained(bert)
+    save_both(bert, BertModel(BertConfig(**{**BERT, "vocab_size": len(tokenizer)})), tokenizer)
 
 
 def write_pairs(folder: Path) -> None:

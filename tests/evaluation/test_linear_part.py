@@ -16,6 +16,7 @@ from sase_hf.evaluation import linear_part
 from sase_hf.evaluation.linear_part import learn_anew
 
 ONE_LABEL: dict[str, Any] = {"problem_type": "single_label_classification", "num_labels": 3}
+TWO_LABELS = ONE_LABEL | {"num_labels": 2}
 SEVERAL: dict[str, Any] = {"problem_type": "multi_label_classification", "num_labels": 2}
 NUMBERS: dict[str, Any] = {"problem_type": "regression", "num_labels": 2}
 IN_UNITS = NUMBERS | {"target_mean": [40.0, -3.0], "target_deviation": [12.0, 0.5]}
@@ -175,12 +176,11 @@ def test_regression_is_that_of_scikit_learn_over_rare_words(
 def test_labels_that_words_hardly_tell_are_regularised_more(
     share_right: float, strength: float
 ) -> None:
-    problem = ONE_LABEL | {"num_labels": 2}
-    model = model_of(**problem)
+    model = model_of(**TWO_LABELS)
     is_wrong = np.random.default_rng(1).random((2, 400)) >= share_right
     parts = []
     for seed, flips in enumerate(is_wrong):
-        rows = rows_of(problem, 400, 2 * seed)
+        rows = rows_of(TWO_LABELS, 400, 2 * seed)
         rows = relabelled(rows, (np.array(rows["labels"]) ^ flips).tolist())
         parts.append(linear_part.WordRows(rows, model))
     assert linear_part.best_fit(*parts, np.zeros((400, 2))).regression.strength == strength
@@ -206,9 +206,8 @@ def test_hops_alone_choose_what_they_chose_before_the_fit() -> None:
 
 def test_part_that_says_nothing_counts_little() -> None:
     """Hops say the label in three rows of four, and words the wrong one in all."""
-    problem = ONE_LABEL | {"num_labels": 2}
-    model = model_of(**problem)
-    train, validation = rows_of(problem), rows_of(problem, 1000, seed=2)
+    model = model_of(**TWO_LABELS)
+    train, validation = rows_of(TWO_LABELS), rows_of(TWO_LABELS, 1000, seed=2)
     said = np.array(validation["labels"][:])
     said[::4] = 1 - said[::4]
     regression = regression_of(relabelled(train, [1 - n for n in train["labels"]]), model)

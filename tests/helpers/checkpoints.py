@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from script_files import load_command, load_script
-from tiny import tiny_model
+from tiny import save_both, tiny_model
 
 from sase_hf import (
     SelfAttentiveForNLI,
@@ -61,8 +61,7 @@ def save_kinds(root: Path) -> tuple[dict[str, Any], Any]:
     models: dict[str, Any] = {}
     for name, (model_class, fields) in KINDS.items():
         models[name] = tiny_model(model_class, vocab_size=len(tokenizer), max_tokens=20, **fields)
-        models[name].save_pretrained(root / name)
-        tokenizer.save_pretrained(root / name)
+        save_both(root / name, models[name], tokenizer)
     return models, tokenizer
 
 
@@ -72,9 +71,7 @@ def save_checkpoint(folder: Path, *, is_pair: bool = False, **fields: Any) -> st
     labels = {"problem_type": "single_label_classification", "id2label": {0: "bad", 1: "good"}}
     head = SelfAttentiveForNLI if is_pair else SelfAttentiveForSequenceClassification
     model = tiny_model(head, vocab_size=len(tokenizer), **{**labels, **fields})
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return str(folder)
+    return save_both(folder, model, tokenizer)
 
 
 def write_owned_card(folder: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from browsers import open_source
-from tiny import tiny_model
+from tiny import save_both, tiny_model
 from transformers import pipeline
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, build_tokenizer
@@ -22,9 +22,7 @@ def save_tiny(folder: Path, model_class: type[Any], **fields: Any) -> str:
     tokenizer = build_tokenizer([TEXT, *PAIR])
     names = dict(enumerate(LABELS[model_class]))
     options = {"vocab_size": len(tokenizer), "max_tokens": 64, "id2label": names, **fields}
-    tiny_model(model_class, **options).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return str(folder)
+    return save_both(folder, tiny_model(model_class, **options), tokenizer)
 
 
 def open_live_page(tab: Any, checkpoint: str) -> None:

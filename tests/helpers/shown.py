@@ -1,5 +1,6 @@
 """The content of a page, and results of the pipeline to draw on pages."""
 
+import json
 import re
 from copy import deepcopy
 from html.parser import HTMLParser
@@ -83,6 +84,12 @@ class Page(HTMLParser):
     def values(self, name: str) -> list[str | None]:
         """Return the values of all attributes of a name."""
         return [value for own, value in self.attributes if own == name]
+
+
+def to_correct(page: str) -> Any:
+    """Return what the script of a page reads."""
+    content = page.partition('id="to-correct">')[2].partition("</script>")[0]
+    return json.loads(content)
 
 
 def assert_harmless(source: str) -> Page:

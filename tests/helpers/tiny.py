@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -185,6 +186,13 @@ def random_text(rng: random.Random, shortest: int = 1, longest: int = 7) -> Ids:
 
 def random_pairs(rng: random.Random, count: int) -> list[tuple[Ids, Ids]]:
     return [(random_text(rng), random_text(rng)) for _ in range(count)]
+
+
+def save_both(folder: Path, model: Any, tokenizer: Any, **options: Any) -> str:
+    """Save a model, with options, and its tokenizer; return the path of the folder."""
+    model.save_pretrained(folder, **options)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
 
 
 def text_batch(

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tiny import save_both
 
 from sase_hf import (
     RNNSearchConfig,
@@ -35,6 +36,5 @@ def save_translator(folder: Path, texts: Sequence[str], **options: Any) -> tuple
     """Save a model of the words of the texts; return it with its tokenizer."""
     tokenizer = build_translation_tokenizer(texts)
     model = tiny_translator(vocab_size=len(tokenizer))
-    model.save_pretrained(folder, **options)
-    tokenizer.save_pretrained(folder)
+    save_both(folder, model, tokenizer, **options)
     return model, tokenizer

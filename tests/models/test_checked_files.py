@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from checkpoints import TEXTS, change_json, save_checkpoint
-from tiny import ON_BERT, tiny_model
+from tiny import ON_BERT, save_both, tiny_model
 from tiny_translation import save_translator
 from transformers import (
     AutoModel,
@@ -181,8 +181,7 @@ def test_changes_in_python_are_saved_and_loaded(folder: Path, tmp_path: Path) ->
 def test_list_names_every_file_in_the_form_of_sha256sum(folder: Path) -> None:
     """Also each shard."""
     model, tokenizer = load_checkpoint(str(folder))
-    model.save_pretrained(folder / "again", max_shard_size="2KB")
-    tokenizer.save_pretrained(folder / "again")
+    save_both(folder / "again", model, tokenizer, max_shard_size="2KB")
     if shutil.which("sha256sum") is None:
         pytest.skip("there is no sha256sum here")
     words = ["sha256sum", "--strict", "-c", "SHA256SUMS"]

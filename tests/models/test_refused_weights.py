@@ -13,7 +13,7 @@ import torch
 from checkpoints import TEXTS, change_json, change_weights
 from isolated import run_isolated
 from safetensors.torch import load_file
-from tiny import tiny_model
+from tiny import save_both, tiny_model
 from tiny_translation import save_translator, tiny_translator
 from torch import Tensor
 from transformers import AutoModel
@@ -40,8 +40,7 @@ def save_head(family: str, folder: Path, **options: Any) -> None:
         return
     tokenizer = build_tokenizer(TEXTS)
     model: Any = tiny_model(SelfAttentiveForSequenceClassification, vocab_size=len(tokenizer))
-    model.save_pretrained(folder, **options)
-    tokenizer.save_pretrained(folder)
+    save_both(folder, model, tokenizer, **options)
 
 
 def ways_in(family: str, folder: Path) -> dict[str, Callable[[], Any]]:

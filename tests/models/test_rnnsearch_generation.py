@@ -92,8 +92,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer = build_translation_tokenizer(TEXTS[:2])
     for name, has_attention in KINDS.items():
         model = tiny_translator(vocab_size=len(tokenizer), has_attention=has_attention)
-        model.save_pretrained(root / name)
-        tokenizer.save_pretrained(root / name)
+        tiny.save_both(root / name, model, tokenizer)
     return root
 
 

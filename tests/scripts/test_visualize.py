@@ -9,7 +9,7 @@ import torch
 from checkpoints import script_main
 from runs import write_rows
 from shown import Page, assert_harmless
-from tiny import tiny_model
+from tiny import save_both, tiny_model
 
 from sase_hf import SelfAttentiveForSequenceClassification, build_tokenizer
 
@@ -29,8 +29,7 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
         torch.manual_seed(seed)
         fields = {"vocab_size": len(tokenizer), "id2label": STARS}
         model = tiny_model(SelfAttentiveForSequenceClassification, **fields)
-        model.save_pretrained(folder / name)
-        tokenizer.save_pretrained(folder / name)
+        save_both(folder / name, model, tokenizer)
     return folder
 
 

@@ -15,7 +15,7 @@ from browsers import open_source
 from pages import open_live_page, reader_of_page
 from script_files import load_command
 from shown import PAYLOADS
-from tiny import give_neighbours, name_of, tiny_model
+from tiny import give_neighbours, name_of, save_both, tiny_model
 from tiny_translation import tiny_translator
 from transformers import AutoModelForSequenceClassification
 
@@ -122,9 +122,13 @@ def save(folder: Path, texts: list[str], level: Any = "word", **fields: Any) -> 
     fields = {"problem_type": "single_label_classification", "num_labels": 3, **fields}
     model: Any = tiny_model(kind, vocab_size=len(tokenizer) + 5, **fields)
     give_neighbours(model)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return str(folder)
+    return save_both(folder, model, tokenizer)
+
+
+def reader_of_opened(tab: Any, checkpoint: str) -> Any:
+    """Open a page; return the pipeline of its model."""
+    open_live_page(tab, checkpoint)
+    return reader_of_page(checkpoint)
 
 
 def answers(tab: Any, texts: list[Any]) -> list[Any]:
@@ -190,8 +194,7 @@ def test_page_answers_as_the_pipeline(tmp_path: Path, tab: Any, fields: dict[str
 def test_page_explains_one_label_over_another_as_the_pipeline(tmp_path: Path, tab: Any) -> None:
     """By two lists, and over the next label by one click; the click again takes it back."""
     checkpoint = save(tmp_path / "model", ["the good bread"], **HEADS[5])
-    explain = reader_of_page(checkpoint)
-    open_live_page(tab, checkpoint)
+    explain = reader_of_opened(tab, checkpoint)
     row: Any = {"text": "the good bread", "text_pair": "good bread, too"}
     for side, text in enumerate(row.values()):
         tab.locator("textarea").nth(side).fill(text)
@@ -227,8 +230,7 @@ def test_page_reads_the_part_of_a_text_that_the_pipeline_reads(
     cut: Any = AutoModelForSequenceClassification.from_pretrained(checkpoint)
     cut.config.max_tokens = 7
     cut.save_pretrained(checkpoint)
-    explain = reader_of_page(checkpoint)
-    open_live_page(tab, checkpoint)
+    explain = reader_of_opened(tab, checkpoint)
     found, expected = answers(tab, texts), explain(texts)
     assert_equal(found, expected, [*explain.model.config.id2label.values()])
     numbers = [[side["truncated"] for side in one["sides"]] for one in found]
@@ -341,8 +343,7 @@ def test_page_names_words_as_attention_html(tmp_path: Path, tab: Any) -> None:
     fields = {"matching": "gated", "num_labels": 2, "linear_part": "words_and_pairs"}
     labels = {0: "a" * 70, 1: "b" * 70}
     checkpoint = save(tmp_path / "model", [row[0] for row in rows], id2label=labels, **fields)
-    explain = reader_of_page(checkpoint)
-    open_live_page(tab, checkpoint)
+    explain = reader_of_opened(tab, checkpoint)
     for texts in rows:
         for box, text in enumerate(texts):
             tab.fill(f"textarea >> nth={box}", text)

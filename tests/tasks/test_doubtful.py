@@ -22,6 +22,13 @@ from sase_hf.visualization.page import page_html, table_section
 HOSTILE = '=HYPERLINK("http://x"), <script>alert(1)</script>'
 
 
+def reviews_with_a_wrong_label() -> list[dict[str, Any]]:
+    """Return such rows, of which row 31 has the other label."""
+    rows = reviews()
+    rows[31]["label"] = "good"
+    return rows
+
+
 def reviews(count: int = 120) -> list[dict[str, Any]]:
     """Return rows in which one word tells the label."""
     kinds = (("lovely", "good"), ("Awful", "bad"))
@@ -73,8 +80,7 @@ def test_doubtful_table_has_the_first_ten_as_text(tmp_path: Path) -> None:
 
 def test_doubtful_csv_names_the_row_and_the_suggestion(tmp_path: Path) -> None:
     """Rows count from 0 in the file, although some are split off and all are shuffled."""
-    rows = reviews()
-    rows[31]["label"] = "good"
+    rows = reviews_with_a_wrong_label()
     written(tmp_path, rows, validation_fraction=0.2, shuffle_seed=3)
     [line] = lines_of(tmp_path)
     assert line == {
@@ -88,8 +94,7 @@ def test_doubtful_csv_names_the_row_and_the_suggestion(tmp_path: Path) -> None:
 
 
 def test_doubtful_csv_is_of_single_texts_with_one_label(tmp_path: Path) -> None:
-    rows = reviews()
-    rows[31]["label"] = "good"
+    rows = reviews_with_a_wrong_label()
     pairs = [{**row, "text_pair": "a day"} for row in rows]
     numbers = [{**row, "label": len(row["label"]) + 0.25} for row in rows]
     assert written(tmp_path, pairs) == written(tmp_path, numbers) == []

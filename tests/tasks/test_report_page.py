@@ -1,6 +1,5 @@
 """The page of right and wrong predictions of a trained model."""
 
-import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from rows import write_jsonl
+from shown import to_correct
 from tiny import tiny_model
 
 from sase_hf import SelfAttentiveForSequenceClassification, build_tokenizer
@@ -38,8 +38,7 @@ def test_report_gives_its_script_the_marks_of_people(tmp_path: Path) -> None:
     ]
     model = tiny_model(SelfAttentiveForSequenceClassification, id2label={0: "bad", 1: "good"})
     page = report_of(model, rows, [[0, 1]] * 2, tmp_path)
-    content = page.partition('id="to-correct">')[2].partition("</script>")[0]
-    marks = {item["texts"][0]: item["marks"] for item in json.loads(content)["texts"]}
+    marks = {item["texts"][0]: item["marks"] for item in to_correct(page)["texts"]}
     assert marks == {"warm soup": [[[[0, 4]]], [[]]], "cold soup": [[[]], [[[5, 9]]]]}
 
 

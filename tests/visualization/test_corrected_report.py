@@ -1,12 +1,11 @@
 """What people correct in the report of a run."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from browsers import downloaded, open_source
-from shown import PAYLOADS, result
+from shown import PAYLOADS, result, to_correct
 
 from sase_hf.models.answers import MULTI_LABEL, REGRESSION, SINGLE_LABEL, answers_of_kind
 from sase_hf.visualization.page import page_html, texts_section
@@ -19,12 +18,6 @@ def report(
 ) -> str:
     section = texts_section(shown, "Predictions", corrects=True)
     return page_html(title, [section], answers=answers_of_kind(kind, labels))
-
-
-def to_correct(page: str) -> Any:
-    """Return what the script of a page reads."""
-    content = page.partition('id="to-correct">')[2].partition("</script>")[0]
-    return json.loads(content)
 
 
 @pytest.mark.parametrize("payload", [*PAYLOADS, "</script><script>alert(1)</script>"])

@@ -84,7 +84,9 @@ def expected_numbers(
     return {name: (np.mean(found), len(found)) for name, found in added.items() if sum(found)}
 
 
-def assert_same_numbers(actual: dict[Any, Any], expected: dict[Any, Any]) -> None:
+def assert_sums_up(label: LearnedLabel, reader: Any, inputs: Sequence[Any]) -> None:
+    """Check that a label has what the pipeline says of the words of each text."""
+    actual, expected = numbers_of(label), expected_numbers(reader, inputs, label.label)
     assert actual.keys() == expected.keys()
     for key, (mean, count) in expected.items():
         assert actual[key][0] == pytest.approx(mean, abs=1e-4)
@@ -107,7 +109,7 @@ def test_learned_words_sum_up_what_the_pipeline_says_of_each_text(fields: dict[s
     learned = read_learned_words(reader, TEXTS)
     assert [label.label for label in learned.labels] == list(reader.model.config.id2label.values())
     for label in learned.labels:
-        assert_same_numbers(numbers_of(label), expected_numbers(reader, TEXTS, label.label))
+        assert_sums_up(label, reader, TEXTS)
         for words in (label.words_for, label.words_against):
             weights = [abs(word.mean) * word.count / (word.count + RARE) for word in words]
             assert weights == sorted(weights, reverse=True), "the strongest first"
@@ -119,7 +121,7 @@ def test_learned_words_of_pairs_tell_the_two_texts_apart(fields: dict[str, Any])
     reader = reader_of(texts, SelfAttentiveForNLI, **fields)
     learned = read_learned_words(reader, PAIRS)
     for label in learned.labels:
-        assert_same_numbers(numbers_of(label), expected_numbers(reader, PAIRS, label.label))
+        assert_sums_up(label, reader, PAIRS)
 
 
 def test_learned_words_explain_the_most_frequent_of_many_labels(
@@ -135,7 +137,7 @@ def test_learned_words_explain_the_most_frequent_of_many_labels(
     assert list(shown.values()) == [predicted[name] for name in shown]
     assert sorted(shown.values()) == sorted([*predicted.values(), 0])[-2:]
     for label in learned.labels:
-        assert_same_numbers(numbers_of(label), expected_numbers(reader, TEXTS, label.label))
+        assert_sums_up(label, reader, TEXTS)
 
 
 CAFE = "caf\N{LATIN SMALL LETTER E WITH ACUTE}"
