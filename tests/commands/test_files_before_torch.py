@@ -42,8 +42,10 @@ def test_check_files_names_the_faults_of_all_files(tmp_path: Path) -> None:
 
 def test_check_files_leaves_what_it_does_not_know_to_the_run(tmp_path: Path) -> None:
     rows = tmp_path / "rows.csv"
-    rows.write_text("text,label\na,x\nb,x\n")
-    words = ["--train_file", str(rows), "--model_name_or_path", "of-more-labels"]
-    assert check_files([*words, "--learning_rate", "x"]) == "labels"
+    rows.write_text("text,label\na,x\nb,y\n")
+    assert check_files(["--train_file", str(rows), "--learning_rate", "x"]) == "labels"
     words = ["--task", "translation", "--train_file", str(rows), "--text_column_names=text,label"]
     assert check_files(words) == "translation"
+    rows.write_text("text,label\na,x\n")
+    of_more = ["--train_file", str(rows), "--model_name_or_path", "of-more-labels"]
+    assert check_files(of_more) == "labels"

@@ -68,12 +68,13 @@ def test_encode_rows_refuses_a_tokenizer_that_tells_no_texts_apart(pairs: Rows) 
         encode_rows(pairs, blind)
 
 
-def test_encode_rows_to_translate_have_the_targets_as_labels(tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", [{}, {"hypothesis": None}])
+def test_encode_rows_to_translate_have_the_targets_as_labels(
+    target: dict[str, None], tmp_path: Path
+) -> None:
     """A test split may lack them."""
     train = write_jsonl(tmp_path / "pairs.jsonl", PAIRS)
-    test = write_jsonl(
-        tmp_path / "new.jsonl", [{"premise": PAIRS[0]["premise"], "hypothesis": None}]
-    )
+    test = write_jsonl(tmp_path / "new.jsonl", [{"premise": PAIRS[0]["premise"], **target}])
     files = SourceArguments(train_file=str(train), test_file=str(test))
     files.text_column_names = ["premise,hypothesis"]
     pairs = load_rows(files, kind=TRANSLATION)

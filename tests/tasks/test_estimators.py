@@ -69,8 +69,7 @@ def test_classifier_reads_tables_and_files_as_the_command_does(tmp_path: Path) -
 
 def test_classes_are_in_the_order_of_scikit_learn_whatever_that_of_the_model_is() -> None:
     names = {1: "10", 3: "9", 5: "2"}
-    labels = [names[stars] for stars in STARS]
-    model = tiny(class_weights={10: 1, 9: 3, 2: 0.5}).fit(TEXTS, labels)
+    model = tiny(class_weights={10: 1, 9: 3, 2: 0.5}).fit(TEXTS, [names[stars] for stars in STARS])
     assert list(model.model_.config.id2label.values()) == ["2", "9", "10"]
     assert model.model_.config.class_weights == [0.5, 3, 1]
     assert model.classes_.tolist() == ["10", "2", "9"]
@@ -107,18 +106,23 @@ def test_classifier_returns_texts_with_the_blanks_that_they_came_with() -> None:
     assert {*tiny().fit(TEXTS, [str(STARS[0]), *labels[1:]]).classes_} == {*labels}
 
 
+def test_classifier_reads_pairs() -> None:
+    pairs = [(text, "a meal") for text in TEXTS]
+    model = tiny().fit(pairs, STARS)
+    assert type(model.model_).__name__ == "SelfAttentiveForNLI"
+    assert model.explain(pairs[0]).results["text"] == [*pairs[0]]
+    with pytest.raises(ValueError, match="'text_pair' holds nothing"):
+        model.predict(NEW)
+
+
 def test_classifier_reads_pairs_by_the_names_of_their_columns(tmp_path: Path) -> None:
     pairs = pd.DataFrame({"premise": TEXTS, "hypothesis": "a meal"})
     model = tiny().fit(pairs, STARS)
-    assert type(model.model_).__name__ == "SelfAttentiveForNLI"
-    assert model.explain((TEXTS[0], "a meal")).results["text"] == [TEXTS[0], "a meal"]
     model.save_pretrained(tmp_path)
     loaded = TextClassifier.from_pretrained(tmp_path)
     loaded.model_.cpu()
     swapped = loaded.predict_proba(pairs.iloc[:, ::-1])
     np.testing.assert_array_equal(swapped, model.predict_proba(pairs))
-    with pytest.raises(ValueError, match="'hypothesis' holds nothing"):
-        model.predict(NEW)
 
 
 def test_classifier_starts_from_a_checkpoint_and_keeps_its_labels(
@@ -143,8 +147,9 @@ def test_regressor_learns_numbers() -> None:
 
 
 def test_classifier_refuses_numbers() -> None:
-    with pytest.raises(ValueError, match="'label' are numbers, not classes; use TextRegressor"):
-        tiny(problem_type="regression").fit(TEXTS, STARS)
+    for problem_type in (None, "regression"):
+        with pytest.raises(ValueError, match="'label' are numbers, not classes; use TextRegressor"):
+            tiny(problem_type=problem_type).fit(TEXTS, [stars / 2 for stars in STARS])
 
 
 def test_explanation_shows_itself(fitted: TextClassifier) -> None:
