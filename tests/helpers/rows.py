@@ -1,11 +1,12 @@
 """Data files for tests, written from rows."""
 
-import csv
 import gzip
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 REVIEWS = [
     {"text": "The soup was cold.", "label": "bad"},
@@ -31,9 +32,6 @@ def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]], separator: str = ",") -> Path:
     """Write a header and a line a row, packed if the name ends in `.gz`."""
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "wt", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), delimiter=separator)
-        writer.writeheader()
-        writer.writerows(rows)
+    frame = pd.DataFrame(rows, dtype=object)
+    frame.to_csv(path, sep=separator, index=False, lineterminator="\r\n")
     return path

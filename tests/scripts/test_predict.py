@@ -63,15 +63,13 @@ def test_predict_prints_a_file_with_its_columns(
 
 
 def test_predict_writes_utf_8_whatever_the_locale(
-    checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    checkpoints: Path, tmp_path: Path, capsysbinary: Any
 ) -> None:
     """Other programs read what it writes."""
     (tmp_path / "new.txt").write_text("Zo\u00eb \u6211\n", encoding="utf-8")
-    written = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "ascii"))
+    sys.stdout.reconfigure(encoding="ascii")  # type: ignore[union-attr]
     load_command("predict").main([str(checkpoints / "classifier"), str(tmp_path / "new.txt")])
-    sys.stdout.flush()
-    assert '"Zo\u00eb \u6211",' in written.getvalue().decode("utf-8")
+    assert '"Zo\u00eb \u6211",' in capsysbinary.readouterr().out.decode("utf-8")
 
 
 def test_command_runs_the_script_that_it_names(
