@@ -79,8 +79,7 @@ class Accuracy(_RowMetric):
 
 
 def _macro_f1(true: np.ndarray, predicted: np.ndarray) -> float:
-    is_one_of_one = true.ndim == 2 and true.shape[1] == 1
-    if is_one_of_one:  # scikit-learn would count its absence, too
+    if true.ndim == 2 and true.shape[1] == 1:  # scikit-learn would count the label's absence, too
         return f1_score(true[:, 0], predicted[:, 0], zero_division=0)
     return f1_score(true, predicted, average="macro", zero_division=0)
 

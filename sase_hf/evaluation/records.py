@@ -92,11 +92,13 @@ def describe_environment() -> dict[str, Any]:
     if it is not known; the `versions` of Python and of `PACKAGES`, None for one that is not
     installed; and the `hardware`.
     """
-    versions = {package: _version(package) for package in PACKAGES}
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "code": _checkout(Path(__file__).resolve().parents[2]),
-        "versions": {"python": platform.python_version(), **versions},
+        "versions": {
+            "python": platform.python_version(),
+            **{package: _version(package) for package in PACKAGES},
+        },
         "hardware": {  # which does not name the machine
             "cpu": _processor_name(),
             "cores": os.cpu_count(),

@@ -276,18 +276,17 @@ def _other_code(
 def _check_card(path: Path, digests: Mapping[str, str], about: Mapping[str, str | None]) -> None:
     """Raise ValueError if the front matter of a card lacks a field, or it is of other weights."""
     try:
-        data = ModelCard.load(path).data.to_dict()
+        card = ModelCard.load(path)
     except (ValueError, YAMLError) as reason:
         raise ValueError(f"cannot read the front matter of {path}: {reason}") from None
-    missing = [name for name in _REQUIRED if (data.get(name) or about.get(name)) is None]
+    missing = [name for name in _REQUIRED if (card.data.get(name) or about.get(name)) is None]
     if missing:
         raise refusal(
             f"the front matter of {path} lacks {' and '.join(missing)}",
             "give --license and --language, such as apache-2.0 and en",
         )
-    text = path.read_text(encoding="utf-8")
     weights = [digest for name, digest in digests.items() if name.endswith(".safetensors")]
-    if not all(digest in text for digest in weights):
+    if not all(digest in card.text for digest in weights):
         raise refusal(
             f"{path} lacks the SHA-256 of the weights beside it, so it may describe others",
             "write it again with sase_hf.hub.write_model_card and the record of these weights",

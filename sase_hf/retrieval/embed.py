@@ -196,12 +196,11 @@ class DocumentRanker:
     def rank(self, queries: Sequence[str], top_k: int) -> list[Ranking]:
         """Return the best `top_k` documents of each query."""
         rows = unit_rows(torch.from_numpy(self._embedder.embed(queries)), self._config)
-        found = []
-        scores, places = (best.tolist() for best in best_documents(rows, self._rows, top_k))
-        for query, own_places, own_scores in zip(queries, places, scores, strict=True):
-            texts = self._texts.take(own_places).to_pylist()
-            found.append(Ranking(query, own_places, own_scores, texts))
-        return found
+        best = (numbers.tolist() for numbers in best_documents(rows, self._rows, top_k))
+        return [
+            Ranking(query, places, scores, self._texts.take(places).to_pylist())
+            for query, scores, places in zip(queries, *best, strict=True)
+        ]
 
     def explain(self, ranking: Ranking) -> Iterator[dict[str, object]]:
         """Yield the pipeline's result for the pair of the query and each of its documents.

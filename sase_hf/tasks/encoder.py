@@ -32,12 +32,11 @@ from ..models import FAMILIES, RETRIEVAL, unit_rows
 from ..models.layers_self_attentive import Rows as TokenRows
 from ..retrieval.embed import ranking_metrics, ranks_of_own
 from ..training.settings import AUTO_LEVEL, BY_TOKENS, NO_VECTORS, OWN_VECTORS
-from ..training.task import ModelAndTokenizer, Task, TrainingSetup, new_config
+from ..training.task import ModelAndTokenizer, Task, TrainingSetup, untrained_model
 from ..training.trainer import SelfAttentiveTrainer
 from ..utils.loading import (
     build_on_encoder,
     check_tokenizer,
-    reraise_as_value_error,
     reraise_naming,
     retrieval_head,
 )
@@ -228,7 +227,8 @@ class EncoderTask(Task):
         if names:
             own_width = WIDTH if OWN_VECTORS in names else 0  # wider or narrower if it is asked for
             config_fields.setdefault("embedding_size", width_of_files + own_width)
-        config = new_config(head, **config_fields)
+        model = untrained_model(head, **config_fields)
+        config = model.config
         if OWN_VECTORS in names:
             vectors[OWN_VECTORS] = own_word_vectors(
                 rows.texts_to_learn_from(),
@@ -237,8 +237,6 @@ class EncoderTask(Task):
                 std=config.initializer_range,
                 seed=self.args.seed,
             )
-        with reraise_as_value_error():
-            model = head(config)
         if names:
             weight = model.get_input_embeddings().get_parameter("weight")
             weight.data.copy_(torch.cat([vectors[name][0] for name in names], dim=1))

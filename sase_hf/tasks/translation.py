@@ -20,7 +20,7 @@ from ..data.tokenizer import build_translation_tokenizer
 from ..evaluation.metrics import load_metrics, numbers_of
 from ..models import FAMILIES
 from ..training.settings import RunArguments
-from ..training.task import ModelAndTokenizer, Predictions, Task, TrainingSetup, new_config
+from ..training.task import ModelAndTokenizer, Predictions, Task, TrainingSetup, untrained_model
 from ..training.trainer import SelfAttentiveTrainer
 from ..utils.text import refusal
 
@@ -116,7 +116,7 @@ class TranslationTask(Task):
     def build(self, head: type[PreTrainedModel], rows: Rows) -> ModelAndTokenizer:
         """Return a new model and its tokenizer of both languages."""
         tokenizer = self.new_tokenizer(rows, build_translation_tokenizer)
-        config = new_config(
+        model = untrained_model(
             head,
             vocab_size=len(tokenizer),
             pad_token_id=tokenizer.pad_token_id,
@@ -124,7 +124,7 @@ class TranslationTask(Task):
             decoder_start_token_id=tokenizer.pad_token_id,
             **self.settings.given(self.settings.config_fields),
         )
-        return ModelAndTokenizer(head(config), tokenizer)
+        return ModelAndTokenizer(model, tokenizer)
 
     def trainer_options(self, setup: TrainingSetup) -> dict[str, Any]:
         """Return the targets, and the metrics that were asked for, by default BLEU."""

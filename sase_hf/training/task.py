@@ -264,12 +264,11 @@ class Task(ABC):
         return build(rows.texts_to_learn_from(), **options)
 
 
-def new_config(head: type[PreTrainedModel], **fields: Any) -> PreTrainedConfig:
-    """Return a config for a head; raise ValueError for fields that contradict one another."""
-    config_class: Any = head.config_class
+def untrained_model(head: Any, **fields: Any) -> PreTrainedModel:
+    """Return a new model; raise ValueError for fields that contradict one another or the head."""
     with reraise_as_value_error():
-        config: PreTrainedConfig = config_class(**fields)
-    return config
+        model: PreTrainedModel = head(head.config_class(**fields))
+    return model
 
 
 def flag_list(names: Iterable[str]) -> str:

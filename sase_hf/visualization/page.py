@@ -167,8 +167,10 @@ def alignment_html(results: Result | Sequence[Result], title: str = "Alignment")
     if isinstance(results, Mapping):
         results = [results]
     shown = [(result, parse_alignment(result), MAX_TOKENS) for result in results]
-    line = "Each row is a word of the translation; the whiter a cell, the more it weighs the word "
-    line += "of the source above. This is what was weighed, not why a word was written"
+    line = (
+        "Each row is a word of the translation; the whiter a cell, the more it weighs the word of "
+        "the source above. This is what was weighed, not why a word was written"
+    )
     return page_html(title, [Section("alignments", shown)], [line])
 
 
