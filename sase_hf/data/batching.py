@@ -53,7 +53,8 @@ def rows_for_model(
             problem_type=model.config.problem_type,
             label_names=list(answers_of(model.config).names),
         )
-    rows = load_rows(arguments, checkpoint=checkpoint)
+    columns = getattr(model.config, "text_columns", None)
+    rows = load_rows(arguments, checkpoint=checkpoint, text_columns=columns)
     num_texts = 2 if model.reads_pairs else 1
     if len(rows.text_columns) != num_texts:
         raise refusal(

@@ -248,6 +248,7 @@ def load_rows(
     *,
     kind: str = "",
     checkpoint: str | None = None,
+    text_columns: Names | None = None,
     in_memory: Mapping[str, Any] | None = None,
 ) -> Rows:
     """Load the splits of a task and give its columns their standard names.
@@ -263,12 +264,15 @@ def load_rows(
         arguments: The flags of the rows.
         kind: What pairs without labels are for.
         checkpoint: Without a train split the columns are those that the model in this folder was
-            trained on, if they are there, and labels are parted as theirs.
+            trained on, and labels are parted as theirs.
+        text_columns: Those of texts, where the folder does not say them.
         in_memory: Splits, by the names of `SPLITS`, in place of files.
     """
     sources = open_sources(arguments, in_memory)
     first = next(iter(sources.values()))
-    record = training_rows_of(checkpoint) if first.name != "train" else {}
+    record = {}
+    if first.name != "train":
+        record = {"text_column_names": text_columns or (), **training_rows_of(checkpoint)}
     texts, label_columns = find_columns(
         first.title,
         first.table,

@@ -8,12 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from rows import write_csv
 from runs import QUIET, TINY_MODEL, flags, review_rows, same_weights
 from sklearn.base import clone
 from sklearn.utils import estimator_checks
 from transformers import AutoModelForSequenceClassification, pipeline
 
 from sase_hf import TextClassifier, TextRegressor
+from sase_hf.data.batching import rows_for_model
 from sase_hf.tasks import LabelTask
 from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
@@ -111,18 +113,22 @@ def test_classifier_reads_pairs() -> None:
     model = tiny().fit(pairs, STARS)
     assert type(model.model_).__name__ == "SelfAttentiveForNLI"
     assert model.explain(pairs[0]).results["text"] == [*pairs[0]]
+    assert model.model_.config.text_columns is None  # the lists had no names
     with pytest.raises(ValueError, match="'text_pair' holds nothing"):
         model.predict(NEW)
 
 
 def test_classifier_reads_pairs_by_the_names_of_their_columns(tmp_path: Path) -> None:
-    pairs = pd.DataFrame({"premise": TEXTS, "hypothesis": "a meal"})
+    """Usual names would have another order."""
+    pairs = pd.DataFrame({"answer": TEXTS, "question": "a meal"})
     model = tiny().fit(pairs, STARS)
     model.save_pretrained(tmp_path)
     loaded = TextClassifier.from_pretrained(tmp_path)
     loaded.model_.cpu()
     swapped = loaded.predict_proba(pairs.iloc[:, ::-1])
     np.testing.assert_array_equal(swapped, model.predict_proba(pairs))
+    path = str(write_csv(tmp_path / "pairs.csv", pairs.to_dict("records")))
+    assert rows_for_model(str(tmp_path), loaded.model_, path).text_columns == (*pairs,)
 
 
 def test_classifier_starts_from_a_checkpoint_and_keeps_its_labels(

@@ -14,7 +14,7 @@ from ...data.batching import RationaleCollator
 from ...data.columns import AGAINST_COLUMNS
 from ...data.labels import class_name, label_doubts
 from ...data.rows import Rows, load_rows
-from ...data.table import present, texts_of
+from ...data.table import TEXT_COLUMNS, present, texts_of
 from ...evaluation.linear_part import Fit, clear, fit_linear_part, learn_anew
 from ...evaluation.metrics import (
     expected_calibration_error,
@@ -73,7 +73,12 @@ class LabelTask(EncoderTask):
                 )
             problem_type = data.problem_type or config.problem_type
             data = replace(data, problem_type=problem_type, label_names=names)
-        return load_rows(data, checkpoint=config.name_or_path, in_memory=self.in_memory)
+        return load_rows(
+            data,
+            checkpoint=config.name_or_path,
+            text_columns=config.text_columns,
+            in_memory=self.in_memory,
+        )
 
     def choose_head(self, rows: Rows, config: PreTrainedConfig | None) -> type[PreTrainedModel]:
         """Return the head of the checkpoint, or the one asked for, or one that fits the rows."""
@@ -127,14 +132,16 @@ class LabelTask(EncoderTask):
         ValueError: marks have no attention to teach.
         """
         super().prepare(setup)
-        if self.args.do_train:
-            setup.model.config.text_columns = [*setup.rows.text_columns]
+        if not self.args.do_train:
+            return
+        config, columns = setup.model.config, setup.rows.text_columns
+        is_usual = columns == TEXT_COLUMNS[: len(columns)]
+        config.text_columns = None if is_usual else [*columns]
         linear_part: Any = setup.model.linear_part
-        if self.args.do_train and linear_part is not None:
+        if linear_part is not None:
             clear(linear_part)
             linear_part.requires_grad_(False)
-        config = setup.model.config
-        if self.args.do_train and not config.has_hops and _count_marked(setup.tokens["train"]):
+        if not config.has_hops and _count_marked(setup.tokens["train"]):
             raise refusal(
                 f"--pooling is {config.pooling}, which has no attention to learn from marks",
                 "choose --pooling self_attention, or take the column rationale out",
