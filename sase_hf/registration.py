@@ -27,7 +27,7 @@ def register(family: Family) -> None:
         pt_model=family.auto_class,
         type="text",
     )
-    config.is_registered = True
+    config.registered_task = family.pipeline_task
 
 
 for _family in FAMILIES.values():

@@ -40,8 +40,8 @@ class CheckedConfig(PreTrainedConfig):
 
     # Read by transformers.
     bos_token_id = sep_token_id = None
-    # Whether the package is installed, whose pipelines need no code of a checkpoint.
-    is_registered = False
+    # The pipeline of the installed package, which needs no code of a checkpoint.
+    registered_task = ""
 
     def __init_subclass__(cls, *args: Any, **kwargs: Any) -> None:
         """Describe the fields in the docstring."""
@@ -54,14 +54,13 @@ class CheckedConfig(PreTrainedConfig):
         cls.__doc__ = "\n".join([f"{cls.__doc__}", "    Fields:", *lines])
 
     def __post_init__(self, **kwargs: Any) -> None:
-        """Refuse misspelt names; leave out pipelines of a checkpoint if the package has them."""
+        """Refuse misspelt names; leave out the pipeline that the package has."""
         names = [entry.name for entry in fields(self)]
         for name in kwargs:
             close = difflib.get_close_matches(name, names, n=1, cutoff=0.8)
             if close and not hasattr(type(self), name):
                 raise TypeError(f"there is no field {name!r}; did you mean {close[0]!r}?")
-        if self.is_registered:
-            kwargs.pop("custom_pipelines", None)
+        kwargs.get("custom_pipelines", {}).pop(self.registered_task, None)
         super().__post_init__(**kwargs)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -222,7 +222,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
         names = [path.name for path in (*weights, *folder.glob("*.index.json"), *code)]
         names += [CONFIG_NAME, GENERATION_CONFIG_NAME, *self.json_files]
         # Without the package nothing renews them when the tokenizer is saved.
-        old = saved_digests(folder) if self.config.is_registered else {}
+        old = saved_digests(folder) if self.config.registered_task else {}
         kept = [f"{old[name]}  {name}\n" for name in TOKENIZER_NAMES if name in old]
         (folder / CHECKSUMS_NAME).write_text("".join(kept))
         list_files(folder, names)
