@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from datasets import Dataset
 
 from ..utils.text import refusal
-from .table import holds_texts, usual_form
+from .table import TEXT_COLUMNS, holds_texts, usual_form
 
 SPLITS = ("train", "validation", "test")
 MAX_SAMPLES = {  # the flag that limits the rows of each split
@@ -161,12 +161,12 @@ def find_columns(
 ) -> tuple[Names, Names]:
     """Return the columns of texts, and of labels, that flags name, or find them in a source.
 
-    A column that no flag names is that of a training. Without one it is found by its usual name, in
-    any case of letters. Of two columns that with the longer texts is the text; of a task without
-    labels, both are the texts. The last one that is left has the labels. Of texts there are
-    one, or two for pairs; "title+body" joins two columns into one text. Of labels there are one,
-    several of numbers, or none where rows have no label. ValueError lists the columns, with an
-    example of each, and the flags.
+    A column that no flag names is that of a training. Without one, or where `text` is not there, it
+    is found by its usual name, in any case of letters. Of two columns that with the longer texts is
+    the text; of a task without labels, both are the texts. The last one that is left has the
+    labels. Of texts there are one, or two for pairs; "title+body" joins two columns into one text.
+    Of labels there are one, several of numbers, or none where rows have no label. ValueError lists
+    the columns, with an example of each, and the flags.
 
     Args:
         title: What errors call the source.
@@ -220,6 +220,8 @@ def _asked(
         return [name for word in words if word for name in parted(word, ",", names)]
 
     texts = record.get("text_column_names", [])[: max(arguments.numbers_of_texts)]
+    if {*TEXT_COLUMNS} & {*texts} - {*names}:  # lists have these names
+        texts = []
     return (
         named("text_column_names", texts),
         named("label_column_name", record.get("label_column_name") or None),

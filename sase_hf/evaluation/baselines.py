@@ -117,7 +117,7 @@ def doubtful_rows(
     tokens: Dataset,
     validation: Dataset,
     answers: Answers,
-    choose: Callable[[Dataset], NDArray[np.intp]],
+    logits_of_hops: Callable[[Dataset], NDArray[np.float32]],
 ) -> pd.DataFrame:
     """Return the rows for which another label is more likely, by `shares_of_usual`, least first.
 
@@ -131,7 +131,7 @@ def doubtful_rows(
         tokens: The same rows, encoded, with one label each.
         validation: Other encoded rows.
         answers: Those of the model.
-        choose: Returns the labels that the hops choose for encoded rows.
+        logits_of_hops: Returns those of encoded rows, (B, C).
     """
     numbers, probabilities = judge(rows, tokens, answers)
     labels = labels_of(tokens, answers).numpy()[numbers]
@@ -151,13 +151,14 @@ def doubtful_rows(
     if judged.empty:
         return judged
     is_accused = suggested != labels
-    errors = choose(validation) != labels_of(validation, answers).numpy()
+    errors = logits_of_hops(validation).argmax(1) != labels_of(validation, answers).numpy()
     share_of_errors = (errors.sum() + 1) / (len(errors) + 1)
     share_of_others = 1 - np.bincount(labels).max() / len(labels)
     if not 0 < is_accused.mean() <= min(MOST_ERRORS * share_of_errors, share_of_others):
         return judged[:0]
     accused = judged[is_accused].sort_values("share", kind="stable")
-    agreed = accused[choose(tokens.select(accused["row"])) != accused["label"]]
+    of_hops = logits_of_hops(tokens.select(accused["row"])).argmax(1)
+    agreed = accused[of_hops != accused["label"]]
     # Hops that say nothing accuse these rows as often as new ones.
     num_by_chance = round(len(accused) * share_of_errors)
     return agreed[: max(len(agreed) - num_by_chance, 0)]

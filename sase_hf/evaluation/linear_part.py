@@ -2,10 +2,11 @@
 
 The regression learns from the training rows what each word and each pair of neighbouring words says
 about a label. Words with characters in common share a part of their weights, which helps those that
-few rows have. The logits of the model are then a D + b W: D those of the hops, W those of the
-words, and a, b >= 0 the two numbers that make the labels of the validation rows most likely. These
-rows also choose how strongly the regression is regularised, and once the model is measured on them,
-the regression may learn them, too (`learn_anew`). Regression and scales lower the loss in
+few rows have. The logits of the model are then a D + b W + c B: D those of the hops, W those of the
+words, B its bias, and a, b, c >= 0 the numbers that make the labels of the validation rows most
+likely. D and B both know which labels are rare, and with b in place of c would say so twice. These
+rows also choose how strongly the regression is regularised, and once the model is measured on
+them, the regression may learn them, too (`learn_anew`). Regression and scales lower the loss in
 which the model was trained, so that all kinds of labels are learned in one way.
 
 On a frozen pretrained encoder the regression learns from the mean of its states, too; how strongly
@@ -63,23 +64,24 @@ LEAST_DEVIATION = 1e-3  # of a state that is nearly the same in all rows
 STEPS = {"maxiter": 200, "gtol": 1e-4}
 # How much the first scales weigh beside the validation rows: a few rows alone would choose any
 # share, a thousand outvote them.
-WEIGHT_OF_FIRST = 4.0
+WEIGHT_OF_FIRST = 2.0
 LEAST_VARIANCE = 1e-6  # of the errors of numbers, in units of their deviation
 BATCH = 32  # rows that the model reads at once
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 class Scales(NamedTuple):
-    """How much the two parts of the logits count: a of the hops, b of the words."""
+    """How much the parts of the logits count: a of the hops, b of the words, c of the bias."""
 
     hops: float
     words: float
+    bias: float
 
 
-USUAL = Scales(0.3, 0.6)  # where no rows can choose
+USUAL = Scales(0.3, 0.6, 0.3)  # where no rows can choose
 # Where few rows choose. The hops have to earn more than the least share: those of few texts only
 # know these. With none they could never be trained on.
-FIRST = Scales(0.01, 0.6)
+FIRST = Scales(0.01, 0.6, 0.6)
 
 
 class WordRegression(NamedTuple):
@@ -182,7 +184,7 @@ def fit_linear_part(
             a part of their weights.
 
     Returns what was fitted. Its scales are that of the hops, by which the last layer is multiplied,
-    and that of the words, which is 0 where they add nothing.
+    that of the words, which is 0 where they add nothing, and that of their bias.
     ValueError is raised for ids that the model does not know.
     """
     learned = WordRows(train, model, words)
@@ -199,7 +201,8 @@ def fit_linear_part(
     write(model, fit.regression, fit.scales)
     logger.info(
         f"linear part: logits of the hops times {fit.scales.hops:.2f}, of the words times "
-        f"{fit.scales.words:.2f} (C = {fit.regression.strength:g})"
+        f"{fit.scales.words:.2f}, of their bias times {fit.scales.bias:.2f} "
+        f"(C = {fit.regression.strength:g})"
     )
     return fit
 
@@ -222,7 +225,7 @@ def clear(linear_part: LinearPart) -> None:
 
 
 def best_fit(learned: WordRows, validation: WordRows, of_hops: Array) -> Fit:
-    """Return the fit of the first strength or, while each makes the labels likelier, a later one.
+    """Return the fit of the largest strength that makes the labels as likely as the others do.
 
     `of_hops` are what the last layer has for the validation rows, (B, L).
     """
@@ -231,13 +234,9 @@ def best_fit(learned: WordRows, validation: WordRows, of_hops: Array) -> Fit:
     if learned.num_states:
         strengths = (strength_beside_states(learned),)
     regressions = (regression_of(learned, strength) for strength in strengths)
-    fits = (fit_scales(regression, validation, of_hops) for regression in regressions)
-    best = next(fits)
-    for fit in fits:
-        if best.loss - fit.loss < LEAST_GAIN:
-            break
-        best = fit
-    return best
+    fits = [fit_scales(regression, validation, of_hops) for regression in regressions]
+    least = min(fit.loss for fit in fits)
+    return next(fit for fit in fits if fit.loss <= least + LEAST_GAIN)
 
 
 def strength_beside_states(rows: WordRows) -> float:
@@ -307,13 +306,15 @@ def shared_ngrams(words: Sequence[str]) -> csr_array:
 
 def fit_scales(regression: WordRegression, rows: WordRows, of_hops: Array) -> Fit:
     """Return the fit whose scales make the labels of B rows likeliest, near the `FIRST` ones."""
-    of_words = rows.features @ regression.weights + regression.bias
-    parts = np.stack([of_hops.ravel(), of_words.ravel()], axis=1)
-    unit = rows.unit_of_loss(of_hops, of_words)
+    of_words = rows.features @ regression.weights
+    of_bias = np.broadcast_to(regression.bias, of_words.shape)
+    parts = np.stack([of_hops.ravel(), of_words.ravel(), of_bias.ravel()], axis=1)
+    unit = rows.unit_of_loss(of_hops, of_words + of_bias)
     weight = unit * 2 * WEIGHT_OF_FIRST
-    costs = weight / np.reshape(USUAL, (2, 1)) ** 2
-    first = np.reshape(FIRST, (2, 1))
-    found = likeliest(rows, parts, first, costs, bounds=[(FIRST.hops, None), (0, None)])
+    costs = weight / np.reshape(USUAL, (3, 1)) ** 2
+    first = np.reshape(FIRST, (3, 1))
+    bounds = [(FIRST.hops, None), (0, None), (0, None)]
+    found = likeliest(rows, parts, first, costs, bounds=bounds)
     scales = Scales(*found.ravel().tolist())
     loss, _ = rows.loss((parts @ found).reshape(of_hops.shape))
     return Fit(regression, scales, loss * rows.num_labels / unit)
@@ -416,12 +417,12 @@ def outputs_for(model: Any, rows: Dataset, name: str = "logits") -> Tensor:
     return torch.cat(outputs).float().cpu()
 
 
-def chosen_by_hops(model: Any, rows: Dataset) -> NDArray[np.intp]:
-    """Return the labels that a model of one label would choose without a linear part, (B,)."""
+def logits_of_hops(model: Any, rows: Dataset) -> NDArray[np.float32]:
+    """Return the logits that a model would have without a linear part, (B, L)."""
     words = model.linear_part
     model.linear_part = None
     try:
-        return outputs_for(model, rows).argmax(1).numpy()
+        return outputs_for(model, rows).numpy()
     finally:
         model.linear_part = words
 
@@ -437,13 +438,13 @@ def before_units(values: Tensor, config: Any) -> Tensor:
 @torch.no_grad()
 def write(model: Any, regression: WordRegression, scales: Scales) -> None:
     """Put a scaled regression into a model."""
-    units = scales.words * torch.tensor(model.classifier.output.deviation or 1.0)
-    weights = torch.from_numpy(regression.weights) * units
+    units = torch.tensor(model.classifier.output.deviation or 1.0)
+    weights = torch.from_numpy(scales.words * regression.weights) * units
     # Of the words, the pairs of words and the mean state.
     *tables, bias = model.linear_part.parameters()
     # The scaled hops bring a part of what the classes gain by their weights.
     gained = (1 - scales.hops) * torch.tensor(model.config.log_weights)
-    bias.copy_(torch.from_numpy(regression.bias) * units + gained)
+    bias.copy_(torch.from_numpy(scales.bias * regression.bias) * units + gained)
     sizes = [len(table.flatten(0, -2)) for table in tables]
     for table, part in zip(tables, weights.split(sizes), strict=True):
         table.copy_(part.view_as(table))

@@ -251,8 +251,7 @@ class SelfAttentiveConfig(CheckedConfig):
         "str",
     )
     text_columns: list[str] | None = described(
-        "The columns of the texts where the model was trained, by which it reads a table; None "
-        "where they have the names `text` and `text_pair`, or none."
+        "The columns of the texts where the model was trained, by which it reads a table."
     )
     target_mean: Numbers | None = described(
         "For each target of a regression, what the model adds to its output, after the deviation.",

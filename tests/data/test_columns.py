@@ -111,6 +111,8 @@ def test_load_rows_reads_the_columns_of_the_training(tmp_path: Path) -> None:
     assert [*task.text_columns, *task.label_columns] == ["body", "class"]
     with pytest.raises(ValueError, match=r"rows\.csv: .* 'headline' holds nothing; "):
         load(["headline"], "text:bodies; mood", tmp_path)
+    # Lists have this name, and a table another one.
+    assert load(["text"], "id:flags; Review:bodies", tmp_path).text_columns == ("Review",)
 
 
 def test_load_rows_parts_labels_as_the_training(tmp_path: Path) -> None:

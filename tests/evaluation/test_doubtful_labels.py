@@ -40,7 +40,10 @@ def doubts_of(
     tokens: Dataset, choose: Callable[[Dataset], np.ndarray] = true_of, count: int = 10
 ) -> list[Any]:
     validation = tokens_of(labels_of(count), labels_of(count))
-    return [*doubtful_rows(rows_of(tokens), tokens, validation, ANSWERS, choose).itertuples()]
+    doubts = doubtful_rows(
+        rows_of(tokens), tokens, validation, ANSWERS, lambda asked: np.eye(3)[choose(asked)]
+    )
+    return [*doubts.itertuples()]
 
 
 WRONG = range(3, 120, 13)

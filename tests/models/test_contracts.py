@@ -17,6 +17,12 @@ MODELS = (SelfAttentiveModel, SelfAttentiveForSequenceClassification, SelfAttent
 EVERYTHING = {"output_attentions": True, "output_hidden_states": True}
 
 
+@pytest.fixture
+def model(model_class: type, fields: dict[str, Any]) -> Any:
+    """Return a model of the parameters of a test."""
+    return tiny.tiny_model(model_class, **fields)
+
+
 def result(model: SelfAttentivePreTrainedModel, batch: dict[str, Tensor]) -> Tensor:
     """Return what the model says about each row, and its penalty."""
     outputs = model(**batch)
@@ -25,15 +31,12 @@ def result(model: SelfAttentivePreTrainedModel, batch: dict[str, Tensor]) -> Ten
 
 
 @every_model
-def test_a_row_has_the_same_result_in_every_batch(
-    model_class: type, fields: dict[str, Any]
-) -> None:
+def test_a_row_has_the_same_result_in_every_batch(model: Any, fields: dict[str, Any]) -> None:
     """Whatever its neighbours, their number and order, the padding and the type of the mask.
 
     Padding beyond the longest text is never read and does not change the last bit.
     """
     rng = random.Random(0)
-    model = tiny.tiny_model(model_class, **fields)
     # A state of a relation network is a sum over all tokens, whose order moves more digits.
     sums = fields.get("encoder") == "relation_network"
     tolerance = {"rtol": 1e-5, "atol": 1e-6} if sums else tiny.NEIGHBOUR_TOLERANCE
@@ -53,11 +56,10 @@ def test_a_row_has_the_same_result_in_every_batch(
 
 @every_model
 def test_a_model_reads_the_first_tokens_of_each_text(
-    model_class: type, fields: dict[str, Any]
+    model: Any, model_class: type, fields: dict[str, Any]
 ) -> None:
     """A longer text has the answer, the attention and the reasons of its first tokens."""
     rng = random.Random(f"{model_class.__name__} {fields}")
-    model = tiny.tiny_model(model_class, **fields)
     pairs = [*tiny.random_pairs(rng, 9), ([], []), ([1] * 9, []), ([], [3] * 9)]
     if model.reads_pairs:
         first_tokens = [(premise[:4], hypothesis[:4]) for premise, hypothesis in pairs]
@@ -89,11 +91,10 @@ def test_a_model_reads_the_first_tokens_of_each_text(
 )
 @pytest.mark.parametrize("model_class", MODELS)
 def test_attention_sums_to_one_over_real_tokens_and_is_zero_on_padding(
-    model_class: type, fields: dict[str, Any], scale: int, dtype: torch.dtype
+    model: Any, model_class: type, scale: int, dtype: torch.dtype
 ) -> None:
     """In every precision, and also when saturated scores leave one token."""
     rng = random.Random(0)
-    model = tiny.tiny_model(model_class, **fields)
     with torch.no_grad():
         model.base_model.pooling.hops.weight.mul_(scale)
     pairs = [*tiny.random_pairs(rng, 6), ([], [])]
@@ -111,11 +112,8 @@ def test_attention_sums_to_one_over_real_tokens_and_is_zero_on_padding(
 
 
 @every_model
-def test_an_empty_text_has_an_answer_and_finite_gradients(
-    model_class: type, fields: dict[str, Any]
-) -> None:
+def test_an_empty_text_has_an_answer_and_finite_gradients(model: Any, model_class: type) -> None:
     """Alone, tokenizers make a float tensor (1, 0) of it, which an LSTM would refuse."""
-    model = tiny.tiny_model(model_class, **fields)
     empty = dict.fromkeys(("input_ids", "attention_mask", "token_type_ids"), torch.zeros(1, 0))
     alone = model(**empty, **EVERYTHING)
     sides = (2,) if model_class is SelfAttentiveForNLI else ()
@@ -134,9 +132,8 @@ def test_an_empty_text_has_an_answer_and_finite_gradients(
 
 
 @every_model
-def test_every_output_is_batch_first(model_class: type, fields: dict[str, Any]) -> None:
+def test_every_output_is_batch_first(model: Any) -> None:
     """Pipelines and accelerate cut along dimension 0; a batch without texts is allowed."""
-    model = tiny.tiny_model(model_class, **fields)
     for count, tokens in ((5, 4), (0, 4), (0, 0)):
         ids = torch.ones(count, tokens, dtype=torch.long)
         types = (torch.arange(tokens) > 1).long().expand(count, tokens)
@@ -167,11 +164,10 @@ if torch.cuda.is_available():
 @every_model
 @pytest.mark.parametrize(("device", "dtype", "autocast"), PRECISIONS)
 def test_every_precision_trains(
-    device: str, dtype: torch.dtype, autocast: bool, model_class: type, fields: dict[str, Any]
+    model: Any, device: str, dtype: torch.dtype, autocast: bool
 ) -> None:
     """Weights in half precision, or autocast: a loss near the full one, finite gradients."""
     rng = random.Random(0)
-    model = tiny.tiny_model(model_class, **fields)
     batch = tiny.pair_batch([*tiny.random_pairs(rng, 3), ([], [])], "holed", rng)
     expected = _loss(model, batch)
     model.to(device, torch.float32 if autocast else dtype)

@@ -34,7 +34,7 @@ def make_report(
 
 def test_report_counts_the_confusions_of_labels() -> None:
     """Precision and recall of each label, and the wrong rows, the surest first."""
-    report = make_report(LOGITS, LABELS, **{"its words alone": np.eye(3)[LABELS]})
+    report = make_report(LOGITS, LABELS, **{"its hops alone": np.eye(3)[LABELS]})
     assert report.confusion is not None
     assert report.confusion.tolist() == [[1, 2, 0], [0, 0, 1], [0, 0, 1]]
     assert report_tables(report)[-1].rows == [
@@ -44,14 +44,14 @@ def test_report_counts_the_confusions_of_labels() -> None:
     ]
     assert report.wrong == [2, 4, 1]
     assert report.right == [0, 3], "the least lead first"
-    assert report.systems["its words alone"]["accuracy"] == 1
+    assert report.systems["its hops alone"]["accuracy"] == 1
     assert "linear model" in report.systems
 
 
 def test_report_names_the_labels_that_it_cannot_measure_and_those_never_predicted() -> None:
     _, unknown, missed = report_lines(make_report([[3, 0, 0]], [1]))
-    assert unknown == "in no held-out text: cold, hot; add rows with these labels"
-    assert missed == "never predicted: mild; add rows with these labels"
+    assert unknown == "labels of no held-out text: cold, hot; add rows that have them"
+    assert missed == "labels never predicted: mild; add rows that have them"
 
 
 def test_report_of_sets_and_of_numbers_has_no_confusion() -> None:

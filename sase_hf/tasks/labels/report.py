@@ -21,7 +21,7 @@ from ...data.columns import AGAINST_COLUMNS, SPAN_COLUMNS
 from ...data.marks import ORIGINAL
 from ...data.table import PLACE, texts_of
 from ...evaluation.baselines import doubtful_rows, labels_of, linear_model
-from ...evaluation.linear_part import chosen_by_hops
+from ...evaluation.linear_part import logits_of_hops
 from ...evaluation.metrics import chosen
 from ...hub.card import SHARES, shown_metric
 from ...models.answers import LEAST_PROBABILITY, Answers, Scores
@@ -61,7 +61,7 @@ class Report(NamedTuple):
 
 
 def measure_report(
-    parts: Mapping[str, np.ndarray],
+    parts: Mapping[str, Any],
     rows: Dataset,
     train: Dataset | None,
     answers: Answers,
@@ -149,23 +149,23 @@ def report_lines(report: Report) -> Iterator[str]:
     linear = report.systems.get(LINEAR_MODEL, own)
     metric = next(iter(own))
     sentence = f"{metric} {shown_metric(metric, own[metric])} on {report.num_rows:,} held-out texts"
-    of_linear = shown_metric(metric, linear[metric])
+    of_linear = f"has {shown_metric(metric, linear[metric])}"
     if "accuracy" in own:
         num_right = len(report.right)
         interval = binomtest(num_right, report.num_rows).proportion_ci(method="wilson")
-        shares = f"{interval.low:.0%} to {interval.high:.0%}"
-        sentence = f"right for {num_right:,} of {report.num_rows:,} held-out texts, {shares}"
-        of_linear = f"for {round(linear['accuracy'] * report.num_rows):,}"
+        shares = f"95% interval: {interval.low:.0%} to {interval.high:.0%}"
+        sentence = f"right for {num_right:,} of {report.num_rows:,} held-out texts ({shares})"
+        of_linear = f"is right for {round(linear['accuracy'] * report.num_rows):,}"
     yield sentence if linear is own else f"{sentence}; a linear model {of_linear}"
     num_rows, num_predicted, _ = report.counts.T
     faults = {
-        "in no held-out text": num_rows == 0,
-        "never predicted": (num_rows > 0) & (num_predicted == 0),
+        "labels of no held-out text": num_rows == 0,
+        "labels never predicted": (num_rows > 0) & (num_predicted == 0),
     }
     for fault, has_it in faults.items():
         names = [report.names[label] for label in np.flatnonzero(has_it)[:10]]
         if names:
-            yield f"{fault}: {', '.join(names)}; add rows with these labels"
+            yield f"{fault}: {', '.join(names)}; add rows that have them"
 
 
 def report_tables(report: Report) -> list[Table]:
@@ -202,7 +202,7 @@ def _confusions(names: Sequence[str], confusion: np.ndarray) -> Table:
     rows = [[names[true], *(f"{count:,}" for count in confusion[true, shown])] for true in shown]
     shares = confusion / confusion.sum(1, keepdims=True).clip(1)
     heads = ["", *(names[label] for label in shown)]
-    return Table("True label, by predicted", heads, rows, shares[shown][:, shown].tolist())
+    return Table("Confusion matrix, rows true", heads, rows, shares[shown][:, shown].tolist())
 
 
 # ---- the page of the report, and its tables for the terminal -------------------------------------
@@ -227,10 +227,12 @@ def write_report(
     """
     tokens = setup.tokens
     output = trainer.predict(tokens["validation"], metric_key_prefix="eval")
-    parts = _logits_of_parts(trainer, setup, output.predictions)
     metrics: Any = output.metrics
     if not trainer.is_world_process_zero():
         return metrics, []
+    parts = {THIS_MODEL: output.predictions}
+    if setup.model.linear_part is not None and setup.rows.answers.has_labels:
+        parts = {"its hops alone": logits_of_hops(setup.model, tokens["validation"]), **parts}
     compute_metrics: Any = trainer.compute_metrics
     report = measure_report(
         parts, tokens["validation"], tokens.get("train"), setup.rows.answers, compute_metrics
@@ -244,25 +246,6 @@ def write_report(
     for line in lines:
         logger.info(one_line(f"report: {line}"))
     return metrics, [table for table in tables if len(table.rows) <= MAX_ROWS]
-
-
-def _logits_of_parts(
-    trainer: SelfAttentiveTrainer, setup: TrainingSetup, logits: Any
-) -> dict[str, np.ndarray]:
-    """Return the logits (B, C) of the model, and of its hops and its words alone if it has both."""
-    model = setup.model
-    linear_part: Any = model.linear_part
-    if linear_part is None or not setup.rows.answers.has_labels:
-        return {THIS_MODEL: logits}
-    model.register_module("linear_part", None)
-    of_hops = trainer.predict(setup.tokens["validation"], metric_key_prefix="eval").predictions
-    model.register_module("linear_part", linear_part)
-    beside = " and mean state" if model.reads_mean_state else ""
-    return {
-        "its hops alone": of_hops,
-        f"its words{beside} alone": logits - of_hops,
-        THIS_MODEL: logits,
-    }
 
 
 def _sections(
@@ -357,8 +340,8 @@ def write_doubtful(folder: Path, setup: TrainingSetup) -> list[Table]:
     if not rows.answers.has_one_label or len(rows.text_columns) > 1:
         return []
     train = rows.splits["train"]
-    choose = partial(chosen_by_hops, setup.model)
-    doubts = doubtful_rows(train, tokens["train"], tokens["validation"], rows.answers, choose)
+    of_hops = partial(logits_of_hops, setup.model)
+    doubts = doubtful_rows(train, tokens["train"], tokens["validation"], rows.answers, of_hops)
     if doubts.empty:
         return []
     logger.info(one_line(f"doubtful labels: {len(doubts):,} training rows in {path}"))

@@ -14,7 +14,7 @@ from ...data.batching import RationaleCollator
 from ...data.columns import AGAINST_COLUMNS
 from ...data.labels import class_name, label_doubts
 from ...data.rows import Rows, load_rows
-from ...data.table import TEXT_COLUMNS, present, texts_of
+from ...data.table import present, texts_of
 from ...evaluation.linear_part import Fit, clear, fit_linear_part, learn_anew
 from ...evaluation.metrics import (
     expected_calibration_error,
@@ -134,9 +134,8 @@ class LabelTask(EncoderTask):
         super().prepare(setup)
         if not self.args.do_train:
             return
-        config, columns = setup.model.config, setup.rows.text_columns
-        is_usual = columns == TEXT_COLUMNS[: len(columns)]
-        config.text_columns = None if is_usual else [*columns]
+        config = setup.model.config
+        config.text_columns = [*setup.rows.text_columns]
         linear_part: Any = setup.model.linear_part
         if linear_part is not None:
             clear(linear_part)
@@ -212,11 +211,12 @@ class LabelTask(EncoderTask):
         return predicted_labels(logits, answers_of(setup.model.config), familiarity)
 
     def details(self) -> dict[str, Any]:
-        """Return the scales of both parts, None if there are none, and what was learned at last."""
-        hops, words = self.fit.scales if self.fit else (None, None)
+        """Return the scales of the parts, None if there are none, and what was learned at last."""
+        hops, words, bias = self.fit.scales if self.fit else (None, None, None)
         return {
             "scale_of_hops": hops,
             "scale_of_words": words,
+            "scale_of_bias": bias,
             "learned_held_out": self.learned_held_out,
         }
 
