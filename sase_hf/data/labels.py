@@ -27,16 +27,17 @@ IGNORED_LABEL = -100  # the losses of the models, like those of torch, leave it 
 MAX_ROUNDING = 0.01  # of the sum of rounded probabilities
 
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_WHOLE_NUMBER = re.compile(r"^([+-]?[0-9]+)\.0*$")  # pandas writes it so beside missing cells
+# pandas writes it with a point beside missing cells, and rounding makes a -0.0.
+_WHOLE_NUMBER = re.compile(r"^(?:-(?=0+\.?0*$))?([+-]?[0-9]+)(?:\.0*)?$")
 _TRUTHS = {"True": 1.0, "False": 0.0}
 # Between several labels of one text; names rarely have such marks.
 _MARK = regex.compile(r"[^\p{L}\p{M}\p{N}\p{So}\s\p{Pd}\p{Ps}\p{Pe}_.'\u2019]+")
 
 _WAYS_OUT = (
-    "labels are of these names, several columns hold 0 and 1 or fractions that sum to 1, and a "
-    "regression learns finite numbers other than -100. Correct it, or train with other "
-    "--label_names or another --problem_type, with --ignore_mismatched_sizes to start from a "
-    "checkpoint; where nothing is trained, --label_column_name '' leaves the labels out"
+    "correct it: a label is one of these names, a column for each label holds 0 and 1 or fractions "
+    "that sum to 1, and a number to learn is finite and not -100. To learn other labels, change "
+    "--label_names or --problem_type, of a checkpoint with --ignore_mismatched_sizes; to predict "
+    "without labels, add --label_column_name ''"
 )
 
 
@@ -133,7 +134,7 @@ class LabelColumn:
 
 def is_unlabelled(value: object) -> bool:
     """Return whether a label is None, NaN or blank."""
-    return value is None or str(value).strip() in ("", "nan")
+    return value is None or value != value or not str(value).strip()
 
 
 def class_name(value: object) -> str:

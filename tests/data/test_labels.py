@@ -42,7 +42,7 @@ def test_label_column_infers_problem_type(
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ([10, 9, "9", 9.0, "9.0", "10"], ("9", "10")),
+        ([10, -0.0, 9.0, "9.0", "0", "10"], ("0", "9", "10")),
         (["b", "B", "a", "10"], ("10", "B", "a", "b")),
         # Blanks around a label, which spreadsheets and `, ` leave, make no other class.
         (["pos", "pos ", " neg", "neg\t"], ("neg", "pos")),
@@ -87,7 +87,7 @@ def test_label_column_encodes_labels_for_the_loss(
 
 def test_is_unlabelled_tells_missing_labels_from_labels() -> None:
     assert all(is_unlabelled(value) for value in (None, float("nan"), "  "))
-    assert not any(map(is_unlabelled, (-1, 0, "None", "-", [])))
+    assert not any(map(is_unlabelled, (-1, 0, "None", "nan", "-", [])))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_is_unlabelled_tells_missing_labels_from_labels() -> None:
         (SOFT, (0.5, 0.25), r"0.25\) fits no .*sum to 1"),
         (SOFT, (-0.5, 1.5), r"1.5\) fits no"),
         (SCORE, "much", "'much' fits no regression of .'score'"),
-        (SCORE, -100, "-100 fits no regression .* other than -100"),
+        (SCORE, -100, "-100 fits no regression .* and not -100"),
     ],
 )
 def test_label_column_refuses_labels_without_meaning(
