@@ -57,7 +57,8 @@ def make_task(
     """
     values = {"task": task.names[0]}
     for name, value in given.items():
-        values[name] = _plain(value, takes_several="list" in KINDS.get(name, ""))
+        if value is not None:
+            values[name] = _plain(value, takes_several="list" in KINDS.get(name, ""))
     chosen = implied(values, in_memory)
     values = {**chosen, **values}
     if values["task"] not in task.names:

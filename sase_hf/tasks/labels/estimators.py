@@ -125,7 +125,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         if not self.learns_labels:
             entries["problem_type"] = REGRESSION
         with _alone(), tempfile.TemporaryDirectory() as scratch:
-            if "output_dir" not in entries:  # nobody would see a report
+            if entries.get("output_dir") is None:  # nobody would see a report
                 entries = {"report": False, **entries, "output_dir": Path(scratch, "model")}
             task = make_task(_FitTask, entries, in_memory)
             task.learns_labels = self.learns_labels
