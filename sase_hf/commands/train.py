@@ -1,8 +1,8 @@
 """Train, evaluate and predict: labels, pairs of texts, ranking, or translation.
 
 These commands read a file of your own: CSV, TSV, JSON, JSON Lines (all also .gz), Excel or Parquet.
-A tenth of the rows is kept to evaluate on. Sizes, epochs and precision follow from the rows; the
-first line of the log names what was chosen. The model and a report are in runs/reviews afterwards:
+A tenth of the rows is kept to evaluate on. Epochs (2 to 30, fewer for more rows) and precision are
+chosen; the first lines of the log say how. The model and a report are in runs/reviews afterwards:
 
     sase_hf train --train_file reviews.csv
     sase_hf train --train_file reviews.csv --word_vectors glove.6B.100d.txt

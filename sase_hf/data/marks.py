@@ -132,9 +132,9 @@ def without_wrong_reasons(splits: Mapping[str, Dataset]) -> tuple[dict[str, Data
 
     rows = splits["train"]
     left = rows.map(blanked, remove_columns=present(AGAINST_COLUMNS, rows), keep_in_memory=True)
-    logger.info(
-        f"words marked against are left out of the training rows: {list(map(' '.join, phrases))}"
-    )
+    if phrases:
+        left_out = list(map(" ".join, phrases))
+        logger.info(f"words marked against are left out of the training rows: {left_out}")
     return {**splits, "train": left}, phrases
 
 

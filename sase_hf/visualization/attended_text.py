@@ -350,10 +350,10 @@ def doubts_of(result: Result) -> list[str]:
 
 def nearest_text(near: Mapping[str, Any]) -> str:
     """Return a training row that is near a text: its label, and its text if it is known."""
-    text = near.get("text", "")
-    whole = " / ".join([text] if isinstance(text, str) else text)
+    texts = near.get("text", [])
+    shown = " / ".join(map(shortened, [texts] if isinstance(texts, str) else texts))
     label = label_text(near["label"])
-    return f"{label}: {shortened(whole)}" if whole else label
+    return f"{label}: {shown}" if shown else label
 
 
 def label_text(label: object) -> str:
