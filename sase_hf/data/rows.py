@@ -338,8 +338,8 @@ def _chosen(name: str, rows: Dataset, arguments: SourceArguments) -> Dataset:
     if not rows.num_rows:
         raise refusal(
             f"the file or the flags leave no {name} rows",
-            f"raise --{MAX_SAMPLES[name]} or --max_train_words, or give a --validation_fraction "
-            "from 0 to 1 and more texts, as equal ones are not parted",
+            f"give more rows or texts (equal ones are never parted), a --{MAX_SAMPLES[name]} or "
+            "--max_train_words of more, or a --validation_fraction from 0 to 1",
         )
     return rows
 

@@ -199,7 +199,7 @@ TWO = {"label_column_name": ["x,y"], "label_names": ["y", "x"]}
     [
         ([{"text": 5, "label": "bad"}], NAMES, r"rows\.jsonl: .* 'text' holds .*int64"),
         (labelled(["bad", "great"]), NAMES, r"row 1 .*'label': 'great' fits no"),
-        (REVIEWS, {"max_train_samples": 0}, "no train rows; raise --max_train_samples"),
+        (REVIEWS, {"max_train_samples": 0}, "no train rows; give more rows .*--max_train_samples"),
         # Rows with one text stay together.
         ([REVIEWS[0]] * 4, {**NAMES, "validation_fraction": 0.2}, "no validation rows"),
         # Columns of labels.
