@@ -133,8 +133,8 @@ class LabelColumn:
 
 
 def is_unlabelled(value: object) -> bool:
-    """Return whether a label is None, NaN or blank."""
-    return value is None or value != value or not str(value).strip()
+    """Return whether a label is None, NaN, blank, or "nan", as numpy and csv write NaN."""
+    return value is None or str(value).strip() in ("", "nan")
 
 
 def class_name(value: object) -> str:

@@ -132,7 +132,8 @@ class Source:
                     raise refusal(
                         f"of the columns {self.table.column_names}, {part!r} holds "
                         f"{self.table.features.get(part, 'nothing')}",
-                        "texts are wanted there; --text_column_names names other columns",
+                        "texts are wanted there, by a flag or as in the training; "
+                        "--text_column_names names other columns",
                     )
             stored: pa.Table = self.table.select_columns(parts).with_format("arrow")[:]
             texts[standard] = reduce(_joined, [cells.cast("string") for cells in stored.columns])

@@ -93,7 +93,7 @@ class WordRegression(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """A regression, the scales that go with it, and the loss of the validation rows in nats."""
+    """A regression, the scales that go with it, and the loss of the validation rows."""
 
     regression: WordRegression
     scales: Scales
@@ -142,16 +142,9 @@ class WordRows:
         taken.labels = self.labels[torch.from_numpy(places)]
         return taken
 
-    def unit_of_loss(self, *parts: Array) -> float:
-        """Return the loss of a row that is one nat: for numbers by the errors of the better part.
-
-        The parts are outputs (B, L).
-        """
-        if self.answers.has_labels:
-            return 1.0
-        errors = [np.square(part - self.labels.numpy()).mean() for part in parts]
-        least = float(min(errors))
-        return 2 * max(least, LEAST_VARIANCE)
+    def nat(self, loss: float) -> float:
+        """Return the loss of a row that is one nat, where rows have this mean loss."""
+        return 1.0 if self.answers.has_labels else 2 * max(loss, LEAST_VARIANCE)
 
     def loss(self, outputs: Array) -> tuple[float, Array]:
         """Return the mean loss of the labels with outputs (B, L) of the last layer, and its slope.
@@ -168,12 +161,12 @@ class WordRows:
 def fit_linear_part(
     model: Any, train: Dataset, validation: Dataset | None = None, words: Sequence[str] = ()
 ) -> Fit:
-    """Fit the linear part of a trained classifier, and scale both parts.
+    """Fit the linear part of a trained classifier, and scale the parts of its logits.
 
     The model is changed, without answer sets, and in evaluation mode afterwards.
 
     An older linear part is replaced, but scales of the hops multiply. Numbers are scaled around the
-    `target_mean` of the config. Without validation rows both parts count as they usually do.
+    `target_mean` of the config. Without validation rows the parts count as they usually do.
 
     Args:
         model: A classifier of texts or pairs whose config has a `linear_part`.
@@ -225,7 +218,7 @@ def clear(linear_part: LinearPart) -> None:
 
 
 def best_fit(learned: WordRows, validation: WordRows, of_hops: Array) -> Fit:
-    """Return the fit of the largest strength that makes the labels as likely as the others do.
+    """Return the fit of the first strength, or of a later one that makes the labels likelier.
 
     `of_hops` are what the last layer has for the validation rows, (B, L).
     """
@@ -234,9 +227,12 @@ def best_fit(learned: WordRows, validation: WordRows, of_hops: Array) -> Fit:
     if learned.num_states:
         strengths = (strength_beside_states(learned),)
     regressions = (regression_of(learned, strength) for strength in strengths)
-    fits = [fit_scales(regression, validation, of_hops) for regression in regressions]
-    least = min(fit.loss for fit in fits)
-    return next(fit for fit in fits if fit.loss <= least + LEAST_GAIN)
+    fits = (fit_scales(regression, validation, of_hops) for regression in regressions)
+    best = next(fits)
+    for fit in fits:
+        if best.loss - fit.loss > LEAST_GAIN * validation.nat(fit.loss / validation.num_labels):
+            best = fit
+    return best
 
 
 def strength_beside_states(rows: WordRows) -> float:
@@ -309,15 +305,15 @@ def fit_scales(regression: WordRegression, rows: WordRows, of_hops: Array) -> Fi
     of_words = rows.features @ regression.weights
     of_bias = np.broadcast_to(regression.bias, of_words.shape)
     parts = np.stack([of_hops.ravel(), of_words.ravel(), of_bias.ravel()], axis=1)
-    unit = rows.unit_of_loss(of_hops, of_words + of_bias)
-    weight = unit * 2 * WEIGHT_OF_FIRST
+    loss = min(rows.loss(part)[0] for part in (of_hops, of_words + of_bias))
+    weight = rows.nat(loss) * 2 * WEIGHT_OF_FIRST
     costs = weight / np.reshape(USUAL, (3, 1)) ** 2
     first = np.reshape(FIRST, (3, 1))
     bounds = [(FIRST.hops, None), (0, None), (0, None)]
     found = likeliest(rows, parts, first, costs, bounds=bounds)
     scales = Scales(*found.ravel().tolist())
     loss, _ = rows.loss((parts @ found).reshape(of_hops.shape))
-    return Fit(regression, scales, loss * rows.num_labels / unit)
+    return Fit(regression, scales, loss * rows.num_labels)
 
 
 def likeliest(rows: WordRows, matrix: Any, usual: Array, costs: Array, bounds: Any = None) -> Array:

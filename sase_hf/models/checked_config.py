@@ -60,7 +60,7 @@ class CheckedConfig(PreTrainedConfig):
             close = difflib.get_close_matches(name, names, n=1, cutoff=0.8)
             if close and not hasattr(type(self), name):
                 raise TypeError(f"there is no field {name!r}; did you mean {close[0]!r}?")
-        kwargs.get("custom_pipelines", {}).pop(self.registered_task, None)
+        (kwargs.get("custom_pipelines") or {}).pop(self.registered_task, None)
         super().__post_init__(**kwargs)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -57,8 +57,7 @@ def make_task(
     """
     values = {"task": task.names[0]}
     for name, value in given.items():
-        if value is not None:
-            values[name] = _plain(value, takes_several="list" in KINDS.get(name, ""))
+        values[name] = _plain(value, takes_several="list" in KINDS.get(name, ""))
     chosen = implied(values, in_memory)
     values = {**chosen, **values}
     if values["task"] not in task.names:

@@ -1,4 +1,4 @@
-"""The fit of the linear part: a regression over words, and the scales of both parts."""
+"""The fit of the linear part: a regression over words, and the scales of the parts."""
 
 import random
 from collections.abc import Sequence
@@ -126,6 +126,7 @@ def test_linear_part_learns_further_rows_with_the_same_scales_and_strength() -> 
     train, held_out, unseen = (rows_of(IN_UNITS, seed=seed) for seed in range(3))
     every = concatenate_datasets([train, held_out])
     fit = fit_linear_part(model, train, held_out)
+    assert fit.regression.strength == 2, "a smaller one is worse"
     before = outputs_for(model, unseen)
     learn_anew(model, fit, every)
     regressions = (regression_of(rows, model, fit.regression.strength) for rows in (train, every))

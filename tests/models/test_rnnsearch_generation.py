@@ -168,6 +168,6 @@ def test_checkpoint_translates_by_remote_code_alone(folder: Path, tmp_path: Path
     printed = run_isolated(["-c", REMOTE, given], tmp_path)
     translate: Any = pipeline("aligned-translation", model=str(folder / "search"))
     # The other name stays where the package is installed, too.
-    assert [*translate.model.config.custom_pipelines] == ["translation"]
+    assert "translation" in translate.model.config.custom_pipelines
     here = translate(TEXTS, num_beams=2, max_new_tokens=6)
     assert json.loads(printed.splitlines()[-1]) == json.loads(json.dumps(here))

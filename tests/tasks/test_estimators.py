@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from rows import write_csv
 from runs import QUIET, TINY_MODEL, flags, review_rows, same_weights
 from sklearn.base import clone
 from sklearn.utils import estimator_checks
@@ -126,7 +125,8 @@ def test_classifier_reads_pairs_by_the_names_of_their_columns(tmp_path: Path) ->
     loaded.model_.cpu()
     swapped = loaded.predict_proba(pairs.iloc[:, ::-1])
     np.testing.assert_array_equal(swapped, model.predict_proba(pairs))
-    path = str(write_csv(tmp_path / "pairs.csv", pairs.to_dict("records")))
+    path = str(tmp_path / "pairs.csv")
+    pairs.to_csv(path)
     assert rows_for_model(str(tmp_path), loaded.model_, path).text_columns == (*pairs,)
 
 

@@ -62,7 +62,13 @@ def test_train_file_alone_trains_evaluates_reports_and_says_what_to_do_next(
     run = Path("runs/reviews")
     assert {"train_loss", "eval_accuracy", "eval_macro_f1"} <= results_of(run).keys()
     page = (run / "report.html").read_text()
-    parts = (">What the model learned<", "Confusion matrix, rows true", "Results on", "recall")
+    parts = (
+        ">What the model learned<",
+        "Confusion matrix, rows true",
+        "Results on",
+        "its hops alone",
+        "recall",
+    )
     places = [page.index(part) for part in parts]
     assert places == sorted(places)
     assert "<script>alert(1)" not in page

@@ -342,10 +342,10 @@ function spelledList(text) {
 const areZerosAndOnes = (values) => model.kind === "multi_label_classification" && values.length > 1
   && values.length === model.labels.length && values.every((value) => value === 0 || value === 1);
 
-/* Return the name of the model's label that a value spells, as 1.0 spells "1". */
+/* Return the name of the model's label that a value spells, as 1.0 spells "1" and -0.0 "0". */
 function nameOf(value) {
   const spelled = { true: "True", false: "False" }; // as Python does
   const text = typeof value === "boolean" ? spelled[value] : String(value).trim();
-  const written = text.replace(/^([+-]?\d+)\.0*$/, "$1");
+  const written = text.replace(/^(?:-(?=0+\.?0*$))?([+-]?\d+)(?:\.0*)?$/, "$1");
   return model.labels.find((name) => name === value) ?? model.labels.find((name) => name.trim() === written);
 }

@@ -80,8 +80,10 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         self.set_params(**settings)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the settings that are given."""
-        return {name: value for name, value in vars(self).items() if name in KINDS}
+        """Return the settings that are given, which None is not."""
+        return {
+            name: value for name, value in vars(self).items() if name in KINDS and value is not None
+        }
 
     def set_params(self, **params: Any) -> Self:
         """Change or add settings; ValueError for a name that no flag has."""
@@ -125,7 +127,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         if not self.learns_labels:
             entries["problem_type"] = REGRESSION
         with _alone(), tempfile.TemporaryDirectory() as scratch:
-            if entries.get("output_dir") is None:  # nobody would see a report
+            if "output_dir" not in entries:  # nobody would see a report
                 entries = {"report": False, **entries, "output_dir": Path(scratch, "model")}
             task = make_task(_FitTask, entries, in_memory)
             task.learns_labels = self.learns_labels
