@@ -64,7 +64,7 @@ def test_train_file_alone_trains_evaluates_reports_and_says_what_to_do_next(
     page = (run / "report.html").read_text()
     parts = (
         ">What the model learned<",
-        "Confusion matrix, rows true",
+        "Confusion matrix (rows: true)",
         "Results on",
         "its hops alone",
         "recall",

@@ -202,7 +202,7 @@ def _confusions(names: Sequence[str], confusion: np.ndarray) -> Table:
     rows = [[names[true], *(f"{count:,}" for count in confusion[true, shown])] for true in shown]
     shares = confusion / confusion.sum(1, keepdims=True).clip(1)
     heads = ["", *(names[label] for label in shown)]
-    return Table("Confusion matrix, rows true", heads, rows, shares[shown][:, shown].tolist())
+    return Table("Confusion matrix (rows: true)", heads, rows, shares[shown][:, shown].tolist())
 
 
 # ---- the page of the report, and its tables for the terminal -------------------------------------
