@@ -230,7 +230,8 @@ def best_fit(learned: WordRows, validation: WordRows, of_hops: Array) -> Fit:
     fits = (fit_scales(regression, validation, of_hops) for regression in regressions)
     best = next(fits)
     for fit in fits:
-        if best.loss - fit.loss > LEAST_GAIN * validation.nat(fit.loss / validation.num_labels):
+        nat = validation.nat(fit.loss / validation.num_labels)
+        if best.loss - fit.loss > LEAST_GAIN * nat:
             best = fit
     return best
 
@@ -304,9 +305,16 @@ def fit_scales(regression: WordRegression, rows: WordRows, of_hops: Array) -> Fi
     """Return the fit whose scales make the labels of B rows likeliest, near the `FIRST` ones."""
     of_words = rows.features @ regression.weights
     of_bias = np.broadcast_to(regression.bias, of_words.shape)
-    parts = np.stack([of_hops.ravel(), of_words.ravel(), of_bias.ravel()], axis=1)
-    loss = min(rows.loss(part)[0] for part in (of_hops, of_words + of_bias))
-    weight = rows.nat(loss) * 2 * WEIGHT_OF_FIRST
+    parts = np.stack(
+        [
+            of_hops.ravel(),
+            of_words.ravel(),
+            of_bias.ravel(),
+        ],
+        axis=1,
+    )
+    losses = [rows.loss(part)[0] for part in (of_hops, of_words + of_bias)]
+    weight = rows.nat(min(losses)) * 2 * WEIGHT_OF_FIRST
     costs = weight / np.reshape(USUAL, (3, 1)) ** 2
     first = np.reshape(FIRST, (3, 1))
     bounds = [(FIRST.hops, None), (0, None), (0, None)]
