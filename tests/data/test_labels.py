@@ -42,7 +42,7 @@ def test_label_column_infers_problem_type(
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ([10, -0.0, 9.0, "9.0", "0", "10"], ("0", "9", "10")),
+        ([10, 9, "9", 9.0, "9.0", -0.0, "0", "10"], ("0", "9", "10")),
         (["b", "B", "a", "10"], ("10", "B", "a", "b")),
         # Blanks around a label, which spreadsheets and `, ` leave, make no other class.
         (["pos", "pos ", " neg", "neg\t"], ("neg", "pos")),
@@ -87,7 +87,7 @@ def test_label_column_encodes_labels_for_the_loss(
 
 def test_is_unlabelled_tells_missing_labels_from_labels() -> None:
     assert all(is_unlabelled(value) for value in (None, float("nan"), "  "))
-    assert not any(map(is_unlabelled, (0, "None", "NA", [])))
+    assert not any(map(is_unlabelled, (-1, 0, "None", "NA", "-", [])))
 
 
 @pytest.mark.parametrize(

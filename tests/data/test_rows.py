@@ -199,7 +199,11 @@ TWO = {"label_column_name": ["x,y"], "label_names": ["y", "x"]}
     [
         ([{"text": 5, "label": "bad"}], NAMES, r"rows\.jsonl: .* 'text' holds .*int64"),
         (labelled(["bad", "great"]), NAMES, r"row 1 .*'label': 'great' fits no"),
-        (REVIEWS, {"max_train_samples": 0}, "no train rows; give more rows .*--max_train_samples"),
+        (
+            REVIEWS,
+            {"max_train_samples": 0},
+            r"no train rows; give .* parted\), a --max_train_samples or",
+        ),
         # Rows with one text stay together.
         ([REVIEWS[0]] * 4, {**NAMES, "validation_fraction": 0.2}, "no validation rows"),
         # Columns of labels.

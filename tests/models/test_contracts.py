@@ -55,11 +55,9 @@ def test_a_row_has_the_same_result_in_every_batch(model: Any, fields: dict[str, 
 
 
 @every_model
-def test_a_model_reads_the_first_tokens_of_each_text(
-    model: Any, model_class: type, fields: dict[str, Any]
-) -> None:
+def test_a_model_reads_the_first_tokens_of_each_text(model: Any, fields: dict[str, Any]) -> None:
     """A longer text has the answer, the attention and the reasons of its first tokens."""
-    rng = random.Random(f"{model_class.__name__} {fields}")
+    rng = random.Random(f"{type(model).__name__} {fields}")
     pairs = [*tiny.random_pairs(rng, 9), ([], []), ([1] * 9, []), ([], [3] * 9)]
     if model.reads_pairs:
         first_tokens = [(premise[:4], hypothesis[:4]) for premise, hypothesis in pairs]
@@ -91,7 +89,7 @@ def test_a_model_reads_the_first_tokens_of_each_text(
 )
 @pytest.mark.parametrize("model_class", MODELS)
 def test_attention_sums_to_one_over_real_tokens_and_is_zero_on_padding(
-    model: Any, model_class: type, scale: int, dtype: torch.dtype
+    model: Any, scale: int, dtype: torch.dtype
 ) -> None:
     """In every precision, and also when saturated scores leave one token."""
     rng = random.Random(0)
@@ -101,7 +99,7 @@ def test_attention_sums_to_one_over_real_tokens_and_is_zero_on_padding(
     batch = tiny.pair_batch(pairs, "holed", rng, extra=5)
     outputs = model.to(dtype)(**batch, output_attentions=True)
     real = batch["attention_mask"].bool()
-    if model_class is SelfAttentiveForNLI:  # (B, 2, r, T): each side has tokens of its own
+    if model.reads_pairs:  # (B, 2, r, T): each side has tokens of its own
         types = batch["token_type_ids"]
         real = torch.stack([real & (types == side) for side in (0, 1)], dim=1)
     (attention,) = outputs.attentions
@@ -116,7 +114,7 @@ def test_an_empty_text_has_an_answer_and_finite_gradients(model: Any, model_clas
     """Alone, tokenizers make a float tensor (1, 0) of it, which an LSTM would refuse."""
     empty = dict.fromkeys(("input_ids", "attention_mask", "token_type_ids"), torch.zeros(1, 0))
     alone = model(**empty, **EVERYTHING)
-    sides = (2,) if model_class is SelfAttentiveForNLI else ()
+    sides = (2,) if model.reads_pairs else ()
     assert alone.penalty.tolist() == [0], "no hop of an empty text is like another"
     assert alone.hidden_states[-1].shape == (1, *sides, 0, 8)
     assert alone.attentions[0].shape == (1, *sides, model.config.num_rows, 0)

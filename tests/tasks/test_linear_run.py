@@ -56,7 +56,7 @@ def test_new_model_of_single_texts_that_is_calibrated_has_a_linear_part(
 
 
 @pytest.mark.slow
-def test_run_fits_the_linear_part_of_pairs_and_records_both_scales(tmp_path: Path) -> None:
+def test_run_fits_the_linear_part_of_pairs_and_records_their_scales(tmp_path: Path) -> None:
     pairs = write_rows(tmp_path / "pairs.jsonl", pair_rows(60))
     record = outcome(pairs, tmp_path / "model", calibrate=True)["record"]
     assert min(record["scale_of_hops"], record["scale_of_words"], record["scale_of_bias"]) > 0
