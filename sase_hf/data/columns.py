@@ -220,7 +220,7 @@ def _asked(
         return [name for word in words if word for name in parted(word, ",", names)]
 
     texts = record.get("text_column_names", [])[: max(arguments.numbers_of_texts)]
-    if not ({*texts} - {*TEXT_COLUMNS} or {*texts} & {*names}):  # lists have these names
+    if {*texts} <= {*TEXT_COLUMNS} and {*texts}.isdisjoint(names):  # lists have these names
         texts = []
     return (
         named("text_column_names", texts),
