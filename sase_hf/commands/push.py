@@ -6,7 +6,7 @@
 Before anything is sent, the model is loaded and checked: finite weights, the code of this
 package, a card with a licence and a language, no tokens. Only the files that SHA256SUMS lists
 go up, and the card, which says how to load the model.
---space publishes a page that holds the model, as `export.py` writes it, instead of the checkpoint.
+--space publishes a page that holds the model, as `sase_hf export` writes it, and no checkpoint.
 --onnx exports the model for ONNX Runtime into the folder onnx of the checkpoint, whose list names
 its files; they go up, too. Log in first with `hf auth login`.
 --private makes a new repository private.

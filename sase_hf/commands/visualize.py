@@ -8,8 +8,8 @@ A pair is --text and --text_pair. --text_column_names and --label_column_name na
 --file. --target explains another label than the predicted one.
 
 Of --file, up to 1000 rows are drawn. A page first says what the model learned from them: the words
-that spoke for each label and against it. Then ten of the rows are shown,
-alone in the terminal or with --compare, which writes a page. An .svg shows one text or pair.
+that spoke for each label and against it. Then it shows ten of the rows. The terminal and --compare,
+which writes a page, show these alone. An .svg shows one text or pair.
 """
 
 from argparse import Namespace
@@ -108,10 +108,11 @@ def show_reasons(readers: Readers, flags: Namespace, ending: str) -> str:
     """Read the texts with each checkpoint; return why as `show_alignment` does."""
     reader = next(iter(readers.values()))
     rows = given_rows(reader, flags)
+    drawn = rows[:NUM_SHOWN] if flags.file else rows
     has_rivals = ending == ".html" and flags.target is None
     shown = {}
     for name, one in readers.items():
-        shown[name] = read_rows(one, rows[:NUM_SHOWN], flags.target, has_rivals)
+        shown[name] = read_rows(one, drawn, flags.target, has_rivals)
     [first, *others] = shown.values()
     if others:
         return visualization.comparison_html(shown, " and ".join(readers))

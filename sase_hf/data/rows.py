@@ -340,7 +340,7 @@ def _chosen(name: str, rows: Dataset, arguments: SourceArguments) -> Dataset:
         raise refusal(
             f"the file or the flags leave no {name} rows",
             f"give more rows or texts (equal ones are never parted), a --{MAX_SAMPLES[name]} or "
-            "--max_train_words of more, or a --validation_fraction from 0 to 1",
+            "--max_train_words of more, or a --validation_fraction below 1",
         )
     return rows
 

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 SEPARATORS = ("\t", ";", "|", ",")  # of equally frequent ones the first; names hold commas
 SHEET_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx")
-ENDINGS = (*SHEET_ENDINGS, ".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
+ENDINGS = (*SHEET_ENDINGS, ".jsonl", ".jsonl.gz", ".ndjson", ".json", ".json.gz", ".parquet")
 MAX_ROW = 2**24  # bytes of a row of a CSV file
 WAY_OUT = (
     "a file is UTF-8, in the format that its ending names (CSV, TSV, JSON, JSON Lines, Excel, "
@@ -218,7 +218,7 @@ def load_splits(name: str, config: str | None = None) -> Mapping[str, Dataset]:
     if os.path.isdir(name):  # `datasets` copies its files
         name, cache_dir = os.path.abspath(name), scratch_folder().name
     elif "@" in name:
-        name, revision = name.split("@")
+        name, _, revision = name.partition("@")
     try:
         loaded = load_dataset(name, config, revision=revision, cache_dir=cache_dir)
         # The names of classes in one file are read as those of all.

@@ -47,7 +47,6 @@ HIDDEN = (
     "disable_tqdm",
     "logging_",
     "output_dir",
-    "overwrite_",
     "push_to_",
     "hub_",
     "record",
@@ -151,7 +150,7 @@ def write_model_card(
     Raises as `load_checkpoint` does.
     """
     folder = Path(checkpoint_dir)
-    model, tokenizer = loaded or load_checkpoint(str(folder))
+    model, tokenizer = loaded or load_checkpoint(folder)
     has_heatmap = model.is_head and getattr(model.config, "has_attention", True)
     (folder / HEATMAP_NAME).unlink(missing_ok=True)
     if has_heatmap:

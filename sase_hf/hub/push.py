@@ -209,7 +209,7 @@ def check_publishable(folder: Path, about: Mapping[str, str | None]) -> list[str
     is not as it was saved or lies elsewhere, other code than this package's, a token, or a card
     without a licence or of other weights; OSError for a missing file.
     """
-    model, _ = load_checkpoint(str(folder), strict=True)
+    model, _ = load_checkpoint(folder, strict=True)
     digests = saved_digests(folder)
     if TOKENIZER_NAME not in digests:
         raise refusal(

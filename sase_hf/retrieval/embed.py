@@ -18,7 +18,7 @@ from ..data.columns import TextArguments, find_columns
 from ..data.table import holds_texts, table
 from ..models import row_scores, unit_rows
 from ..models.checkpoint import readable
-from ..utils.files import check_readable
+from ..utils.files import FilePath, check_readable
 from ..utils.loading import attention_pipeline, load_encoder, load_ranker, to_device
 from ..utils.text import refusal
 
@@ -42,7 +42,7 @@ class Embedder:
 
     def __init__(
         self,
-        checkpoint: str,
+        checkpoint: FilePath,
         *,
         text_column_names: str = "text",
         precision: str = "float32",
@@ -176,7 +176,7 @@ class DocumentRanker:
     Raises ValueError if another model embedded the documents.
     """
 
-    def __init__(self, checkpoint: str, file: Path) -> None:
+    def __init__(self, checkpoint: FilePath, file: Path) -> None:
         self.model, self.tokenizer = load_ranker(checkpoint)
         self._config: Any = self.model.config
         self._embedder = Embedder(checkpoint)

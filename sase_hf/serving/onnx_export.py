@@ -34,7 +34,7 @@ INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 TOLERANCE = 1e-5
 
 
-def export(checkpoint: str, folder: FilePath) -> dict[str, Any]:
+def export(checkpoint: FilePath, folder: FilePath) -> dict[str, Any]:
     """Write a checkpoint for ONNX Runtime, complete and checked or not at all.
 
     The graph is compared with the model. In the folder of the checkpoint the files of the export
@@ -45,7 +45,7 @@ def export(checkpoint: str, folder: FilePath) -> dict[str, Any]:
     """
     folder = Path(folder).resolve()
     if folder.exists():
-        raise refusal(f"{folder} exists", "name a new folder", FileExistsError)
+        raise refusal(f"{folder} exists", "name a new folder, or delete it", FileExistsError)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(dir=folder.parent) as scratch,
@@ -60,7 +60,7 @@ def export(checkpoint: str, folder: FilePath) -> dict[str, Any]:
     return report
 
 
-def _write(checkpoint: str, draft: Path) -> dict[str, Any]:
+def _write(checkpoint: FilePath, draft: Path) -> dict[str, Any]:
     """Write an export into an empty folder; the arguments and errors are those of `export`."""
     model, tokenizer = load_checkpoint(checkpoint)
     if model.config.is_encoder_decoder:  # torch.export fails in the encoder, too

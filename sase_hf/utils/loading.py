@@ -25,6 +25,7 @@ from ..models import FAMILIES, RETRIEVAL
 from ..models.checked_config import CheckedConfig
 from ..models.checkpoint import CheckedPreTrainedModel, check_values, is_of_model
 from ..models.configuration_self_attentive import IMPLEMENTATIONS
+from .files import FilePath
 from .text import refusal
 
 # Other ways to compute, which a config may name, can be code that transformers fetches.
@@ -35,7 +36,7 @@ _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")  # NAME, or OWNER/NAME
 
 
 def load_checkpoint(
-    checkpoint: str, *, strict: bool = False
+    checkpoint: FilePath, *, strict: bool = False
 ) -> tuple[CheckedPreTrainedModel, TokenizersBackend]:
     """Load the model of a folder or a name on the Hub, in evaluation mode and float32.
 
@@ -53,7 +54,7 @@ def load_checkpoint(
     return load(classes[name], checkpoint, config, strict=strict)
 
 
-def load_encoder(checkpoint: str) -> tuple[CheckedPreTrainedModel, TokenizersBackend]:
+def load_encoder(checkpoint: FilePath) -> tuple[CheckedPreTrainedModel, TokenizersBackend]:
     """Load the base model of a checkpoint, also of a head; raises as `load_checkpoint` does."""
     config = load_config(checkpoint)
     return load(FAMILIES[config.model_type].base_model, checkpoint, config)
@@ -126,7 +127,7 @@ def load_any_model(name_or_path: str, **options: Any) -> PreTrainedModel:
     return model
 
 
-def retrieval_head(checkpoint: str, config: PreTrainedConfig) -> type[CheckedPreTrainedModel]:
+def retrieval_head(checkpoint: FilePath, config: PreTrainedConfig) -> type[CheckedPreTrainedModel]:
     """Return the class that ranks by the base model of a checkpoint; ValueError if none does."""
     heads = FAMILIES[config.model_type].heads
     if RETRIEVAL not in heads:
@@ -137,15 +138,15 @@ def retrieval_head(checkpoint: str, config: PreTrainedConfig) -> type[CheckedPre
     return heads[RETRIEVAL]
 
 
-def load_ranker(checkpoint: str) -> tuple[CheckedPreTrainedModel, TokenizersBackend]:
+def load_ranker(checkpoint: FilePath) -> tuple[CheckedPreTrainedModel, TokenizersBackend]:
     """Load the base model of a checkpoint, also of another head, as one that ranks documents."""
     config = load_config(checkpoint)
     return load(retrieval_head(checkpoint, config), checkpoint, config)
 
 
-def load_config(checkpoint: str) -> CheckedConfig:
+def load_config(checkpoint: FilePath) -> CheckedConfig:
     """Load the config of a checkpoint; raises as `load_checkpoint` does, or for a refused field."""
-    if not (Path(checkpoint).is_dir() or may_be_on_the_hub(checkpoint)):
+    if not (Path(checkpoint).is_dir() or may_be_on_the_hub(str(checkpoint))):
         way_out = "name the folder of a checkpoint, or a model on the Hub as OWNER/NAME"
         raise FileNotFoundError(f"there is no folder {checkpoint}; {way_out}")
     with reraise_naming(checkpoint):
@@ -162,7 +163,7 @@ def may_be_on_the_hub(name: str) -> bool:
     return bool(_HUB_NAME.fullmatch(name)) and not (Path(name).exists() or is_beside_others)
 
 
-def load_pipeline(checkpoint: str) -> Pipeline:
+def load_pipeline(checkpoint: FilePath) -> Pipeline:
     """Load the pipeline that returns attention; raises as `load_checkpoint` does."""
     model, tokenizer = load_checkpoint(checkpoint)
     if not (model.is_head and getattr(model.config, "has_attention", True)):
@@ -196,7 +197,7 @@ def reraise_as_value_error() -> Iterator[None]:
 
 
 @contextmanager
-def reraise_naming(checkpoint: str, part: str = "") -> Iterator[None]:
+def reraise_naming(checkpoint: FilePath, part: str = "") -> Iterator[None]:
     """Put the name of a checkpoint into the errors of loading it, ValueError or OSError.
 
     `part` says what of the checkpoint was loaded, such as "the tokenizer of ".
@@ -223,7 +224,7 @@ def check_tokenizer(tokenizer: PreTrainedTokenizerBase, vocab_size: int) -> None
 
 def load(
     model_class: Any,
-    checkpoint: str,
+    checkpoint: FilePath,
     config: PreTrainedConfig,
     *,
     strict: bool = False,

@@ -2,7 +2,7 @@
 
 Texts, labels and titles are shown and never obeyed: jinja2 escapes every value of a template, and
 `visible` shows its invisible characters. The pages load nothing. Only `live.html` and, where people
-can correct what is shown, `tables.html` run a script: their own, by its hash.
+can correct what is shown, `sections.html` run a script: their own, by its hash.
 """
 
 import base64

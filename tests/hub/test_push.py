@@ -85,7 +85,7 @@ def test_push_replaces_weights_of_another_form(folder: Path, hub: Hub) -> None:
     others = ["hops.png", "model_int8.safetensors", "other/model.safetensors"]
     for other in others:
         HfApi().upload_file(path_or_fileobj=b"kept", path_in_repo=other, repo_id=NAME)
-    model, _ = load_checkpoint(str(folder))
+    model, _ = load_checkpoint(folder)
     torch.nn.init.constant_(model.classifier.output.bias, 42)
     model.save_pretrained(folder, max_shard_size="2KB")
     write_model_card(folder)

@@ -92,7 +92,7 @@ def test_foreign_part_is_refused_by_every_way_in(kind: str, folder: Path) -> Non
     spoil, name = FOREIGN[kind]
     spoil(folder)
     message = REFUSED.format(re.escape(name))
-    ways: tuple[Callable[[str], Any], ...] = (
+    ways = (
         load_checkpoint,
         load_encoder,
         load_pipeline,
@@ -102,7 +102,7 @@ def test_foreign_part_is_refused_by_every_way_in(kind: str, folder: Path) -> Non
     )
     for load in ways:
         with pytest.raises(ValueError, match=message) as refused:
-            load(str(folder))
+            load(folder)
         assert "\n" not in str(refused.value)
     # transformers puts the error into a longer one of its own.
     with pytest.raises(ValueError, match=message):
@@ -112,10 +112,10 @@ def test_foreign_part_is_refused_by_every_way_in(kind: str, folder: Path) -> Non
 def test_foreign_part_of_a_translator_is_refused(tmp_path: Path) -> None:
     for name in ("config.json", "generation_config.json"):
         save_translator(tmp_path, TEXTS)
-        load_checkpoint(str(tmp_path))
+        load_checkpoint(tmp_path)
         change(tmp_path / name, lambda content: content.update(decoder_start_token_id=3))
         with pytest.raises(ValueError, match=f"{name} in .* is not as it was saved"):
-            load_checkpoint(str(tmp_path))
+            load_checkpoint(tmp_path)
 
 
 @pytest.mark.parametrize("count", [1, 0])
@@ -125,7 +125,7 @@ def test_layers_that_the_config_of_an_inner_encoder_does_not_count_are_refused(
     save_checkpoint(tmp_path, **ON_BERT)
     change_json(tmp_path / "config.json", encoder_config={"num_hidden_layers": count})
     with pytest.raises(ValueError, match=rf"reads encoder\..*layer\.{count}\."):
-        load_checkpoint(str(tmp_path))
+        load_checkpoint(tmp_path)
 
 
 LEGITIMATE: dict[str, Spoil] = {
@@ -143,36 +143,36 @@ def test_change_on_purpose_is_loaded(kind: str, folder: Path) -> None:
     model = AutoModelForSequenceClassification.from_pretrained(folder)
     assert model.config.id2label[1] == "good"
     if kind != "tokenizer gone":
-        load_checkpoint(str(folder))
+        load_checkpoint(folder)
 
 
 def test_tokenizer_that_another_program_saves_is_not_listed(folder: Path, tmp_path: Path) -> None:
     """As in a training without the package, which saves into one folder again and again."""
-    model, tokenizer = load_checkpoint(str(folder))
+    model, tokenizer = load_checkpoint(folder)
     for lengths in (False, True):
         model.save_pretrained(tmp_path / "new")
         tokenizer(TEXTS, padding=lengths)
         TokenizersBackend.save_pretrained(tokenizer, tmp_path / "new")
-        load_checkpoint(str(tmp_path / "new"))
+        load_checkpoint(tmp_path / "new")
 
 
 def test_weights_keep_a_listed_tokenizer(folder: Path) -> None:
-    model, _ = load_checkpoint(str(folder))
+    model, _ = load_checkpoint(folder)
     model.save_pretrained(folder)
     vocabulary_by(shuffled)(folder)
     with pytest.raises(ValueError, match=r"tokenizer\.json in .* is not as it was saved"):
-        load_checkpoint(str(folder))
+        load_checkpoint(folder)
 
 
 def test_changes_in_python_are_saved_and_loaded(folder: Path, tmp_path: Path) -> None:
     """New labels, more words, another classifier: no save is refused afterwards."""
-    model, tokenizer = load_checkpoint(str(folder))
+    model, tokenizer = load_checkpoint(folder)
     model.config.id2label, model.config.label2id = {0: "no", 1: "yes"}, {"no": 0, "yes": 1}
     tokenizer.add_tokens(["unheard"])
     model.resize_token_embeddings(len(tokenizer))
     for part in (model, tokenizer):
         part.save_pretrained(tmp_path / "changed")
-    changed, tokenizer = load_checkpoint(str(tmp_path / "changed"))
+    changed, tokenizer = load_checkpoint(tmp_path / "changed")
     assert changed.config.id2label == {0: "no", 1: "yes"}
     assert changed.config.vocab_size == len(tokenizer)
     SelfAttentiveForNLI.from_pretrained(tmp_path / "changed", ignore_mismatched_sizes=True)
@@ -180,7 +180,7 @@ def test_changes_in_python_are_saved_and_loaded(folder: Path, tmp_path: Path) ->
 
 def test_list_names_every_file_in_the_form_of_sha256sum(folder: Path) -> None:
     """Also each shard."""
-    model, tokenizer = load_checkpoint(str(folder))
+    model, tokenizer = load_checkpoint(folder)
     save_both(folder / "again", model, tokenizer, max_shard_size="2KB")
     if shutil.which("sha256sum") is None:
         pytest.skip("there is no sha256sum here")

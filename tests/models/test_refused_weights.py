@@ -50,8 +50,8 @@ def ways_in(family: str, folder: Path) -> dict[str, Callable[[], Any]]:
     return {
         **ways,
         "class": lambda: head.from_pretrained(folder),
-        "load_checkpoint": lambda: load_checkpoint(str(folder)),
-        "load_encoder": lambda: load_encoder(str(folder)),
+        "load_checkpoint": lambda: load_checkpoint(folder),
+        "load_encoder": lambda: load_encoder(folder),
     }
 
 
@@ -156,7 +156,7 @@ def test_other_files_than_safetensors_of_the_folder_are_refused(
 ) -> None:
     folder = tmp_path / "model"
     save_head(family, folder, max_shard_size="2KB")
-    load_checkpoint(str(folder))
+    load_checkpoint(folder)
     index = folder / "model.safetensors.index.json"
     content = json.loads(index.read_text(encoding="utf-8"))
     shard = content["weight_map"][NAMES[family][0]]

@@ -78,10 +78,10 @@ def test_embedder_is_a_function_for_map_of_datasets(checkpoint: str) -> None:
 def test_embedder_knows_its_model_by_every_weight_that_embeds(tmp_path: Path) -> None:
     """So no ranking takes embeddings of a model that was trained further, in whatever layer."""
     folder = Path(save_checkpoint(tmp_path))
-    before, unchanged = Embedder(str(folder)).model_sha256, set()
+    before, unchanged = Embedder(folder).model_sha256, set()
     for name in load_file(folder / "model.safetensors"):
         change_weights(folder, lambda weights, name=name: weights[name].add_(1))
-        after = Embedder(str(folder)).model_sha256
+        after = Embedder(folder).model_sha256
         if after == before:
             unchanged.add(name.partition(".")[0])
         before = after

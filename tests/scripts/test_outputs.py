@@ -11,6 +11,7 @@ from checkpoints import script_main
     [
         "visualize runs/a --compare runs/b --text x --output runs/b/heatmap.svg",
         "rank runs/a --queries rows.jsonl --documents emb --output rows.jsonl",
+        "rank runs/a --queries q.csv --documents rows.jsonl --output rows.jsonl",
     ],
 )
 def test_script_refuses_an_output_that_it_reads(

@@ -37,6 +37,7 @@ def test_visualize_shows_texts_in_the_terminal(
     checkpoints: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     texts = ["--text=slow warm quick cold meal", "--text=slow\x1b service"]
+    texts += ["--text=fine"] * 9
     main([str(checkpoints / "one"), *texts, "--target", "fine"])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == '"slow warm quick cold meal"'
@@ -44,6 +45,7 @@ def test_visualize_shows_texts_in_the_terminal(
     number = r"[+−]\d+\.\d\d"
     assert re.fullmatch(rf"why fine {number}: ({number} \w+(, )?){{2,5}}", lines[2])
     assert lines[6] == '"slow[U+001B] service"'
+    assert lines.count('"fine"') == 9
 
 
 def test_visualize_writes_a_page_with_rows_of_a_file(checkpoints: Path, tmp_path: Path) -> None:

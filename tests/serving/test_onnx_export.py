@@ -167,7 +167,7 @@ def test_export_writes_nothing_without_a_graph_that_equals_the_model(
         graph = tmp_path / "missing.onnx"
     use_graph(monkeypatch, graph)
     with pytest.raises(ValueError, match=expected):
-        export(str(checkpoint), tmp_path / "onnx")
+        export(checkpoint, tmp_path / "onnx")
     assert {path.name for path in tmp_path.iterdir()} <= {"other", "fixed.onnx"}
 
 
@@ -179,7 +179,7 @@ def test_predictor_follows_the_problem_type(
     other = Path(shutil.copytree(root / "classifier", tmp_path / "classifier"))
     change_json(other / "config.json", problem_type=problem_type)
     use_graph(monkeypatch, root / "onnx" / "classifier" / "model.onnx")
-    export(str(other), tmp_path / "onnx")
+    export(other, tmp_path / "onnx")
     classify = pipeline("text-classification", model=str(other))
     assert_same_answers(Predictor(tmp_path / "onnx")(TEXTS), classify(TEXTS, top_k=None))
 

@@ -90,7 +90,7 @@ def test_result_says_what_speaks_against_it(folder: Path) -> None:
 
 
 def test_checkpoint_keeps_texts_only_if_it_is_asked_to(folder: Path, tmp_path: Path) -> None:
-    kept: Any = load_checkpoint(str(folder))[0].neighbours
+    kept: Any = load_checkpoint(folder)[0].neighbours
     [text, *_] = kept.texts[0]
     assert text.encode() in (folder / NAME).read_bytes()
     without = fit(output_dir=tmp_path / "model").model_.neighbours
@@ -106,7 +106,7 @@ def test_checkpoint_without_listed_rows_answers_as_before(folder: Path, tmp_path
     content = (tmp_path / NAME).read_bytes()
     (tmp_path / NAME).write_bytes(content[:-1] + b"\0")
     with pytest.raises(ValueError, match=f"{NAME} in .* is not as it was saved"):
-        load_checkpoint(str(tmp_path))
+        load_checkpoint(tmp_path)
     listed = tmp_path / "SHA256SUMS"
     listed.rename(tmp_path / "list")
     assert TextClassifier.from_pretrained(tmp_path).model_.neighbours

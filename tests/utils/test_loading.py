@@ -31,9 +31,9 @@ def test_load_pipeline_needs_a_head(checkpoint: str, tmp_path: Path) -> None:
     """The classifier of a base model would be random, and so would every label."""
     for part in load_encoder(checkpoint):
         part.save_pretrained(tmp_path)
-    assert type(load_checkpoint(str(tmp_path))[0]) is SelfAttentiveModel
+    assert type(load_checkpoint(tmp_path)[0]) is SelfAttentiveModel
     with pytest.raises(ValueError, match=rf"cannot load {tmp_path}: it has no labels, or attends"):
-        load_pipeline(str(tmp_path))
+        load_pipeline(tmp_path)
 
 
 def test_load_checkpoint_refuses_unexpected_weights_if_strict(tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ const MAX_CELLS = 10_000; // of a row
 const LINE_END = /\r\n|\r|\n/;
 const JSON_ENDING = /\.(json|jsonl|ndjson)$/i;
 const SHEET_ENDING = /\.(csv|tsv)$/i;
-// A cell of a TSV file that begins with a quote and goes on, maybe at once, to a doubled one: as in
-// data/rows.py.
+// A cell of a TSV file that begins with a quote and goes on, maybe at once, to a doubled one.
 const DOUBLED_IN_QUOTES = /(?:^|\t)"(?:""(?!")|(?!")(?:[^"\t]|"")*"")/;
 const MAX_DEPTH = 1000; // of brackets; a browser runs out of memory where millions are open
 const SEPARATORS = [",", ";", "\t", "|"];
@@ -308,8 +307,7 @@ function labelOf(cell) {
 
 /* Return whether a cell says that a row has no label: `is_unlabelled` of data/labels.py. */
 function isUnlabelled(cell) {
-  if (isBlank(cell)) return true;
-  return model.kind !== "regression" && String(cell).trim() === "-1" && nameOf(cell) === undefined;
+  return isBlank(cell) || String(cell).trim() === "nan";
 }
 
 /* Return the labels, as they are written, that stand in a cell; a text that is no list and no several

@@ -116,8 +116,8 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
                 columns are found as `--train_file` finds them, or named by settings. Beside
                 `labels`, a Dataset or DataFrame holds the texts.
             labels: N labels, or None where `texts` holds them.
-            validation: Rows to validate with: (texts, labels), or rows with their labels. By
-                default `validation_fraction` of the rows are held out, a tenth.
+            validation: Rows to validate with: (texts, labels) beside `labels`, else rows with their
+                labels. By default `validation_fraction` of the rows are held out, a tenth.
 
         ValueError names the row that cannot be read, or the parameter that is refused, as the
         commands name it: --learning_rate.
@@ -231,7 +231,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         them, and 2.0 as 2.
         """
         with only_training_bar():
-            model, tokenizer = load_checkpoint(str(checkpoint))
+            model, tokenizer = load_checkpoint(checkpoint)
         if (
             not hasattr(model, "neighbours")
             or answers_of(model.config).has_labels != cls.learns_labels
