@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .models.checkpoint import check_one_per_token
+from .models.checkpoint import real_tokens
 from .models.configuration_self_attentive import SelfAttentiveConfig
-from .models.layers_self_attentive import SelfAttentionPooling, init_glorot_uniform
+from .models.layers_self_attentive import Rows, SelfAttentionPooling, init_glorot_uniform
 
 
 class SelfAttention(nn.Module):
@@ -53,10 +53,6 @@ class SelfAttention(nn.Module):
         tokens, anywhere in a row; without it every token is real. Raises ValueError if it has
         another shape, and what torch raises for other states.
         """
-        real = None
-        if attention_mask is not None:
-            check_one_per_token("attention_mask", attention_mask, states)
-            real = attention_mask != 0
-            states = states.masked_fill(~real.unsqueeze(-1), 0)
-        matrix, attention, penalty, _ = self.pooling(states, real)
-        return matrix, attention, penalty
+        rows = Rows(real_tokens(states, attention_mask), states.dtype)
+        matrix, attention, penalty, _ = self.pooling(rows.left(states), rows)
+        return matrix, rows.back(attention.mT).mT, penalty

@@ -13,9 +13,9 @@ That is exact like `pack_padded_sequence` for finite numbers, and several times 
 Short texts can share a row, with padding between them: on a CPU an LSTM reads N rows, at most B. A
 convolution is a product with the windows of all tokens, which end at the ends of their text.
 
-Poolings lead from the states (B, S, H), finite on padding, and where tokens are real (B, S), None
-if all are, to the sentence matrix M (B, r, H), the attention A (B, r, S) or None, and the penalty
-(B,); with the marks of people, `rationale` (B, S), also to the `rationale_cost` (B,), else None.
+Poolings lead from the states (B, S, H), finite on padding, and the rows to the sentence matrix M
+(B, r, H), the attention A (B, r, S), and the penalty (B,); with the marks of people, `rationale`
+(B, S), also to the `rationale_cost` (B,), else None.
 
 The linear part is what the words themselves add to the logits. Each word has a weight for each
 label, and so has each pair of neighbouring words; pairs share `num_pairs` rows of weights by a
@@ -33,6 +33,7 @@ import math
 import sys
 from collections.abc import Sequence
 from copy import copy
+from functools import cached_property
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -130,8 +131,9 @@ class Rows:
         self._end = mask.shape[0] * steps
         self._slots = slots.where(mask, self._end)
 
+    @cached_property
     def packed(self) -> "Rows":
-        """Return rows that texts share where they fit, with padding between them, on a CPU.
+        """Rows that texts share where they fit, with padding between them, on a CPU.
 
         Tokens move there from these rows, (B, S, ...) -> (N, S, ...), and `back`.
         """
@@ -308,7 +310,7 @@ class BiLSTMEncoder(nn.Module):
 
     def forward(self, x: Tensor, rows: Rows) -> list[Tensor]:
         """Return the states of every layer, (B, S, H), from word vectors (B, S, d)."""
-        packed = rows.packed()
+        packed = rows.packed
         states = [packed.left(x)]
         for layer in self.layers:
             below = torch.cat(states, dim=-1) if self.has_shortcuts else states[-1]
@@ -533,19 +535,20 @@ class SelfAttentionPooling(nn.Module):
     def forward(
         self,
         states: Tensor,
-        real: Tensor | None,
+        rows: Rows,
         rationale: Tensor | None = None,
     ) -> Pooled:
         """Return M, A in at least float32, the penalty, and the cost of the marks."""
-        read = states
+        read = rows.packed.left(states)  # with little padding
         if self.config.normalize_states:
-            read = F.layer_norm(states, states.shape[-1:])
-        scores = wide(self.hops(torch.tanh(self.projection(read))))  # (B, S, r)
-        if real is not None:
-            real = real.unsqueeze(-1)  # (B, S, 1)
+            read = F.layer_norm(read, read.shape[-1:])
+        packed_scores = self.hops(torch.tanh(self.projection(read)))  # (N, S, r)
+        scores = wide(rows.packed.back(packed_scores))  # (B, S, r)
+        if not rows.is_full:
+            real = rows.real.unsqueeze(-1)
             scores = scores.masked_fill(~real, torch.finfo(scores.dtype).min)
         weights = attend(scores, self.config.attention_function)
-        if real is not None:  # matters for texts without tokens alone
+        if not rows.is_full:  # matters for texts without tokens alone
             weights = weights * real
         attention = weights.mT
         matrix = attention.to(states.dtype) @ states
@@ -567,13 +570,11 @@ class BaselinePooling(nn.Module):
     def forward(
         self,
         states: Tensor,
-        real: Tensor | None,
+        rows: Rows,
         rationale: Tensor | None = None,
     ) -> Pooled:
         """Return M (B, 1, H), the shares of the tokens, a penalty of zeros, no cost of marks."""
-        if real is None:
-            real = states.new_ones(states.shape[:2], dtype=torch.bool)
-        taken = self.taken(wide(states.detach()), real)
+        taken = self.taken(wide(states.detach()), rows.real)
         matrix = (taken * states).sum(1, keepdim=True).to(states.dtype)
         penalty = torch.zeros(states.shape[0], device=states.device)
         return matrix, taken.mean(-1).unsqueeze(1), penalty, None

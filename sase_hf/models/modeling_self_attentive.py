@@ -503,7 +503,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         layers = self.token_encoder(rows.left(self.dropout(word_vectors)), rows)
         matrix, attention, penalty, cost = self.pooling(
             layers[-1],
-            None if rows.is_full else rows.real,
+            rows,
             None if rationale is None else rows.left(rationale),
         )
         states: Any = [None]

@@ -13,7 +13,7 @@ TOKENS = (torch.arange(10, 60).view(5, 10)[:, :7] * MASK).flip(1)  # padding on 
 
 def test_texts_share_a_row_where_they_fit() -> None:
     rows = Rows(MASK.flip(1))
-    packed = rows.packed()
+    packed = rows.packed
     moved = packed.left(rows.left(TOKENS))
     assert moved.tolist() == [
         [26, 25, 24, 23, 22, 21, 20],
