@@ -63,7 +63,7 @@ class Answers:
         if self.threshold is None:
             return {}
         by_name = self.by_name(scores)
-        ranked = sorted(by_name, key=lambda name: -by_name[name])
+        ranked = sorted(by_name, key=by_name.__getitem__, reverse=True)
         likely = [name for name in ranked if by_name[name] >= self.threshold]
         return {"answer_set": likely or ranked[:1]}
 

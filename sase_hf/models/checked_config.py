@@ -88,7 +88,7 @@ class CheckedConfig(PreTrainedConfig):
                 )
             if "between" in rules:
                 least, most = rules["between"]
-                if not all(least <= number <= most for number in numbers):
+                if not (numbers and all(least <= number <= most for number in numbers)):
                     raise ValueError(
                         f"{entry.name} is {value!r:.200}; it must be from {least} to {most}"
                     )

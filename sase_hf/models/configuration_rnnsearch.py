@@ -41,7 +41,7 @@ class RNNSearchConfig(CheckedConfig):
         30000,
         between=(1, MAX_VOCAB_SIZE),
     )
-    max_tokens: int = flag("Tokens of a source, and of a target to learn, that are read.", 1024)
+    max_tokens: int = flag("Tokens of a source that are read, and of a target in training.", 1024)
     embedding_size: int = flag("m, the width of a word vector.", 620)
     hidden_size: int = flag("n, the units of the encoder per direction and of the decoder.", 1000)
     attention_size: int = flag("n', the hidden units of the alignment model.", 1000)

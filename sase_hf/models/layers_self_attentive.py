@@ -101,8 +101,7 @@ class Rows:
         self, mask: Tensor, dtype: torch.dtype = torch.float32, limit: int = sys.maxsize
     ) -> None:
         self.real = mask
-        is_recorded = torch.jit.is_tracing()  # type: ignore[attr-defined]  # not in its list
-        self.is_traced = torch.compiler.is_compiling() or is_recorded
+        self.is_traced = is_tracing(mask)
         # Reading values on an accelerator would wait for it; a subclass may not have any.
         has_values = mask.device.type == "cpu" and type(mask) is Tensor
         self._is_known = has_values and not self.is_traced and len(mask) > 0
@@ -300,13 +299,12 @@ class BiLSTMEncoder(nn.Module):
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__()
         self.has_shortcuts = config.lstm_shortcuts
-        widths = [config.embedding_size]
-        for num_below in range(1, config.num_lstm_layers):
-            if self.has_shortcuts:
-                widths.append(config.embedding_size + num_below * config.hidden_size)
-            else:
-                widths.append(config.hidden_size)
-        self.layers = nn.ModuleList(BiLSTMLayer(width, config.lstm_hidden_size) for width in widths)
+        self.layers = nn.ModuleList()
+        below = [config.embedding_size]
+        for _ in range(config.num_lstm_layers):
+            width = sum(below) if self.has_shortcuts else below[-1]
+            self.layers.append(BiLSTMLayer(width, config.lstm_hidden_size))
+            below.append(config.hidden_size)
 
     def forward(self, x: Tensor, rows: Rows) -> list[Tensor]:
         """Return the states of every layer, (B, S, H), from word vectors (B, S, d)."""
@@ -413,8 +411,7 @@ class AutoModelEncoder(nn.Module):
         inner = config.encoder_config
         self.model = AutoModel.from_config(inner, trust_remote_code=False)
         self.model.set_input_embeddings(None)
-        if getattr(self.model, "pooler", None) is not None:
-            self.model.pooler = None
+        self.model.pooler = None
         self.width = config.hidden_size
         longest = getattr(inner, "max_position_embeddings", config.max_tokens)
         # RoBERTa and its relatives count positions from the one after that of padding.

@@ -74,7 +74,7 @@ class RNNSearchOutput(Seq2SeqLMOutput):
         cache: The decoder's state, an `RNNSearchCache`; `past_key_values` before transformers 5.24.
         cross_attentions: One tensor alpha, float32, zero on padding, shape (B, 1, L, T); None for
             RNNencdec.
-        encoder_last_hidden_state: The annotations h, shape (B, T, D n).
+        encoder_last_hidden_state: The annotations h, in training after dropout, shape (B, T, D n).
         encoder_hidden_states: As `RNNSearchModelOutput.hidden_states`.
         decoder_hidden_states: One tensor, the maxout layer, shape (B, L, l); None unless asked for.
     """

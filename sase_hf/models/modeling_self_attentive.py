@@ -46,8 +46,15 @@ if TYPE_CHECKING:  # transformers copies every file that an import names; only `
     from .pipeline_self_attentive import SelfAttentionPipeline  # noqa: F401
 
 IGNORED_LABEL = -100
-# Fields that a ranker has no use for.
+# Fields that only the heads with labels read.
 OF_LABELS = (
+    "matching",
+    "rationale_coef",
+    "classifier",
+    "classifier_hidden_size",
+    "classifier_dropout",
+    "pruned_row_size",
+    "pruned_column_size",
     "label_smoothing",
     "class_weights",
     "target_mean",
@@ -352,8 +359,8 @@ def _losses_of_probabilities(
     """Return the loss of each row, and whether it counts, once for each label: (B, num_labels)."""
     counted = (labels != IGNORED_LABEL).all(1, keepdim=True)  # (B, 1)
     probabilities = labels.where(counted, 0.0)
-    sums = probabilities.sum(1, keepdim=True)[counted]
-    if (probabilities < 0).any() or ((sums - 1).abs() > 0.01).any():
+    sums = probabilities.sum(1)
+    if not ((probabilities >= 0).all() and ((sums - 1).abs() <= 0.01)[counted.squeeze(1)].all()):
         raise ValueError("float labels of one class per row must be probabilities, sum 1")
     losses = _cross_entropy(logits, probabilities, config)
     return losses.unsqueeze(1).expand_as(labels), counted.expand_as(labels)

@@ -114,7 +114,7 @@ class SelfAttentionPipeline(Pipeline):
             best = answers_of(self.model.config).best(outputs.logits)
             ids = [torch.full_like(best, label) for label in targets] or [best]
             asked = dict(zip(("labels", "rivals"), ids, strict=False))
-            # In a pass of its own: with gradients, kernels round the last bit in another way.
+            # In a pass of its own, in float32; the result has the precision of the weights.
             shown |= asked | explain(self.model, **input_tensors, **asked)._asdict()
         if neighbours is not None:
             shown["distances"] = neighbours.distances(outputs.sentence_embedding)

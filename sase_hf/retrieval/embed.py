@@ -50,7 +50,6 @@ class Embedder:
         device: str | None = None,
     ) -> None:
         self.model, self.tokenizer = load_encoder(checkpoint)
-        self.size = int(self.model.config.projection_dim)
         self.text_column_names = text_column_names
         self.batch_tokens = batch_tokens
         weights = hashlib.sha256()
@@ -66,8 +65,8 @@ class Embedder:
 
     @torch.inference_mode()
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Return the embeddings of texts, in their order, shape (len(texts), size)."""
-        embeddings = torch.empty(len(texts), self.size)
+        """Return the embeddings of texts, in their order, shape (texts, width)."""
+        embeddings = torch.empty(len(texts), self.model.config.projection_dim)
         if not texts:  # which a tokenizer refuses
             return embeddings.numpy()
         limit = self.model.config.max_tokens

@@ -255,8 +255,6 @@ class RetrievalTrainer(SelfAttentiveTrainer):
     and grows with their size.
     """
 
-    needs_predictions = True
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.can_return_loss = True  # or the stock Trainer evaluates no loss without labels

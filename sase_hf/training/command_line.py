@@ -14,7 +14,7 @@ import numpy as np
 from datasets import Dataset
 from transformers import HfArgumentParser
 
-from ..evaluation.metrics import METRICS, SCORE
+from ..evaluation.metrics import LOWER_IS_BETTER, METRICS, SCORE
 from ..utils.cli import add_common_flags, flag_words, with_recipe
 from ..utils.text import refusal
 from .settings import BY_TOKENS, LABELS, OWN_VECTORS, TRANSLATION, RunArguments, Settings
@@ -64,7 +64,7 @@ def make_task(
         raise refusal(f"--task is {values['task']!r}", f"here it is {' or '.join(task.names)}")
     settings, args = HfArgumentParser(GROUPS).parse_dict(values)
     [chooser, *_] = settings.metric_name or METRICS
-    if args.metric_for_best_model == SCORE and chooser not in METRICS:
+    if args.metric_for_best_model == SCORE and chooser not in {*METRICS, *LOWER_IS_BETTER}:
         raise refusal(
             f"the best epoch is that of the first --metric_name, and {chooser} may be better high "
             "or low",
@@ -129,6 +129,7 @@ FOLDER_SUFFIX = {"retrieval": "-ranker", "translation": "-translator"}
 OF_TRAINING = {
     "do_train": True,
     "num_train_epochs": 0,  # 2 to 30, fewer for more rows
+    "learning_rate": 0,  # `rate_for`
     "train_sampling_strategy": "group_by_length",
     "warmup_steps": 0.05,
     "save_total_limit": 1,
@@ -207,12 +208,13 @@ def of_new_model(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a command that builds a model."""
     if given["task"] in TRANSLATION:
         return NEW_TRANSLATION
-    if given["task"] not in LABELS:
-        return {}
-    chosen: dict[str, Any] = {"matching": "concat"}  # gates, the paper's, are three points behind
+    chosen: dict[str, Any] = {}
+    has_labels = given["task"] in LABELS
+    if has_labels:
+        chosen["matching"] = "concat"  # gates, the paper's, are three points behind
     if given.get("encoder_name_or_path"):
-        chosen |= {"learning_rate": 0, "embedding_dropout": 0.0}  # 0: `rate_for`
-    elif not given.get("tokenizer_name"):
+        chosen["embedding_dropout"] = 0.0
+    elif has_labels and not given.get("tokenizer_name"):
         chosen["min_frequency"] = BY_TOKENS
     return chosen
 

@@ -92,8 +92,9 @@ class _Run:
         set_seed(args.seed)
         self.setup = task.assemble(checkpoint)
         check_splits(self.setup, args)
-        args.num_train_epochs = epochs_for(task, self.setup)
-        args.learning_rate = rate_for(task, self.setup)
+        if args.do_train:
+            args.num_train_epochs = epochs_for(task, self.setup)
+            args.learning_rate = rate_for(task, self.setup)
         task.prepare(self.setup)
         log_summary(task, self.setup, args)
         if args.do_train:
@@ -290,7 +291,7 @@ def checkpoint_to_resume(requested: str, output_dir: FilePath) -> Path | None:
 
     `auto` and `true` take the newest complete one, if there is one.
     """
-    choice = requested.lower()
+    choice = str(requested).lower()  # also True, as in transformers
     if choice == "false":
         return None
     if choice in ("auto", "true"):

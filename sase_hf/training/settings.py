@@ -1,7 +1,7 @@
 """`Settings` of every task, and `RunArguments`: `TrainingArguments` for small models."""
 
 from collections.abc import Iterable
-from dataclasses import Field, dataclass, field, fields, make_dataclass
+from dataclasses import Field, dataclass, fields, make_dataclass
 from itertools import chain
 from types import UnionType
 from typing import Any, ClassVar, get_args
@@ -14,6 +14,7 @@ from ..data.columns import DataArguments, SourceArguments, flag
 from ..data.tokenizer import Level
 from ..evaluation.metrics import LOWER_IS_BETTER, METRICS, SCORE
 from ..models import FAMILIES
+from ..models.modeling_self_attentive import OF_LABELS
 from ..utils.process import is_fast_in_bfloat16
 from ..utils.text import refusal
 
@@ -43,22 +44,12 @@ INPUTS = (
     "corrections_file",
 )
 BY_TOKENS = 0  # as the fewest occurrences of a word
-# Fields of the config that only the heads with labels read.
-FIELDS_OF_LABELS = (
-    "linear_part",
-    "matching",
-    "rationale_coef",
-    "classifier",
-    "classifier_hidden_size",
-    "classifier_dropout",
-    "pruned_row_size",
-    "pruned_column_size",
-    "label_smoothing",
-    "answer_error",
-)
 TOKENIZER_OPTIONS = ("vocab_size", "min_frequency", "lowercase", "level", "subwords")
 OF_NEW_MODEL = (
-    *(*TOKENIZER_OPTIONS, "tokenizer_name", "word_vectors", "encoder_name_or_path"),
+    *TOKENIZER_OPTIONS,
+    "tokenizer_name",
+    "word_vectors",
+    "encoder_name_or_path",
     "unlabelled_file",
 )
 
@@ -80,7 +71,7 @@ def with_config_flags(group: type[Any]) -> type[Any]:
     for family in FAMILIES.values():
         for name in family.flags:
             flags.setdefault(name, (name, *_config_flag(family.config.__dataclass_fields__[name])))
-            of_texts = LABELS if name in FIELDS_OF_LABELS else TEXTS
+            of_texts = LABELS if name in OF_LABELS else TEXTS
             readers = of_texts if family.objective == "labels" else TRANSLATION
             READERS[name] = (*READERS.get(name, ()), *readers)
     body = {
@@ -235,14 +226,18 @@ class Settings(DataArguments):
 class RunArguments(Seq2SeqTrainingArguments):
     """`TrainingArguments` with defaults for small models that are trained from scratch.
 
-    Every flag works as in transformers but `label_names`, which is a setting of the rows, and
-    `label_smoothing_factor`, which would replace the loss of the model.
+    Every flag works as in transformers but these: `label_names` is a setting of the rows,
+    `label_smoothing_factor` would replace the loss of the model, and the others would part the
+    predictions from their rows.
     """
 
     _argument_group_name: ClassVar[str] = "training (transformers.TrainingArguments)"
 
-    label_names: list[str] | None = field(default=None, init=False)
-    label_smoothing_factor: float = field(default=0.0, init=False)
+    label_names: ClassVar[None] = None  # type: ignore[misc]  # of a class, they have no flag
+    label_smoothing_factor: ClassVar[float] = 0.0  # type: ignore[misc]
+    dataloader_drop_last: ClassVar[bool] = False  # type: ignore[misc]
+    eval_do_concat_batches: ClassVar[bool] = True  # type: ignore[misc]
+    batch_eval_metrics: ClassVar[bool] = False  # type: ignore[misc]
     output_dir: str | None = flag(
         "Folder for model, checkpoints and predictions; by default runs/ and the name of the "
         "file of rows, after the name of the model if nothing is trained."

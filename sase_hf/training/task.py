@@ -111,7 +111,7 @@ class Task(ABC):
         the training may change, and the number of processes if an update keeps its rows.
         """
         rows, config = setup.rows, setup.model.config
-        of_run = ("seed", "data_seed", "train_sampling_strategy", "dataloader_drop_last")
+        of_run = ("seed", "data_seed", "train_sampling_strategy")
         of_config = ("max_tokens", "class_weights", *FAMILIES[config.model_type].changeable_fields)
         held_out = ("validation", "test")
         return {
@@ -214,10 +214,8 @@ class Task(ABC):
         """
         building = self.settings.given(OF_NEW_MODEL)
         if building and not is_resumed:
-            raise ValueError(
-                f"{flag_list(building)} shape a new model, but --model_name_or_path names a "
-                "trained one"
-            )
+            what = f"{flag_list(building)} shape a new model, --model_name_or_path a trained one"
+            raise refusal(what, "give either")
         changeable = FAMILIES[config.model_type].changeable_fields
         for name, value in self.settings.given(self.settings.config_fields).items():
             saved = getattr(config, name)
@@ -225,7 +223,8 @@ class Task(ABC):
             if name in changeable:
                 setattr(config, name, value)
             elif wanted != saved:
-                raise ValueError(f"--{name} is {value}, but the checkpoint was made with {saved}")
+                what = f"--{name} is {value}, but the checkpoint was made with {saved}"
+                raise refusal(what, "leave it out, or train a new model")
         with reraise_as_value_error():
             config.validate()
 

@@ -54,7 +54,6 @@ class SelfAttentiveTrainer(Trainer):
 
     model: Any  # the base class promises less than a PreTrainedModel
     batches_sorted_together: int | None = None  # by default the number that transformers chooses
-    needs_predictions: bool | None = None  # to evaluate; by default if there are metrics
 
     def __init__(
         self,
@@ -67,6 +66,7 @@ class SelfAttentiveTrainer(Trainer):
         self.args.logging_nan_inf_filter = False  # it would log a loss of 0 for one of NaN
         self.score_metric = score_metric
         self.family = FAMILIES[self.model.config.model_type]
+        self.needs_predictions = bool(self.family.loss or self.compute_metrics)  # to evaluate
         # Weight * output for each logged output, and the weight: of the steps since the last log,
         # and of the current evaluation.
         num_sums = len(self.family.logged_outputs) + 1
@@ -88,10 +88,10 @@ class SelfAttentiveTrainer(Trainer):
         loader: Any = super().get_train_dataloader()
         if self._groups(self.train_dataset):
             seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
-            rows_per_update = self.args.train_batch_size * self.args.gradient_accumulation_steps
+            rows_per_step = self.args.train_batch_size * self.args.world_size
             order = LengthGroupedOrder(
                 token_counts(self.train_dataset),
-                rows_per_update,
+                rows_per_step * self.args.gradient_accumulation_steps,
                 seed,
                 self.batches_sorted_together,
             )
@@ -159,8 +159,8 @@ class SelfAttentiveTrainer(Trainer):
     ) -> Any:
         """Evaluate, add the logged outputs, and leave the random state of training as it was.
 
-        The loss is computed anew from all logits. The stock loss is a mean over batches: a smaller
-        last batch weighs too much, and several processes repeat rows to fill it. With
+        The loss is computed anew from all logits. The stock loss is a mean over batches, in which
+        rows without a label count, and several processes repeat rows to fill the last batch. With
         `group_by_length` the longest rows are read first; the output has the order of the dataset.
         """
         self._eval_sums.zero_()
@@ -169,8 +169,7 @@ class SelfAttentiveTrainer(Trainer):
             order = longest_first(token_counts(dataloader.dataset))
             dataloader.set_sampler(order)
         kwargs["metric_key_prefix"] = metric_key_prefix
-        if self.needs_predictions is not None:
-            kwargs["prediction_loss_only"] = not self.needs_predictions
+        kwargs["prediction_loss_only"] = not self.needs_predictions
         # Seq2SeqTrainer would keep the rows that fill up the last batch of several processes.
         self.gather_function = self.accelerator.gather_for_metrics
         with torch.random.fork_rng(devices=[]):
@@ -307,11 +306,13 @@ def write_lines(trainer: SelfAttentiveTrainer) -> None:
 def only_training_bar() -> Iterator[None]:
     """Show no bars for the steps that take a moment: tokens, weights."""
     showed_bars = transformers_logging.is_progress_bar_enabled()
+    showed_bars_of_rows = not datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
     transformers_logging.disable_progress_bar()
     try:
         yield
     finally:
         if showed_bars:
-            datasets.enable_progress_bars()
             transformers_logging.enable_progress_bar()
+        if showed_bars_of_rows:
+            datasets.enable_progress_bars()

@@ -39,5 +39,5 @@ def test_script_of_a_clone_shows_the_help_of_its_command(
 ) -> None:
     script = ROOT / "scripts" / f"{command}.py"
     monkeypatch.setattr(sys, "argv", [script.name, "--help"])
-    runpy.run_path(str(script), run_name="__main__")
+    runpy.run_path(script, run_name="__main__")
     assert docstring(command) in capsys.readouterr().out

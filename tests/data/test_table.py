@@ -60,7 +60,7 @@ def test_table_makes_nothing_else_of_texts(tmp_path: Path) -> None:
 def test_table_of_parquet_keeps_the_names_of_classes(tmp_path: Path) -> None:
     features = Features({"tags": List(ClassLabel(names=["no", "yes"]))})
     Dataset.from_list([{"tags": [0, 1]}], features).to_parquet(tmp_path / "r.parquet")
-    assert table(str(tmp_path / "r.parquet")).features == features
+    assert table(tmp_path / "r.parquet").features == features
 
 
 REFUSED = {

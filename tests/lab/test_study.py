@@ -64,7 +64,7 @@ def test_state_of_a_run_depends_on_the_settings_that_decide_its_result(tmp_path:
     run.start_over()
     checkpoint = run.folder / "checkpoint-12"
     checkpoint.mkdir()
-    TrainerState().save_to_json(str(checkpoint / "trainer_state.json"))
+    TrainerState().save_to_json(checkpoint / "trainer_state.json")
     assert state_of(run) == "unfinished, checkpoint-12"
     own = {"run": run.name, "settings_sha": settings_sha(run.settings)}
     replace_record(run.records, {**own, "metrics": {"accuracy": 0.5}})

@@ -75,6 +75,7 @@ def test_config_of_a_file_refuses_unknown_choices_and_types(
     [
         ({"num_hops": 0}, "num_hops is 0; it must be from 1 to"),
         ({"cnn_kernel_sizes": [3, 1025]}, r"cnn_kernel_sizes is .3, 1025.; .* from 1 to 1024"),
+        ({"cnn_kernel_sizes": ()}, r"cnn_kernel_sizes is \(\); it must be from 1 to 1024"),
         ({"rationale_coef": math.inf}, "rationale_coef is inf; it must be from 0 to 1000"),
         ({"pad_token_id": 23, "vocab_size": 23}, "pad_token_id is 23; .* from 0 to 22"),
         ({"encoder": "cnn", "pooling": "last"}, "pooling is 'last'.* encoder is 'cnn'"),

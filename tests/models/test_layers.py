@@ -217,7 +217,7 @@ def test_load_any_model_refuses_what_own_checkpoints_must_not_be(
     model.config.num_hidden_layers = 2
     model.config.save_pretrained(tmp_path)
     change_json(tmp_path / "config.json", attn_implementation="someone/kernel")
-    assert load_any_model(str(tmp_path)).config._attn_implementation == "eager"
+    assert load_any_model(tmp_path).config._attn_implementation == "eager"
     change_weights(tmp_path, lambda found: found["embeddings.LayerNorm.bias"].fill_(math.inf))
     with pytest.raises(ValueError, match=r"not finite in .*: embeddings\.LayerNorm"):
         build_on_encoder(SelfAttentiveModel, str(tmp_path))

@@ -119,7 +119,7 @@ def test_sentence_transformer_embeddings_equal_the_models(
         found = encoder.encode(MANY[::-1], batch_size=batch_size)
         np.testing.assert_allclose(found, expected[::-1], rtol=1e-5, atol=1e-6)
     assert len(encoder.encode([])) == 0
-    encoder.save_pretrained(str(tmp_path))
+    encoder.save_pretrained(tmp_path)
     again = SentenceTransformer(str(tmp_path), **options)
     np.testing.assert_array_equal(again.encode(MANY), encoder.encode(MANY))
     similarity = encoder.similarity(expected, expected).numpy()

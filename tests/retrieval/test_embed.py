@@ -66,7 +66,7 @@ def test_embedder_gives_each_text_the_embedding_that_it_has_alone(
     checkpoint = save_checkpoint(tmp_path, **fields)
     embedder = Embedder(checkpoint, batch_tokens=batch_tokens)
     assert_right(embedder.embed(ASKED), checkpoint)
-    assert embedder.embed([]).shape == (0, embedder.size)
+    assert embedder.embed([]).shape == (0, embedder.model.config.projection_dim)
 
 
 def test_embedder_is_a_function_for_map_of_datasets(checkpoint: str) -> None:

@@ -19,7 +19,7 @@ STATE = "trainer_state.json"
 def make_checkpoint(run: Path, step: int) -> Path:
     folder = run / f"checkpoint-{step}"
     folder.mkdir(parents=True)
-    TrainerState().save_to_json(str(folder / STATE))
+    TrainerState().save_to_json(folder / STATE)
     return folder
 
 
@@ -34,11 +34,12 @@ def test_newest_complete_checkpoint_is_not_a_torn_one(tmp_path: Path) -> None:
 def test_checkpoint_to_resume_is_a_folder_or_the_newest_or_none(tmp_path: Path) -> None:
     old, new = make_checkpoint(tmp_path, 1), make_checkpoint(tmp_path, 2)
     assert checkpoint_to_resume("False", tmp_path) is None
-    assert checkpoint_to_resume("auto", tmp_path) == new
-    assert checkpoint_to_resume(str(old), tmp_path) == old
+    for newest in ("auto", True):
+        assert checkpoint_to_resume(newest, tmp_path) == new
+    assert checkpoint_to_resume(old, tmp_path) == old
     (old / STATE).unlink()
     with pytest.raises(ValueError, match=rf"is {old}, which is no complete"):
-        checkpoint_to_resume(str(old), tmp_path)
+        checkpoint_to_resume(old, tmp_path)
 
 
 def test_folder_of_a_run_is_used_once_a_checkpoint_is_complete(tmp_path: Path) -> None:

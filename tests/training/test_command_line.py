@@ -47,7 +47,7 @@ def test_what_no_flag_takes_is_refused_in_a_recipe_a_program_and_the_command(
         parse_arguments(LabelTask, ["--nm_hops", "3"])
 
 
-HELD_OUT = {"do_train", "do_eval", "calibrate", "report"}
+HELD_OUT = {"do_train", "learning_rate", "do_eval", "calibrate", "report"}
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,11 @@ HELD_OUT = {"do_train", "do_eval", "calibrate", "report"}
     [
         ("--train_file=a.csv", {*HELD_OUT, "matching", "min_frequency"}, set()),
         ("--train_file=a.csv --tokenizer_name=words", HELD_OUT, {"min_frequency"}),
-        ("--train_file=a.csv --model_name_or_path=runs/a", HELD_OUT, {"matching"}),
+        (
+            "--train_file=a.csv --model_name_or_path=runs/a",
+            HELD_OUT,
+            {"matching"},
+        ),
         ("--validation_file=b.csv --model_name_or_path=a", {"do_eval"}, {"do_train", "report"}),
         ("--train_file=a.csv --do_train", {"do_train"}, {"do_eval", "matching"}),
     ],
@@ -97,14 +101,14 @@ def test_run_arguments_train_in_the_precision_that_the_machine_is_fast_in(
     is_fast: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(settings, "is_fast_in_bfloat16", lambda _: is_fast)
-    assert RunArguments(str(tmp_path), do_train=True).bf16 is is_fast
-    assert RunArguments(str(tmp_path), do_train=True, bf16=not is_fast).bf16 is not is_fast
-    assert not RunArguments(str(tmp_path)).bf16, "predictions are those of any machine"
+    assert RunArguments(tmp_path, do_train=True).bf16 is is_fast
+    assert RunArguments(tmp_path, do_train=True, bf16=not is_fast).bf16 is not is_fast
+    assert not RunArguments(tmp_path).bf16, "predictions are those of any machine"
 
 
 @pytest.mark.parametrize(
     ("metric", "greater"), [("eval_mse", False), ("penalty", False), ("score", True)]
 )
 def test_run_arguments_minimise_errors(metric: str, greater: bool, tmp_path: Path) -> None:
-    run = RunArguments(str(tmp_path), metric_for_best_model=metric)
+    run = RunArguments(tmp_path, metric_for_best_model=metric)
     assert run.greater_is_better is greater

@@ -69,7 +69,7 @@ def make_trainer(
 ) -> Any:
     """Return a trainer for the CPU that neither logs to a screen nor saves by itself."""
     given: dict[str, Any] = {**QUIET, "save_strategy": "no", **options}
-    settings = TrainingArguments(str(folder), **given)
+    settings = TrainingArguments(folder, **given)
     return kind(
         model,
         settings,

@@ -36,7 +36,7 @@ def make_trainer(folder: Path, dropout: float = 0.5, **options: Any) -> Any:
     settings |= {"save_strategy": "no", "logging_steps": 1, **QUIET, **options}
     return SelfAttentiveTrainer(
         SelfAttentiveForSequenceClassification(config),
-        TrainingArguments(str(folder), **settings),
+        TrainingArguments(folder, **settings),
         train_dataset=ROWS,
         eval_dataset=ROWS.select(range(13)),
         data_collator=collate,
@@ -168,6 +168,8 @@ def test_trainer_evaluates_means_of_rows_and_predicts_in_their_order(tmp_path: P
     with torch.no_grad():
         output = training.model.eval()(**collate(list(rows)))
     metrics = training.evaluate(rows)
+    training.compute_metrics = None
+    assert training.evaluate(rows)["eval_loss"] == metrics["eval_loss"]
     assert metrics["eval_loss"] == pytest.approx(output.loss.item(), abs=1e-5)
     penalty = output.penalty[torch.tensor(labels) != -100].mean().item()
     assert metrics["eval_penalty"] == pytest.approx(penalty, abs=1e-5)
