@@ -360,7 +360,7 @@ def test_number_keeps_its_digits_when_its_text_is_corrected_again(tmp_path: Path
 
 UNKNOWN_LABELS: dict[str, list[Any]] = {
     SINGLE_LABEL: ["bad;fair", "Bad", 0, ["bad", "fair"], "[bad", "n/a"],
-    MULTI_LABEL: ["bad;Fair", "['bad', 'x']", "bad and fair"],
+    MULTI_LABEL: ["bad;Fair", "['bad', 'fair']", "bad and fair"],
     REGRESSION: ["3,5", "[1, 2]", 5, "many"],
 }
 
@@ -390,7 +390,7 @@ CELLS: list[tuple[Any, list[str]]] = [
     ("bad; fair", ["bad", "fair"]),
     ("bad,fair", ["bad", "fair"]),
     ("fair;not, good", ["fair", "not, good"]),
-    ("[\"bad\", 'fair',]", ["bad", "fair"]),
+    ('["bad", "fair"]', ["bad", "fair"]),
     ("not, good", ["not, good"]),
     ([0, 1, 1], ["fair", "not, good"]),
     ([], []),
@@ -426,42 +426,27 @@ CSV = 'id,Label,Review\r\n1,bad,"one, ""two""\nthree"\r\n\r\n2,,four\r\n3,fair,\
 FORMS = {
     "sheet.csv": (CSV, ["one, \"two\"\nthree", "four"], "without a text: 1. Rows that repeat"),
     "semicolons.csv": ("text;label\none, two;bad\n", ["one, two"], ""),
-    "headless.csv": ('"one, two"\nthree', ["one, two", "three"], "the first one is read"),
     "lines.txt": ("one, two\n\n  \nthree\r\n", ["one, two", "three"], ""),
     "rows.jsonl": ('{"sentence": "one"}\n\n{"sentence": "two", "x": 1}', ["one", "two"], ""),
     "array.json": ('[{"text": "one"},\n {"text": "two"}]', ["one", "two"], ""),
 }  # fmt: skip
 
 
-# By whether their quotes are text.
-SHEETS_WITH_QUOTES = {
-    False: [
-        'text\tlabel\n"one ""1"""\tbad\n"two\tbad\nthree"\tfair\n',
-        'text\n"one\ntwo"\n',
-    ],
-    True: [
-        'text\tlabel\n"the soup\tbad\nwas good"\tfair\nthe bread\tbad\n',
-        'text\tlabel\n"good" soup\tbad\none\tbad\n',
-        'text\tlabel\r\none\tbad\r\n"two\tbad\r\nthree\tbad\r\n',
-    ],
-}
+SHEETS_WITH_QUOTES = (
+    'text\tlabel\n"one ""1"""\tbad\n"two\tbad\nthree"\tfair\n',
+    'text\n"one\ntwo"\n',
+    'text\tlabel\n"the soup\tbad\nwas good"\tfair\nthe bread\tbad\n',
+)
 
 
-@pytest.mark.parametrize("are_text", SHEETS_WITH_QUOTES)
-def test_quotes_of_a_sheet_with_tabs_are_text_where_they_would_join_rows(
-    tmp_path: Path, page: Any, are_text: bool
-) -> None:
-    """As in the files of GLUE, and the page says so; else texts are those of training."""
+@pytest.mark.parametrize("content", SHEETS_WITH_QUOTES)
+def test_quotes_of_a_sheet_enclose_cells(tmp_path: Path, page: Any, content: str) -> None:
+    """As in training."""
     path = tmp_path / "tabs.csv"
-    for content in SHEETS_WITH_QUOTES[are_text]:
-        path.write_bytes(content.encode())
-        if are_text:
-            expected = [line.split("\t")[0] for line in content.splitlines()[1:]]
-        else:
-            expected = list(table(path)["text"])
-        open_file(page, path)
-        assert sorted(text for [text] in opened_texts(page)) == sorted(expected), content
-        assert ("quotes of the file are read as text" in remarks(page)) == are_text
+    path.write_bytes(content.encode())
+    expected = list(table(path)["text"])
+    open_file(page, path)
+    assert sorted(text for [text] in opened_texts(page)) == sorted(expected)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
@@ -479,7 +464,9 @@ BAD_FILES: dict[str, tuple[bytes, str]] = {
     "json.jsonl": (b'{"text": "one"}\n\n{"text": "two"\n', "line 3: "),
     "label.jsonl": (b'{"text": "one", "label": "x", "rationale": []}', "the model knows bad"),
     "marks.jsonl": (b'{"text": "\xc3\xa9", "label": "bad", "rationale": [[0, 2]]}', "<= 1"),
+    "headless.csv": (b'"one, two"\nthree', "line 1: no column (one, two) has the name of texts"),
     "cells.csv": (b"text,label\none,bad\ntwo, three,bad\n", "line 3: it has 3 cells"),
+    "joined.tsv": (b'text\tlabel\n"one\tbad\ntwo"\tfair\n', "line 2: quotation marks join"),
     "latin.txt": (b"caf\xe9", "not text in UTF-8"),
 }
 

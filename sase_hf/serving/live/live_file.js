@@ -9,16 +9,11 @@ const MAX_CELLS = 10_000; // of a row
 const LINE_END = /\r\n|\r|\n/;
 const JSON_ENDING = /\.(json|jsonl|ndjson)$/i;
 const SHEET_ENDING = /\.(csv|tsv)$/i;
-// A cell of a TSV file that begins with a quote and goes on, maybe at once, to a doubled one.
-const DOUBLED_IN_QUOTES = /(?:^|\t)"(?:""(?!")|(?!")(?:[^"\t]|"")*"")/;
 const MAX_DEPTH = 1000; // of brackets; a browser runs out of memory where millions are open
-const SEPARATORS = [",", ";", "\t", "|"];
-const SEPARATOR_LINE = /^"?sep=.?"?\s*$/; // Excel reads it above the header
+const SEPARATORS = ["\t", ";", "|", ","]; // as in data/table.py
 const MARKS_BETWEEN_LABELS = [";", "|", "\n", "\t", ",", "/"];
 
-/* Return an error in a line of a file, with the line behind the `end` of what it spoils. */
-const atLine = (line, fault, end = line + 1) =>
-  Object.assign(new Error(`line ${counted(line)}: ${fault}`), { end });
+const atLine = (line, fault) => new Error(`line ${counted(line)}: ${fault}`);
 const isBlank = (cell) => (cell ?? "") === "" || (typeof cell === "string" && cell.trim() === "");
 const readsPairs = () => model.matching !== "none";
 
@@ -42,9 +37,8 @@ async function textOfFile(file) {
   return text;
 }
 
-/* Yield the rows of a file: `texts`, the `label` as `labelOf` returns it, `spans` if there are any,
-   whether they `areUnnamed`: from the first columns of a sheet without the name of texts, and whether
-   they `haveTextQuotes`: quotes of the sheet that enclose no cells. */
+/* Yield the rows of a file: `texts`, the `label` as `labelOf` returns it, and `spans` if there are
+   any. */
 function* rowsOf(name, text) {
   if (JSON_ENDING.test(name)) yield* rowsOfJson(text);
   else if (SHEET_ENDING.test(name)) yield* rowsOfSheet(text, name.toLowerCase().endsWith(".tsv"));
@@ -102,87 +96,48 @@ function rowOfJson(value, line) {
   if (value === null || typeof value !== "object" || Array.isArray(value)) {
     throw atLine(line, 'this is no row; a row is an object such as {"text": "The soup was good."}');
   }
-  const names = Object.keys(value);
-  const columns = columnsOf(names);
-  if (!columns) {
-    const wanted = readsPairs() ? "text and text_pair" : "text";
-    throw atLine(line, `no column of the row (${names.join(", ")}) has the name of texts; name it ${wanted}`);
-  }
-  return rowOfCells(Object.values(value), columns, line);
+  return rowOfCells(Object.values(value), columnsOf(Object.keys(value), line), line);
 }
 
 // ---- CSV -----------------------------------------------------------------------------------------
 
-function* rowsOfSheet(content, isTabbed) {
-  const [above] = content.split(LINE_END, 1);
-  const isAbove = SEPARATOR_LINE.test(above);
-  const text = isAbove ? content.slice(above.length).replace(LINE_END, "") : content;
-  const separator = separatorOf(text.split(LINE_END, 2), isTabbed ? "\t" : ",");
-  const haveTextQuotes = separator === "\t" && areQuotesText(text);
+function* rowsOfSheet(text, isTsv) {
+  const [names = ""] = text.match(/.*\S.*/) ?? [];
+  const separator = separatorOf(names.replaceAll(/"[^"]*"/g, ""));
   let columns, width;
-  for (const { cells, line } of linesOfSheet(text, separator, !haveTextQuotes, isAbove ? 2 : 1)) {
+  for (const { cells, line } of linesOfSheet(text, separator)) {
     if (cells.every(isBlank)) continue;
     if (!width) {
       width = cells.length;
-      columns = columnsOf(cells);
-      if (columns) continue;
-      columns = firstColumns(width);
+      columns = columnsOf(cells, line);
+      continue;
     }
     if (cells.length !== width) {
       throw atLine(line, `it has ${cells.length} cells, and the first line ${width}; a text that holds `
         + "the separator needs quotes around it; in a file that ends in .txt each line is a text");
     }
-    yield { ...rowOfCells(cells, columns, line), haveTextQuotes };
-  }
-}
-
-/* Return the mark between the cells of a sheet by its first two lines. */
-function separatorOf([header, second = ""], usual) {
-  const [inHeader, inSecond] = [header, second].map((line) => {
-    const unquoted = line.replaceAll(/"[^"]*"/g, "");
-    return (mark) => unquoted.split(mark).length - 1;
-  });
-  const marks = [usual, ...SEPARATORS];
-  const most = (some) => some.reduce((one, other) => (inHeader(other) > inHeader(one) ? other : one));
-  const goesOn = inSecond('"') % 2; // a cell does, in the third line
-  const even = marks.filter((mark) => !goesOn && inHeader(mark) && inHeader(mark) === inSecond(mark));
-  if (even.length) return most(even);
-  return inHeader(usual) ? usual : most(marks);
-}
-
-/* Return whether the quotes of a TSV file, which training refuses then, are text: to read them as
-   quotes would join lines that are rows of their own, or fails. A cell in quotes with a doubled one
-   before that shows that quotes enclose cells. */
-function areQuotesText(text) {
-  if (!text.includes('"')) return false;
-  const lines = text.split(LINE_END);
-  const numTabs = (line) => line.split("\t").length - 1;
-  const expected = numTabs(lines[0]);
-  if (!expected || lines[0].includes('"')) return false;
-  const areRows = (begin, end) => lines.slice(begin - 1, end - 1).every((line) =>
-    !line.trim() || numTabs(line) === expected);
-  const showsQuotes = (line) => DOUBLED_IN_QUOTES.test(lines[line - 1]);
-  let begin = 1; // of the next row; counted from 1, as in errors
-  try {
-    for (const { end } of linesOfSheet(text, "\t", true)) {
-      if (showsQuotes(begin)) return false;
-      if (end - begin > 1 && areRows(begin, end)) return true;
-      begin = end;
+    if (isTsv && cells.some((cell) => LINE_END.test(cell))) {
+      throw atLine(line, "quotation marks join lines; save it as CSV, in which marks inside a cell in "
+        + "quotation marks are doubled");
     }
-  } catch (fault) {
-    return !showsQuotes(begin) && areRows(begin, fault.end);
+    yield rowOfCells(cells, columns, line);
   }
-  return false;
 }
 
-/* Yield the cells of each row of a sheet, the line where it begins, and the line behind its `end`. */
-function* linesOfSheet(text, separator, hasQuotes, firstLine = 1) {
+/* Return the mark that the line of names holds most. */
+function separatorOf(names) {
+  const count = (mark) => names.split(mark).length;
+  return SEPARATORS.reduce((one, other) => (count(other) > count(one) ? other : one));
+}
+
+/* Yield the cells of each row of a sheet, and the line where it begins. */
+function* linesOfSheet(text, separator) {
   const plain = new RegExp(`[^${separator}\r\n]*`, "y");
   const quoted = /"([^"]*(?:""[^"]*)*)"/y;
   const end = /\r\n|\r|\n|$/y;
   let cells = [];
-  let line = firstLine;
-  let lineOfRow = firstLine;
+  let line = 1;
+  let lineOfRow = line;
   let place = 0;
   const take = (pattern) => {
     pattern.lastIndex = place;
@@ -191,9 +146,9 @@ function* linesOfSheet(text, separator, hasQuotes, firstLine = 1) {
     return match;
   };
   while (place < text.length || cells.length) {
-    if (hasQuotes && text[place] === '"') {
+    if (text[place] === '"') {
       const match = take(quoted);
-      if (!match) throw atLine(line, "a quotation mark opens a cell and none closes it", Infinity);
+      if (!match) throw atLine(line, "a quotation mark opens a cell and none closes it");
       cells.push(match[1].replaceAll('""', '"'));
       line += match[1].split(LINE_END).length - 1;
     } else cells.push(take(plain)[0]);
@@ -204,7 +159,7 @@ function* linesOfSheet(text, separator, hasQuotes, firstLine = 1) {
     }
     if (!take(end)) throw atLine(line, "something follows a quoted cell; quotes inside of it are doubled");
     line++;
-    yield { cells, line: lineOfRow, end: line };
+    yield { cells, line: lineOfRow };
     cells = [];
     lineOfRow = line;
   }
@@ -214,14 +169,17 @@ function* linesOfSheet(text, separator, hasQuotes, firstLine = 1) {
 
 const usualForm = (name) => name.trim().toLowerCase().replaceAll(" ", "_");
 
-/* Return the places of the columns by their names; null if none has the name of texts. */
-function columnsOf(names) {
+/* Return the places of the columns by their names, which stand in a line. */
+function columnsOf(names, line) {
   const forms = names.map(usualForm);
   const present = (group) => group.filter((name) => forms.includes(name));
   const [texts] = readsPairs()
     ? model.columns.pairs.filter((pair) => present(pair).length === 2)
     : model.columns.texts.flatMap(present).map((name) => [name]);
-  if (!texts) return null;
+  if (!texts) {
+    const wanted = readsPairs() ? "text and text_pair" : "text";
+    throw atLine(line, `no column (${listed(names)}) has the name of texts; name it ${wanted}`);
+  }
   const labels = model.columns.labels.flatMap(present).filter((name) => !texts.includes(name));
   const marksOf = (name) => texts.map((_, side) => forms.indexOf(name + (side ? "_pair" : "")));
   return {
@@ -231,21 +189,12 @@ function columnsOf(names) {
   };
 }
 
-/* Return the columns of a sheet without a header: the texts come first. */
-function firstColumns(width) {
-  if (readsPairs() && width < 2) {
-    throw new Error("it has one column, and the model reads two texts");
-  }
-  const marks = COLUMNS_OF_MARKS.map(() => []);
-  return { texts: readsPairs() ? [0, 1] : [0], label: -1, marks, areUnnamed: true };
-}
-
 /* Return a row from its cells. Marks make it a correction, whose label the model must know. */
 function rowOfCells(cells, columns, line) {
   const own = columns.texts.map((column) => textOf(cells[column], line));
   const label = labelOf(cells[columns.label]);
   const texts = own.map((text) => text.replaceAll(/\r\n?/g, "\n")); // as in the box
-  const row = { texts, label, areUnnamed: columns.areUnnamed };
+  const row = { texts, label };
   if (columns.marks.flat().every((column) => isBlank(cells[column]))) return row;
   if (label === null || label === undefined) {
     const cell = JSON.stringify(cells[columns.label]) ?? "nothing";
@@ -317,22 +266,19 @@ function valuesOf(cell) {
   // A name may have brackets or marks itself, as "[NEG]" and "Korea, South" have.
   if (model.kind !== "regression" && nameOf(cell) !== undefined) return [cell];
   const text = cell.trim();
-  if (/^\[.*\]$/s.test(text)) return spelledList(text) ?? [cell];
+  if (/^\[.*\]$/s.test(text)) return listOf(text) ?? [cell];
   if (model.kind !== "multi_label_classification") return [cell];
   const divided = MARKS_BETWEEN_LABELS.map((mark) => text.split(mark).filter((part) => part.trim()));
   const known = divided.find((parts) => parts.length && parts.every((part) => nameOf(part) !== undefined));
   return known ?? [cell];
 }
 
-/* Return the list that a text spells in JSON, or in Python without escapes; null if it spells none. */
-function spelledList(text) {
+/* Return the list that a text is in JSON; null if it is none. */
+function listOf(text) {
   try {
     return JSON.parse(text);
   } catch {
-    const item = /'[^'\\]*'|"[^"\\]*"|[-+.\w]+/g;
-    const form = text.replaceAll(item, "0").replaceAll(/\s/g, "");
-    if (!/^\[0(,0)*,?\]$/.test(form)) return null;
-    return text.match(item).map((one) => one.replaceAll(/^['"]|['"]$/g, ""));
+    return null;
   }
 }
 

@@ -87,13 +87,6 @@ async function rowsOfFile(file, isOff) {
   await inMoments(collect(), isOff);
   if (!rows.size) throw new Error(`it holds no text of at most ${counted(MAX_LENGTH)} characters`);
   const remarks = [];
-  const [row] = rows.values();
-  if (row.areUnnamed) {
-    remarks.push("No column has the name of texts: the first one is read, from the first line on.");
-  }
-  if (row.haveTextQuotes) {
-    remarks.push("The quotes of the file are read as text, since they would join or spoil whole rows.");
-  }
   if (isCut) {
     remarks.push(`Only the first ${counted(MAX_OPENED)} texts are read; open the others as a file of their own.`);
   }
