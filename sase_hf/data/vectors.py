@@ -89,7 +89,7 @@ def load_word_vectors(
             "are both of the same language, and is the tokenizer lower-cased if the file is?",
         )
     found = sorted(vectors)
-    with reraise_naming(str(path)):
+    with reraise_naming(path):
         known = torch.from_numpy(np.stack([vectors[index] for index in found]))
     std, mean = torch.std_mean(known, dim=0, correction=0)
     missing = sorted({*range(len(tokenizer))} - {*found})

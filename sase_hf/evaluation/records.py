@@ -105,6 +105,7 @@ def describe_environment() -> dict[str, Any]:
             "threads": torch.get_num_threads(),
             "processes": int(os.environ.get("WORLD_SIZE", "1")),
             "gpus": [torch.cuda.get_device_name(gpu) for gpu in range(torch.cuda.device_count())],
+            "instructions": torch.backends.cpu.get_cpu_capability(),
             "system": f"{platform.system()} {platform.machine()}",
         },
     }

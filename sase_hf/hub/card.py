@@ -161,7 +161,7 @@ def write_model_card(
     digests = saved_digests(folder).items()
     weights = [f"{digest}  {name}" for name, digest in digests if name.endswith(".safetensors")]
     card = model_card(
-        load_config(str(folder)),
+        load_config(folder),
         record,
         name=folder.resolve().name,
         num_parameters=model.num_parameters(),

@@ -136,11 +136,9 @@ class Rows:
 
         Tokens move there from these rows, (B, S, ...) -> (N, S, ...), and `back`.
         """
-        if self.is_full:
-            return self
         packed = copy(self)
         packed._slots = None
-        if not self._is_known:
+        if self.is_full or not self._is_known:
             return packed
         steps = len(self._places)
         firsts, num_rows = _places_of_texts(self._lengths.flatten().tolist(), steps)

@@ -177,9 +177,7 @@ class Task(ABC):
         A `checkpoint` to resume comes before `model_name_or_path`. ValueError is raised for
         arguments that contradict one another, OSError for what cannot be read.
         """
-        source = self.settings.model_name_or_path
-        if checkpoint is not None:
-            source = str(checkpoint)
+        source = checkpoint or self.settings.model_name_or_path
         config = None if source is None else load_config(source)
         rows = self.load_rows(config)
         head = self.choose_head(rows, config)

@@ -171,3 +171,5 @@ def test_checkpoint_translates_by_remote_code_alone(folder: Path, tmp_path: Path
     assert "translation" in translate.model.config.custom_pipelines
     here = translate(TEXTS, num_beams=2, max_new_tokens=6)
     assert json.loads(printed.splitlines()[-1]) == json.loads(json.dumps(here))
+    stock: Any = pipeline("translation", model=str(folder / "search"), trust_remote_code=True)
+    assert stock(TEXTS, num_beams=2, max_new_tokens=6) == here
