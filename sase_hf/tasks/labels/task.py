@@ -127,7 +127,7 @@ class LabelTask(EncoderTask):
         super().change_config(config, rows, is_resumed)
 
     def prepare(self, setup: TrainingSetup) -> None:
-        """Leave a linear part out of the training, to be fitted after it.
+        """Leave a linear part as it is in the training; a new one is fitted after it.
 
         ValueError: marks have no attention to teach.
         """
@@ -138,7 +138,8 @@ class LabelTask(EncoderTask):
         config.text_columns = [*setup.rows.text_columns]
         linear_part: Any = setup.model.linear_part
         if linear_part is not None:
-            clear(linear_part)
+            if self.settings.ignore_mismatched_sizes or setup.rows.left_out:
+                clear(linear_part)  # it speaks of other labels, or of words marked against
             linear_part.requires_grad_(False)
         if not config.has_hops and _count_marked(setup.tokens["train"]):
             raise refusal(
@@ -172,11 +173,13 @@ class LabelTask(EncoderTask):
     def after_training(
         self, trainer: SelfAttentiveTrainer, setup: TrainingSetup
     ) -> dict[str, float]:
-        """Fit the linear part if there is one, choose answer sets if asked for, keep some rows."""
-        if setup.model.linear_part is not None:
-            train, validation = setup.tokens["train"], setup.tokens.get("validation")
-            self.fit = fit_linear_part(setup.model, train, validation, words_of(setup))
-            setup.model.linear_part.requires_grad_(True)
+        """Fit a new linear part, choose answer sets if asked for, keep some rows."""
+        linear_part: Any = setup.model.linear_part
+        if linear_part is not None:
+            if not linear_part.word_weight.any():
+                train, validation = setup.tokens["train"], setup.tokens.get("validation")
+                self.fit = fit_linear_part(setup.model, train, validation, words_of(setup))
+            linear_part.requires_grad_(True)
         measured = calibrate(trainer, setup) if self.settings.calibrate else {}
         keep_neighbours(setup, keeps_texts=self.settings.keep_examples)
         return measured
