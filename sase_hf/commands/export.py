@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("output", metavar="OUT", help="a new folder, or a file that ends in .html")
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
-        if flags.output.lower().endswith(".html"):
+        if flags.output.endswith(".html"):
             check_output(flags.output, [flags.checkpoint])
             page = live_page(flags.checkpoint)
             write_text(flags.output, page)

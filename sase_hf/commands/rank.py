@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if flags.output is None:
             print(text, end="")
             return
-        if flags.output.suffix.lower() == ".html":
+        if flags.output.suffix == ".html":
             results = [result for ranking in rankings for result in ranker.explain(ranking)]
             text = attention_html(results, "Documents for queries")
         write_text(flags.output, text)

@@ -23,7 +23,7 @@ from transformers.trainer_pt_utils import LengthGroupedSampler, get_length_group
 
 from ..models.answers import answers_of
 from ..models.checkpoint import check_tells_apart, readable
-from ..utils.files import scratch_file
+from ..utils.files import FilePath, scratch_file
 from ..utils.text import refusal
 from .columns import SPAN_COLUMNS, DataArguments, SourceArguments, TextArguments
 from .marks import Marks, marked_tokens
@@ -34,7 +34,7 @@ Batch = Mapping[str, Sequence[Any]]  # some rows, the values of each column
 
 
 def rows_for_model(
-    checkpoint: str,
+    checkpoint: FilePath,
     model: PreTrainedModel,
     file: str,
     text_column_names: list[str] | None = None,

@@ -74,7 +74,7 @@ class LabelColumn:
 
         Raises ValueError for labels that may be something else (`_kind_of`), and too few of them.
         """
-        names = tuple(names or ())
+        names = tuple(map(str, names or ()))
         values = [cell for cell in cells if not is_unlabelled(cell)]
         distinct = {repr(cell): cell for cell in values}.values()
         found = sorted({name for cell in distinct for name in _labels_in(cell, separator)})

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from datasets import ClassLabel, Dataset, DatasetDict, concatenate_datasets
 
+from ..utils.files import FilePath
 from ..utils.text import refusal
 from .columns import (
     MAX_SAMPLES,
@@ -248,7 +249,7 @@ def load_rows(
     arguments: SourceArguments,
     *,
     kind: str = "",
-    checkpoint: str | None = None,
+    checkpoint: FilePath | None = None,
     text_columns: Names | None = None,
     in_memory: Mapping[str, Any] | None = None,
 ) -> Rows:

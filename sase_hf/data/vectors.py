@@ -47,8 +47,6 @@ Row = tuple[str, np.ndarray]  # a word and its numbers (d,), float32
 def load_word_vectors(
     path: FilePath,
     tokenizer: TokenizersBackend,
-    *,
-    seed: int = 0,
 ) -> tuple[Tensor, float]:
     """Read the vectors of a tokenizer's words from a file, a folder or a repository on the Hub.
 
@@ -66,7 +64,6 @@ def load_word_vectors(
     Args:
         path: The file, the folder, or OWNER/NAME on the Hub.
         tokenizer: A word-level tokenizer, as `build_tokenizer` makes it.
-        seed: Decides the rows that are drawn.
 
     Returns the matrix, float32, shape (V, d), and the share of the vocabulary found in the
     file, special tokens not counted. Raises ValueError if the file cannot be read, a row has too
@@ -90,11 +87,12 @@ def load_word_vectors(
         )
     found = sorted(vectors)
     with reraise_naming(path):
-        known = torch.from_numpy(np.stack([vectors[index] for index in found]))
+        known = torch.from_numpy(
+            np.asarray_chkfinite(np.stack([vectors[index] for index in found]))
+        )
     std, mean = torch.std_mean(known, dim=0, correction=0)
     missing = sorted({*range(len(tokenizer))} - {*found})
-    generator = torch.Generator().manual_seed(seed)
-    noise = torch.randn(len(missing), known.shape[1], generator=generator)
+    noise = torch.randn(len(missing), known.shape[1])
     matrix = torch.empty(len(tokenizer), known.shape[1])
     matrix[found] = known
     matrix[missing] = noise * std + mean

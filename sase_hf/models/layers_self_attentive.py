@@ -33,7 +33,6 @@ import math
 import sys
 from collections.abc import Sequence
 from copy import copy
-from functools import cached_property
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -109,6 +108,7 @@ class Rows:
         steps = mask.shape[1]
         may_be_full = self._is_known and 0 < steps <= limit and not self._is_half
         self.is_full = may_be_full and bool(mask.all())
+        self._packed: Rows | None = None
         self._slots: Tensor | None = None  # where each token goes, padding to the place after all
         if self.is_full:
             return
@@ -130,13 +130,15 @@ class Rows:
         self._end = mask.shape[0] * steps
         self._slots = slots.where(mask, self._end)
 
-    @cached_property
+    @property
     def packed(self) -> "Rows":
         """Rows that texts share where they fit, with padding between them, on a CPU.
 
         Tokens move there from these rows, (B, S, ...) -> (N, S, ...), and `back`.
         """
-        packed = copy(self)
+        if self._packed is not None:
+            return self._packed
+        packed = self._packed = copy(self)
         packed._slots = None
         if self.is_full or not self._is_known:
             return packed
@@ -154,7 +156,8 @@ class Rows:
     def parts(self) -> tuple[Tensor, ...]:
         """Return the longer and the shorter texts, on a CPU, if that spares `PLACES_FOR_PART`.
 
-        A hook on an encoder or a pooling is then called for each part, in another order of texts.
+        A hook on an encoder or a pooling is then called for each part, in another order of texts;
+        one on the layers of the attention sees rows that texts share.
         """
         if self.is_full or not self._is_known:
             return ()
@@ -652,14 +655,6 @@ def attend(scores: Tensor, function: str) -> Tensor:
     has_gradient = scores.requires_grad and not is_tracing(scores)
     weigh = _SparseWeights.apply if has_gradient else _sparse_weights
     return weigh(shifted, alpha).mT
-
-
-POOLINGS: dict[str, type[nn.Module]] = {
-    "self_attention": SelfAttentionPooling,
-    "max": BaselinePooling,
-    "mean": BaselinePooling,
-    "last": BaselinePooling,
-}
 
 
 # ---- linear part ---------------------------------------------------------------------------------

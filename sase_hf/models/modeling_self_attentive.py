@@ -34,9 +34,10 @@ from .checkpoint import (
 from .configuration_self_attentive import SelfAttentiveConfig
 from .layers_self_attentive import (
     ENCODERS,
-    POOLINGS,
+    BaselinePooling,
     LinearPart,
     Rows,
+    SelfAttentionPooling,
     exact_product,
     init_glorot_uniform,
     tokens_of_sides,
@@ -445,7 +446,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         )
         self.dropout = nn.Dropout(config.embedding_dropout)
         self.token_encoder = ENCODERS[config.encoder](config)
-        self.pooling = POOLINGS[config.pooling](config)
+        self.pooling = (SelfAttentionPooling if config.has_hops else BaselinePooling)(config)
         self.post_init()
 
     @can_return_tuple

@@ -221,9 +221,7 @@ class EncoderTask(Task):
         """Return a model that starts from word vectors, or from random ones if there are none."""
         names = self.vectors_for(rows, tokenizer)
         vectors = {
-            name: load_word_vectors(name, tokenizer, seed=self.args.seed)
-            for name in names
-            if name != OWN_VECTORS
+            name: load_word_vectors(name, tokenizer) for name in names if name != OWN_VECTORS
         }
         width_of_files = sum(matrix.shape[1] for matrix, _ in vectors.values())
         if names:

@@ -165,7 +165,7 @@ class SelfAttentiveTrainer(Trainer):
         """
         self._eval_sums.zero_()
         order = None
-        if self._groups(dataloader.dataset):
+        if self._groups(dataloader.dataset) and self.args.eval_do_concat_batches:
             order = longest_first(token_counts(dataloader.dataset))
             dataloader.set_sampler(order)
         kwargs["metric_key_prefix"] = metric_key_prefix

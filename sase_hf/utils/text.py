@@ -97,8 +97,15 @@ def table_lines(table: Table) -> Iterator[str]:
 
 
 # Settings that name a place, a user or a machine.
-PRIVATE_KEYS = {"token", "hub_token", "hub_model_id", "run_name"}
-PRIVATE_KEYS |= {"output_dir", "logging_dir", "cache_dir"}
+PRIVATE_KEYS = {
+    "token",
+    "hub_token",
+    "hub_model_id",
+    "run_name",
+    "output_dir",
+    "logging_dir",
+    "cache_dir",
+}
 # Names of columns and labels, which may look like a path, such as /r/news.
 PUBLIC_KEYS = {"text_column_names", "label_column_name", "label_names", "id2label", "label2id"}
 # Tokens of the Hugging Face Hub, with those of OAuth and of organisations.

@@ -94,14 +94,14 @@ def test_load_splits_refuses_other_classes_in_another_file(tmp_path: Path) -> No
         rows = Dataset.from_dict({"tag": ["yes"]}, Features(tag=ClassLabel(names=names)))
         rows.to_parquet(tmp_path / f"{name}.parquet")
     with pytest.raises(ValueError, match="two classes"):
-        load_splits(str(tmp_path))
+        load_splits(tmp_path)
 
 
 def test_load_splits_runs_no_code_of_a_folder(tmp_path: Path) -> None:
     write_csv(tmp_path / "test.csv", REVIEWS)
     written(tmp_path / f"{tmp_path.name}.py", "raise SystemExit")
     with pytest.raises(ValueError, match=re.escape(str(tmp_path))):
-        load_splits(str(tmp_path))
+        load_splits(tmp_path)
 
 
 def test_open_sources_records_commit_of_dataset(monkeypatch: pytest.MonkeyPatch) -> None:

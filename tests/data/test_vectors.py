@@ -86,6 +86,7 @@ def test_word_vectors_have_words_with_spaces_and_damaged_ones(path: Path) -> Non
     ("name", "data", "message"),
     [
         ("v", GLOVE + b"bad 1 2\n", "cannot load .*/v: all input arrays must have the same shape"),
+        ("v", GLOVE + b"bad nan 1 2\n", "v: array must not contain infs or NaNs"),
         ("v.bin", binary()[:-20], "v.bin: buffer is smaller than requested size"),
         ("v.gz", gzip.compress(GLOVE, mtime=0)[:-9], "v.gz: Compressed file ended"),
     ],

@@ -1,6 +1,5 @@
 """The heads: classifiers, matching, ranking, and the loss with its penalty."""
 
-import math
 import random
 from collections.abc import Sequence
 from functools import partial
@@ -302,6 +301,6 @@ def test_loss_takes_only_probabilities_as_soft_labels() -> None:
         )
 
     torch.testing.assert_close(loss(row, [-100.0, 0.2, 0.8]), loss(row))
-    for wrong in ([1.0, 1.0, 0.0], [-0.5, 1.0, 0.5], [0.0, 0.0, 0.0], [math.nan, 0.5, 0.5]):
+    for wrong in ([1.0, 1.0, 0.0], [-0.5, 1.0, 0.5], [0.0, 0.0, 0.0], [torch.nan, 0.5, 0.5]):
         with pytest.raises(ValueError, match="must be probabilities"):
             loss(row, wrong)

@@ -68,7 +68,8 @@ def test_layer_on_the_states_of_bert_is_the_references(fields: dict[str, Any]) -
 def test_layer_without_a_mask_reads_all_and_trains_what_is_below() -> None:
     layer, states = SelfAttention(8, 5, 3), torch.randn(2, 6, 8, requires_grad=True)
     found = layer(states)
-    torch.testing.assert_close(found, layer(states, torch.ones(2, 6)))
+    for way in (layer, torch.compile(layer, backend="eager", fullgraph=True)):
+        torch.testing.assert_close(found, way(states, torch.ones(2, 6)))
     (found[0].square().mean() + 0.1 * found[2].mean()).backward()
     assert all(weight.grad.any() for weight in [states, *layer.parameters()])
     with pytest.raises(ValueError, match=r"attention_mask has shape \(2, 5\)"):

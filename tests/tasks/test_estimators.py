@@ -76,7 +76,7 @@ def test_classes_are_in_the_order_of_scikit_learn_whatever_that_of_the_model_is(
     assert model.classes_.tolist() == ["10", "2", "9"]
     scores = model.explain(NEW[0]).results["scores"]
     expected = [scores[label] for label in model.classes_]
-    np.testing.assert_allclose(model.predict_proba(NEW[0])[0], expected, atol=1e-5)
+    np.testing.assert_allclose(model.predict_proba(NEW[:1])[0], expected, atol=1e-5)
 
 
 def test_classifier_predicts_a_frame_with_the_index_of_the_texts(fitted: TextClassifier) -> None:
@@ -127,7 +127,7 @@ def test_classifier_reads_pairs_by_the_names_of_their_columns(tmp_path: Path) ->
     np.testing.assert_array_equal(swapped, model.predict_proba(pairs))
     path = str(tmp_path / "pairs.csv")
     pairs.to_csv(path)
-    assert rows_for_model(str(tmp_path), loaded.model_, path).text_columns == (*pairs,)
+    assert rows_for_model(tmp_path, loaded.model_, path).text_columns == (*pairs,)
 
 
 def test_classifier_starts_from_a_checkpoint_and_keeps_its_labels(
@@ -137,6 +137,8 @@ def test_classifier_starts_from_a_checkpoint_and_keeps_its_labels(
     options = {**OPTIONS, "model_name_or_path": tmp_path, "num_train_epochs": 1}
     model = TextClassifier(**options).fit(TEXTS, np.minimum(STARS, 3))
     assert model.classes_.tolist() == [1, 3, 5]
+    weights = (one.model_.linear_part.word_weight for one in (model, fitted))
+    assert torch.equal(*weights), "few new rows would teach other words"
     with pytest.raises(ValueError, match=r"fits no .* of .'1', '3', '5'"):
         TextClassifier(**options).fit(TEXTS, [7] * 30 + STARS[30:])
 
@@ -146,6 +148,8 @@ def test_regressor_learns_numbers() -> None:
     model = tiny(TextRegressor).fit(TEXTS, both)
     texts = pd.Series(NEW, index=list("abcdefg"))
     frame = model.predict(texts, as_frame=True)
+    with pytest.raises(ValueError, match="one text, or dicts"):
+        model.predict("a.csv")
     assert frame.index.equals(texts.index)
     assert model.explain(NEW[0]).results["nearest"][0]["label"] in both.tolist()
     np.testing.assert_array_equal(frame, model.predict(NEW))

@@ -427,10 +427,10 @@ def _dataset_of(rows: Any) -> Dataset:
 def rows_to_read(texts: Any, names: Sequence[str]) -> list[dict[str, str]]:
     """Return N texts or N pairs as pipelines read them, of which a model read columns of `names`.
 
-    Of a table these columns are read, or all if it has other ones. One text may stand alone.
-    ValueError: a row is neither a text nor a pair, or of both the one that the model does not read.
+    Of a table these columns are read, or all if it has other ones. ValueError: a row is neither a
+    text nor a pair, or of both the one that the model does not read.
     """
-    frame = _text_frame([texts] if isinstance(texts, str) else texts, names).rename(columns=str)
+    frame = _text_frame(texts, names).rename(columns=str)
     if frame.empty:
         raise refusal("there are no texts", "give at least one")
     if len(frame.columns) == len(names) and not {*names} & {*frame.columns}:
@@ -448,10 +448,10 @@ def _text_frame(given: Any, names: Sequence[str] = TEXT_COLUMNS) -> pd.DataFrame
         return given.to_pandas()
     if isinstance(given, pd.DataFrame):
         return given
-    problem: object = "dicts"
+    problem: object = "one text, or dicts"
     try:
         rows = [*given]
-        if not any(isinstance(one, Mapping) for one in (given, *rows)):
+        if type(given) is not str and not any(isinstance(x, Mapping) for x in (given, *rows)):
             frame = pd.DataFrame(rows, dtype=object)
             return frame.set_axis(names[: frame.shape[1]], axis=1)
     except (ValueError, TypeError) as reason:
