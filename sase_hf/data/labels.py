@@ -35,9 +35,9 @@ _MARK = regex.compile(r"[^\p{L}\p{M}\p{N}\p{So}\s\p{Pd}\p{Ps}\p{Pe}_.'\u2019]+")
 
 _WAYS_OUT = (
     "correct it: a label is one of these names, a column for each label holds 0 and 1 or fractions "
-    "that sum to 1, and a number to learn is finite and not -100. To learn other labels, change "
-    "--label_names or --problem_type, of a checkpoint with --ignore_mismatched_sizes; to predict "
-    "without labels, add --label_column_name ''"
+    "that sum to 1, and a number to learn is written 4.5 and not -100. To learn other labels, "
+    "change --label_names or --problem_type, of a checkpoint with --ignore_mismatched_sizes; to "
+    "predict without labels, add --label_column_name ''"
 )
 
 

@@ -212,8 +212,10 @@ class Task(ABC):
         """
         building = self.settings.given(OF_NEW_MODEL)
         if building and not is_resumed:
-            what = f"{flag_list(building)} shape a new model, --model_name_or_path a trained one"
-            raise refusal(what, "give either")
+            raise refusal(
+                f"{flag_list(building)} shape a new model, --model_name_or_path a trained one",
+                "give either",
+            )
         changeable = FAMILIES[config.model_type].changeable_fields
         for name, value in self.settings.given(self.settings.config_fields).items():
             saved = getattr(config, name)
@@ -221,8 +223,10 @@ class Task(ABC):
             if name in changeable:
                 setattr(config, name, value)
             elif wanted != saved:
-                what = f"--{name} is {value}, but the checkpoint was made with {saved}"
-                raise refusal(what, "leave it out, or train a new model")
+                raise refusal(
+                    f"--{name} is {value}, but the checkpoint was made with {saved}",
+                    "leave it out, or train a new model",
+                )
         with reraise_as_value_error():
             config.validate()
 

@@ -235,7 +235,11 @@ def write_report(
         parts = {"its hops alone": logits_of_hops(setup.model, tokens["validation"]), **parts}
     compute_metrics: Any = trainer.compute_metrics
     report = measure_report(
-        parts, tokens["validation"], tokens.get("train"), setup.rows.answers, compute_metrics
+        parts,
+        tokens["validation"],
+        None if setup.model.config.class_weights else tokens.get("train"),  # for a fair rival
+        setup.rows.answers,
+        compute_metrics,
     )
     lines = list(report_lines(report))
     folder = Path(str(trainer.args.output_dir))
@@ -293,7 +297,9 @@ def _curve(trainer: SelfAttentiveTrainer) -> Iterator[Section]:
     name = SHARES.get(metric, metric)
     values = [value for _, value, _ in points]
     ends = " to ".join(shown_metric(metric, value) for value in (min(values), max(values)))
-    note = f"{name} of the validation rows by epoch, from {ends}; the large point was kept."
+    note = (
+        f"{name} before a linear part was fitted, by epoch, from {ends}; the large point was kept."
+    )
     yield Section("curve", {"name": name, "points": points, "note": note}, "While it learned")
 
 
