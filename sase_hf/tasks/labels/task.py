@@ -238,15 +238,20 @@ def _saved_head(config: PreTrainedConfig) -> type[PreTrainedModel] | None:
 
 def _class_weights(asked: Any, rows: Rows) -> list[float]:
     """Return the weights that were asked for; `balanced` ones are 1 for the most frequent label."""
-    if not rows.answers.has_one_label:
-        raise ValueError(f"--class_weights is for one label per row, not for {rows.kind}")
-    if isinstance(asked, Mapping):  # as scikit-learn takes them
-        by_name = {class_name(str(label)): weight for label, weight in asked.items()}
-        # Another name has no index, and the config wants a weight for each.
-        asked = [by_name[name] for name in sorted(by_name, key=[*rows.label_names].index)]
-    if asked != ["balanced"]:
-        return list(map(float, asked))
-    counts = np.bincount(rows.splits["train"]["label"][:], minlength=len(rows.label_names))
+    names = rows.label_names
+    try:
+        if isinstance(asked, Mapping):  # as scikit-learn takes them
+            by_name = {class_name(str(label)): weight for label, weight in asked.items()}
+            # Another name has no index, and the config wants a weight for each.
+            asked = [by_name[name] for name in sorted(by_name, key=[*names].index)]
+        if asked != ["balanced"]:
+            return list(map(float, asked))
+        counts = np.bincount(rows.splits["train"]["label"][:], minlength=len(names))
+    except ValueError as reason:
+        raise refusal(
+            f"--class_weights is {asked}",
+            f"where rows have one label, give balanced or a number for each of {names!r:.400}",
+        ) from reason
     weights: list[float] = np.where(counts, counts.max() / counts.clip(1), 1).tolist()
     return weights
 
