@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 from datasets import Dataset
 
-from ..utils.files import FilePath
 from ..utils.text import refusal
 from .table import TEXT_COLUMNS, holds_texts, usual_form
 
@@ -257,7 +256,7 @@ def _sample(rows: Dataset) -> dict[str, list[Any]]:
     }
 
 
-def training_rows_of(checkpoint: FilePath | None) -> dict[str, Any]:
+def training_rows_of(checkpoint: Any) -> dict[str, Any]:
     """Return the record of the rows that a checkpoint was trained on; empty if there is none.
 
     The `checkpoint` is the folder of a run, or one in it.

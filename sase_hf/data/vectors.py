@@ -58,8 +58,8 @@ def load_word_vectors(
 
     A word takes the row that spells it exactly, or else the first row that the tokenizer's
     normalizer turns into the word: "the" takes "The" if the tokenizer lower-cases. A word
-    without a row is drawn from a normal distribution with the mean and the standard deviation of
-    the rows found, per dimension. The row of the padding token is zero.
+    without a row is drawn, by torch's generator, from a normal distribution with the mean and the
+    standard deviation of the rows found, per dimension. The row of the padding token is zero.
 
     Args:
         path: The file, the folder, or OWNER/NAME on the Hub.

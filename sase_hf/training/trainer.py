@@ -66,7 +66,8 @@ class SelfAttentiveTrainer(Trainer):
         self.args.logging_nan_inf_filter = False  # it would log a loss of 0 for one of NaN
         self.score_metric = score_metric
         self.family = FAMILIES[self.model.config.model_type]
-        self.needs_predictions = bool(self.family.loss or self.compute_metrics)  # to evaluate
+        # To evaluate; with None if there are metrics.
+        self.needs_predictions = True if self.family.loss else None
         # Weight * output for each logged output, and the weight: of the steps since the last log,
         # and of the current evaluation.
         num_sums = len(self.family.logged_outputs) + 1
@@ -169,7 +170,8 @@ class SelfAttentiveTrainer(Trainer):
             order = longest_first(token_counts(dataloader.dataset))
             dataloader.set_sampler(order)
         kwargs["metric_key_prefix"] = metric_key_prefix
-        kwargs["prediction_loss_only"] = not self.needs_predictions
+        if self.needs_predictions is not None:
+            kwargs["prediction_loss_only"] = not self.needs_predictions
         # Seq2SeqTrainer would keep the rows that fill up the last batch of several processes.
         self.gather_function = self.accelerator.gather_for_metrics
         with torch.random.fork_rng(devices=[]):

@@ -55,11 +55,7 @@ HELD_OUT = {"do_train", "learning_rate", "do_eval", "calibrate", "report"}
     [
         ("--train_file=a.csv", {*HELD_OUT, "matching", "min_frequency"}, set()),
         ("--train_file=a.csv --tokenizer_name=words", HELD_OUT, {"min_frequency"}),
-        (
-            "--train_file=a.csv --model_name_or_path=runs/a",
-            HELD_OUT,
-            {"matching"},
-        ),
+        ("--train_file=a.csv --model_name_or_path=runs/a", HELD_OUT, {"matching"}),
         ("--validation_file=b.csv --model_name_or_path=a", {"do_eval"}, {"do_train", "report"}),
         ("--train_file=a.csv --do_train", {"do_train"}, {"do_eval", "matching"}),
     ],

@@ -104,17 +104,21 @@ function rowOfJson(value, line) {
 function* rowsOfSheet(text, isTsv) {
   const [names = ""] = text.match(/.*\S.*/) ?? [];
   const separator = separatorOf(names.replaceAll(/"[^"]*"/g, ""));
-  let columns, width;
+  let columns, heads, width;
   for (const { cells, line } of linesOfSheet(text, separator)) {
     if (cells.every(isBlank)) continue;
     if (!width) {
       width = cells.length;
+      heads = cells;
       columns = columnsOf(cells, line);
       continue;
     }
     if (cells.length !== width) {
       throw atLine(line, `it has ${cells.length} cells, and the first line ${width}; a text that holds `
         + "the separator needs quotes around it; in a file that ends in .txt each line is a text");
+    }
+    if (width > 1 && cells.every((cell, place) => cell === heads[place])) {
+      throw atLine(line, "the row repeats the names of the columns; delete it");
     }
     if (isTsv && cells.some((cell) => LINE_END.test(cell))) {
       throw atLine(line, "quotation marks join lines; save it as CSV, in which marks inside a cell in "
@@ -172,6 +176,8 @@ const usualForm = (name) => name.trim().toLowerCase().replaceAll(" ", "_");
 /* Return the places of the columns by their names, which stand in a line. */
 function columnsOf(names, line) {
   const forms = names.map(usualForm);
+  const doubled = names.find((name, place) => name.trim() && names.indexOf(name) < place);
+  if (doubled !== undefined) throw atLine(line, `two columns have the name ${doubled}; rename one`);
   const present = (group) => group.filter((name) => forms.includes(name));
   const [texts] = readsPairs()
     ? model.columns.pairs.filter((pair) => present(pair).length === 2)

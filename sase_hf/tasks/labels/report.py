@@ -298,7 +298,8 @@ def _curve(trainer: SelfAttentiveTrainer) -> Iterator[Section]:
     values = [value for _, value, _ in points]
     ends = " to ".join(shown_metric(metric, value) for value in (min(values), max(values)))
     note = (
-        f"{name} before a linear part was fitted, by epoch, from {ends}; the large point was kept."
+        f"{name} of the validation rows by epoch, before any linear part is fitted, from {ends}; "
+        "the large point was kept."
     )
     yield Section("curve", {"name": name, "points": points, "note": note}, "While it learned")
 
