@@ -120,4 +120,4 @@ def fit(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(fit: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(fit, tmp_path / "model"))
+    return shutil.copytree(fit, tmp_path / "model")

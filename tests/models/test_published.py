@@ -70,7 +70,7 @@ def test_saving_forgets_the_repository_a_config_came_from(tmp_path: Path) -> Non
 
 def test_loading_reads_nothing_that_a_config_names(folder: Path, tmp_path: Path) -> None:
     """Paths, URLs and trust flags in config.json have no effect on what is opened."""
-    hostile = Path(shutil.copytree(folder / "classifier", tmp_path / "hostile"))
+    hostile = shutil.copytree(folder / "classifier", tmp_path / "hostile")
     bait = tmp_path / "bait.txt"
     bait.write_text("secret", encoding="utf-8")
     change_json(

@@ -444,7 +444,7 @@ def test_quotes_of_a_sheet_enclose_cells(tmp_path: Path, page: Any, content: str
     """As in training."""
     path = tmp_path / "tabs.csv"
     path.write_bytes(content.encode())
-    expected = list(table(path)["text"])
+    expected = table(path)["text"]
     open_file(page, path)
     assert sorted(text for [text] in opened_texts(page)) == sorted(expected)
 

@@ -155,7 +155,7 @@ def test_export_writes_nothing_without_a_graph_that_equals_the_model(
 ) -> None:
     checkpoint, graph = root / "classifier", root / "onnx" / "classifier" / "model.onnx"
     if fault == "other weights":
-        checkpoint = Path(shutil.copytree(checkpoint, tmp_path / "other"))
+        checkpoint = shutil.copytree(checkpoint, tmp_path / "other")
         change_weights(checkpoint, lambda weights: weights["classifier.output.bias"].add_(1e-3))
     elif fault == "one length only":
         onnx = importlib.import_module("onnx")
@@ -176,7 +176,7 @@ def test_predictor_follows_the_problem_type(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem_type: str
 ) -> None:
     """Scores are sigmoids or values instead of softmax."""
-    other = Path(shutil.copytree(root / "classifier", tmp_path / "classifier"))
+    other = shutil.copytree(root / "classifier", tmp_path / "classifier")
     change_json(other / "config.json", problem_type=problem_type)
     use_graph(monkeypatch, root / "onnx" / "classifier" / "model.onnx")
     export(other, tmp_path / "onnx")
@@ -224,7 +224,7 @@ def test_predictor_runs_without_torch(root: Path) -> None:
 )
 def test_predictor_refuses_a_file_of_another_export(root: Path, name: str) -> None:
     """And a missing one, and a folder without the record of the export."""
-    folder = Path(shutil.copytree(root / "onnx" / "classifier", root / "changed" / name))
+    folder = shutil.copytree(root / "onnx" / "classifier", root / "changed" / name)
     (folder / name).write_bytes((root / "onnx" / "nli" / name).read_bytes() + b" ")
     message = rf"{re.escape(name)} is not as it was exported: .* not in export\.json.*export again"
     with pytest.raises(ValueError, match=message):
@@ -241,7 +241,7 @@ def test_push_onnx_sends_the_export_that_a_checkpoint_lists(
     root: Path, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second command exports anew; new weights are sent without an old export."""
-    folder = Path(shutil.copytree(root / "classifier", tmp_path / "model"))
+    folder = shutil.copytree(root / "classifier", tmp_path / "model")
     write_owned_card(folder)
     use_graph(monkeypatch, root / "onnx" / "classifier" / "model.onnx")
     name = f"{OWNER}/rooms"
@@ -260,7 +260,7 @@ def test_push_onnx_sends_the_export_that_a_checkpoint_lists(
 
 @pytest.mark.parametrize("name", ["model.onnx", "predictor.py"])
 def test_push_refuses_a_foreign_file_of_an_export(root: Path, tmp_path: Path, name: str) -> None:
-    folder = Path(shutil.copytree(root / "classifier", tmp_path / "model"))
+    folder = shutil.copytree(root / "classifier", tmp_path / "model")
     shutil.copytree(root / "onnx" / "classifier", folder / "onnx")
     list_files(folder, [f"onnx/{path.name}" for path in (folder / "onnx").iterdir()])
     write_owned_card(folder)

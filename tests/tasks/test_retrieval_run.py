@@ -84,7 +84,7 @@ def test_rank_finds_the_documents_that_embed_wrote(
     assert best["texts"][best["documents"].index(ANIMALS.index("owl"))].endswith("a owl ran away .")
     script_main("rank")([*words, "--output", str(folder / "page.html")])
     assert (folder / "page.html").read_text().count("<article") == 6
-    flat = Path(shutil.copytree(model, folder / "flat"))
+    flat = shutil.copytree(model, folder / "flat")
     change_json(flat / "config.json", score_mode="flat")
     script_main("rank")([str(flat), *words[1:], "--output", str(flat / "ranking.jsonl")])
     [ranking, _] = read_lines(flat / "ranking.jsonl")
