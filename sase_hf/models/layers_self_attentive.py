@@ -586,7 +586,13 @@ class BaselinePooling(nn.Module):
             of_tokens = of_tokens & torch.isclose(read, read.amax(1, keepdim=True), atol=1e-6)
         elif self.pooling == "last":  # of each direction: at the last token, and back at the first
             places, places_back = of_tokens.cumsum(1).chunk(2, -1)
-            is_end = torch.cat([places == places[:, -1:], places_back == 1], -1)
+            is_end = torch.cat(
+                [
+                    places == places[:, -1:],
+                    places_back == 1,
+                ],
+                -1,
+            )
             of_tokens = of_tokens & is_end
         shares = of_tokens.to(states.dtype)
         return shares / shares.sum(1, keepdim=True).clamp(min=1)

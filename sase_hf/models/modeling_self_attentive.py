@@ -360,8 +360,8 @@ def _losses_of_probabilities(
     """Return the loss of each row, and whether it counts, once for each label: (B, num_labels)."""
     counted = (labels != IGNORED_LABEL).all(1, keepdim=True)  # (B, 1)
     probabilities = labels.where(counted, 0.0)
-    sums = probabilities.sum(1)
-    if not ((probabilities >= 0).all() and ((sums - 1).abs() <= 0.01)[counted.squeeze(1)].all()):
+    sums = probabilities.sum(1, keepdim=True)[counted]
+    if not ((probabilities >= 0).all() and ((sums - 1).abs() <= 0.01).all()):
         raise ValueError("float labels of one class per row must be probabilities, sum 1")
     losses = _cross_entropy(logits, probabilities, config)
     return losses.unsqueeze(1).expand_as(labels), counted.expand_as(labels)

@@ -104,20 +104,19 @@ function rowOfJson(value, line) {
 function* rowsOfSheet(text, isTsv) {
   const [names = ""] = text.match(/.*\S.*/) ?? [];
   const separator = separatorOf(names.replaceAll(/"[^"]*"/g, ""));
-  let columns, heads, width;
+  let columns, heads;
   for (const { cells, line } of linesOfSheet(text, separator)) {
     if (cells.every(isBlank)) continue;
-    if (!width) {
-      width = cells.length;
+    if (!heads) {
       heads = cells;
       columns = columnsOf(cells, line);
       continue;
     }
-    if (cells.length !== width) {
-      throw atLine(line, `it has ${cells.length} cells, and the first line ${width}; a text that holds `
-        + "the separator needs quotes around it; in a file that ends in .txt each line is a text");
+    if (cells.length !== heads.length) {
+      throw atLine(line, `it has ${cells.length} cells, and the first line ${heads.length}; a text that `
+        + "holds the separator needs quotes around it; in a file that ends in .txt each line is a text");
     }
-    if (width > 1 && cells.every((cell, place) => cell === heads[place])) {
+    if (heads.length > 1 && cells.every((cell, place) => cell === heads[place])) {
       throw atLine(line, "the row repeats the names of the columns; delete it");
     }
     if (isTsv && cells.some((cell) => LINE_END.test(cell))) {

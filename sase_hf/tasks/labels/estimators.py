@@ -451,7 +451,9 @@ def _text_frame(given: Any, names: Sequence[str] = TEXT_COLUMNS) -> pd.DataFrame
     problem: object = "one text, or dicts"
     try:
         rows = [*given]
-        if not isinstance(given, str) and not any(isinstance(x, Mapping) for x in (given, *rows)):
+        if not isinstance(given, str | Mapping) and not any(
+            isinstance(one, Mapping) for one in rows
+        ):
             frame = pd.DataFrame(rows, dtype=object)
             return frame.set_axis(names[: frame.shape[1]], axis=1)
     except (ValueError, TypeError) as reason:
