@@ -162,7 +162,7 @@ def test_retrieval_head_compares_with_the_documents_of_all_processes(
 ) -> None:
     """32 pairs at once and 2 processes x 16 learn the same; accumulated, negatives are fewer."""
     whole, _ = two_updates("retrieval", tmp_path / "whole", batch_size=32)
-    assert_close(two_processes["retrieval"][0], whole, rtol=0, atol=1e-5)
+    assert_close(two_processes["retrieval"][0], whole, rtol=1e-5, atol=1e-5)
     parts, _ = two_updates("retrieval", tmp_path / "parts", batch_size=16, accumulated=2)
     assert max((parts[name] - weight).abs().max() for name, weight in whole.items()) > 1e-3
 
