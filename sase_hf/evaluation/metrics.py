@@ -1,15 +1,13 @@
-"""Metrics as `evaluate` modules that need no download, for a `Trainer`; calibration, answer sets.
+"""Metrics for a `Trainer` that need no download, and those of `evaluate`; calibration, answer sets.
 
 Predictions and references are one value per row, or a list of values for every row: a 0 or 1 for
 each label of a multi-label problem, a number for each output of a regression.
 """
 
-import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, NamedTuple
 
-import datasets
 import evaluate
 import numpy as np
 import torch
@@ -54,54 +52,33 @@ def score(metric: str, value: float, loss: float) -> float:
     return better - LOSS_SHARE * min(LARGEST_LOSS, loss)
 
 
-class _RowMetric(evaluate.Metric):  # type: ignore[misc]
-    """A metric with the name of its class; `formula` takes what is true and what is predicted."""
+class Metric(NamedTuple):
+    """A metric of this package, which is called as a module of `evaluate` is."""
 
-    dtype = "int64"
-    formula: ClassVar[Callable[..., float]]
+    name: str
+    formula: Callable[[np.ndarray, np.ndarray], float]  # of what is true and what is predicted
 
-    def _info(self) -> evaluate.MetricInfo:
-        value = datasets.Value(self.dtype)
-        features = [
-            datasets.Features(predictions=row, references=row)
-            for row in (datasets.List(value), value)
-        ]
-        return evaluate.MetricInfo(description=self.__doc__ or "", citation="", features=features)
-
-    def _compute(self, predictions: list[Any], references: list[Any]) -> dict[str, float]:
+    def compute(self, *, predictions: Any, references: Any) -> dict[str, float]:
+        """Return the value by the name of the metric."""
         return {self.name: float(self.formula(np.array(references), np.array(predictions)))}
 
 
-class Accuracy(_RowMetric):
-    """Share of rows with all labels predicted right (subset accuracy), from 0 to 1."""
-
-    formula = staticmethod(accuracy_score)
-
-
 def _macro_f1(true: np.ndarray, predicted: np.ndarray) -> float:
+    """Return the plain mean over classes of F1 = 2 TP / (2 TP + FP + FN), from 0 to 1.
+
+    A class counts if it is predicted or true. Every label of a multi-label problem counts, with 0
+    if it is neither.
+    """
     if true.ndim == 2 and true.shape[1] == 1:  # scikit-learn would count the label's absence, too
         return f1_score(true[:, 0], predicted[:, 0], zero_division=0)
     return f1_score(true, predicted, average="macro", zero_division=0)
 
 
-class MacroF1(_RowMetric):
-    """Plain mean over classes of F1 = 2 TP / (2 TP + FP + FN), from 0 to 1.
-
-    A class counts if it is predicted or true. Every label of a multi-label problem counts, with 0
-    if it is neither.
-    """
-
-    formula = staticmethod(_macro_f1)
-
-
-class Mse(_RowMetric):
-    """Mean squared error over rows and outputs, 0 or more; less is better."""
-
-    dtype = "float64"
-    formula = staticmethod(mean_squared_error)
-
-
 def _pearson(true: np.ndarray, predicted: np.ndarray) -> float:
+    """Return Pearson's correlation, from -1 to 1, the mean over outputs.
+
+    It is NaN of one row, and where all predictions or all references of an output are equal.
+    """
     if len(true) == 1:
         return np.nan
     with warnings.catch_warnings():
@@ -109,29 +86,9 @@ def _pearson(true: np.ndarray, predicted: np.ndarray) -> float:
         return np.mean(pearsonr(true, predicted, axis=0).statistic)
 
 
-class Pearson(_RowMetric):
-    """Pearson's correlation, from -1 to 1, the mean over outputs.
-
-    It is NaN of one row, and where all predictions or all references of an output are equal.
-    """
-
-    dtype = "float64"
-    formula = staticmethod(_pearson)
-
-
 def _bleu(true: np.ndarray, predicted: np.ndarray) -> float:
+    """Return sacrebleu's BLEU of plain texts, 0 to 100: cased, tokenised as 13a, one reference."""
     return _sacrebleu().corpus_score(predicted.tolist(), [true.tolist()]).score
-
-
-class Bleu(_RowMetric):
-    """BLEU of plain texts by sacrebleu, from 0 to 100: cased, tokenised as 13a, one reference."""
-
-    dtype = "string"
-    formula = staticmethod(_bleu)
-
-    def __init__(self, **options: object) -> None:
-        _sacrebleu()  # the error comes now, not after a training
-        super().__init__(**options)
 
 
 def _sacrebleu() -> Any:
@@ -142,10 +99,16 @@ def _sacrebleu() -> Any:
     return BLEU()
 
 
-METRICS = {"accuracy": Accuracy, "macro_f1": MacroF1, "mse": Mse, "pearson": Pearson, "bleu": Bleu}
+METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
+    "accuracy": accuracy_score,  # share of rows with all labels right (subset accuracy), 0 to 1
+    "macro_f1": _macro_f1,
+    "mse": mean_squared_error,  # over rows and outputs, 0 or more; less is better
+    "pearson": _pearson,
+    "bleu": _bleu,
+}
 
 
-def load_metrics(names: Sequence[str] | None, kind: str) -> list[evaluate.EvaluationModule]:
+def load_metrics(names: Sequence[str] | None, kind: str) -> list[Any]:
     """Load the named metrics; by default those of this package that fit the `kind` of labels.
 
     Any other name goes to `evaluate.load`: a name on the Hub, or the path of a module. The code of
@@ -163,16 +126,16 @@ def load_metrics(names: Sequence[str] | None, kind: str) -> list[evaluate.Evalua
     return list(map(_load_metric, names))
 
 
-def _load_metric(name: str) -> evaluate.EvaluationModule:
-    if name not in METRICS:
-        try:
-            return evaluate.load(name)
-        except (OSError, ImportError) as reason:
-            what = f"evaluate cannot load the metric {name!r} ({reason})"
-            raise refusal(what, f"{', '.join(METRICS)} need no loading") from reason
-    # Without a folder, a metric makes one in the user's cache even if it keeps nothing.
-    with tempfile.TemporaryDirectory() as scratch:
-        return METRICS[name](keep_in_memory=True, cache_dir=scratch)
+def _load_metric(name: str) -> Any:
+    if name == "bleu":
+        _sacrebleu()  # the error comes now, not after a training
+    if name in METRICS:
+        return Metric(name, METRICS[name])
+    try:
+        return evaluate.load(name)
+    except (OSError, ImportError) as reason:
+        what = f"evaluate cannot load the metric {name!r} ({reason})"
+        raise refusal(what, f"{', '.join(METRICS)} need no loading") from reason
 
 
 def numbers_of(results: Mapping[str, object]) -> dict[str, float]:
@@ -191,7 +154,7 @@ def chosen(logits: Tensor, answers: Answers) -> Tensor:
 
 
 def metrics_function(
-    modules: Sequence[evaluate.EvaluationModule], answers: Answers
+    modules: Sequence[Any], answers: Answers
 ) -> Callable[[EvalPrediction], dict[str, float]]:
     """Return the `compute_metrics` of a `Trainer`.
 
@@ -202,7 +165,7 @@ def metrics_function(
 
     def compute(evaluated: EvalPrediction) -> dict[str, float]:
         outputs = evaluated.predictions
-        logits = np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs)
+        logits = np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs, np.float64)
         labels = np.asarray(evaluated.label_ids)
         predictions = chosen(torch.from_numpy(logits), answers).numpy().reshape(labels.shape)
         if answers.has_labels:

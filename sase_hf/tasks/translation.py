@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from evaluate import EvaluationModule
 from torch import nn
 from transformers import (
     DataCollatorForSeq2Seq,
@@ -34,7 +33,7 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
 
     The arguments are those of `SelfAttentiveTrainer`, and:
     references: the target texts, by the prefix of their metrics, "eval" or "test".
-    metrics: modules of `evaluate` that score translations against them.
+    metrics: those of `load_metrics` that score translations against them.
     adadelta: whether to train with the optimizer of the paper.
     """
 
@@ -46,7 +45,7 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
         args: RunArguments,
         *,
         references: Mapping[str, Sequence[str]],
-        metrics: Sequence[EvaluationModule] = (),
+        metrics: Sequence[Any] = (),
         adadelta: bool = False,
         **kwargs: Any,
     ) -> None:
