@@ -1,7 +1,7 @@
 """The table of the model families, which all other folders read."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal
 
 from torch import Tensor
@@ -59,11 +59,6 @@ class Family:
     def classes(self) -> dict[str, type[CheckedPreTrainedModel]]:
         """The base model and the heads, by the name that a checkpoint's config has for them."""
         return {cls.__name__: cls for cls in (self.base_model, *self.heads.values())}
-
-    @property
-    def flags(self) -> list[str]:
-        """The fields of the config that have a flag."""
-        return [entry.name for entry in fields(self.config) if "is_flag" in entry.metadata]
 
 
 FAMILIES = {

@@ -1,7 +1,7 @@
 """`Settings` of every task, and `RunArguments`: `TrainingArguments` for small models."""
 
 from collections.abc import Iterable
-from dataclasses import Field, dataclass, fields, make_dataclass
+from dataclasses import dataclass, fields, make_dataclass
 from itertools import chain
 from types import UnionType
 from typing import Any, ClassVar, get_args
@@ -69,8 +69,15 @@ def with_config_flags(group: type[Any]) -> type[Any]:
     """Give a dataclass a flag for each field of the families' configs that has a help text."""
     flags: dict[str, tuple[str, Any, Any]] = {}
     for family in FAMILIES.values():
-        for name in family.flags:
-            flags.setdefault(name, (name, *_config_flag(family.config.__dataclass_fields__[name])))
+        for entry in fields(family.config):
+            if "is_flag" not in entry.metadata:
+                continue
+            name = entry.name
+            kind: Any = entry.type
+            if isinstance(kind, UnionType):  # the others are for programs
+                kind = get_args(kind)[0]
+            note = f"{entry.metadata['help']} (default: {entry.default})"
+            flags.setdefault(name, (name, kind | None, flag(note)))
             of_texts = LABELS if name in OF_LABELS else TEXTS
             readers = of_texts if family.objective == "labels" else TRANSLATION
             READERS[name] = (*READERS.get(name, ()), *readers)
@@ -80,14 +87,6 @@ def with_config_flags(group: type[Any]) -> type[Any]:
         "__doc__": group.__doc__,
     }
     return make_dataclass(group.__name__, flags.values(), bases=(group,), namespace=body)
-
-
-def _config_flag(entry: Field[Any]) -> tuple[Any, Any]:
-    """Return type and flag of a field of a config."""
-    kind: Any = entry.type
-    if isinstance(kind, UnionType):  # the others are for programs
-        kind = get_args(kind)[0]
-    return kind | None, flag(f"{entry.metadata['help']} (default: {entry.default})")
 
 
 @with_config_flags
