@@ -1,7 +1,7 @@
 """A new model on word vectors or on a pretrained encoder, for all tasks of texts; ranking."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
 from itertools import accumulate, chain
@@ -139,32 +139,35 @@ class EncoderTask(Task):
         weight[num_known:] = weight[tokenizer.unk_token_id]
         setup.tokens.update(encode_rows(rows, tokenizer, model.config.max_tokens))
 
-    def new_model(
-        self, head: type[PreTrainedModel], rows: Rows, fields: Mapping[str, Any]
-    ) -> ModelAndTokenizer:
-        """Return a new model and its tokenizer; a flag overrides an entry of `fields`."""
+    def build(self, head: type[PreTrainedModel], rows: Rows) -> ModelAndTokenizer:
+        """Return a new model and its tokenizer; a flag overrides an entry of `fields_of`."""
         model = self.settings
         encoder = model.encoder_name_or_path
         if model.word_vectors and encoder is not None:
             raise refusal("--encoder_name_or_path brings word vectors", "leave out --word_vectors")
         tokenizer = self.new_tokenizer(rows, partial(self._build_tokenizer, rows), ready=encoder)
         config_fields = {
-            **self.fields_by_words(head, rows, len(tokenizer)),
-            **fields,
+            **self.fields_of(head, rows, len(tokenizer)),
             **model.given(model.config_fields),
             "pad_token_id": tokenizer.pad_token_id,
         }
-        if encoder is not None:
-            are_few = len(rows.splits.get("train", ())) < LEAST_TRAINED
-            config_fields.setdefault("freeze_embeddings", are_few)
-            return self._model_on_encoder(head, encoder, tokenizer, config_fields)
-        config_fields["vocab_size"] = len(tokenizer)
-        return self._model_on_vectors(head, rows, tokenizer, config_fields)
+        if encoder is None:
+            config_fields["vocab_size"] = len(tokenizer)
+            return self._model_on_vectors(head, rows, tokenizer, config_fields)
+        if config_fields.pop("encoder", "auto_model") != "auto_model":
+            raise refusal(
+                "--encoder builds a new encoder, but --encoder_name_or_path loads one",
+                "give only one of the two",
+            )
+        are_few = len(rows.splits.get("train", ())) < LEAST_TRAINED
+        config_fields.setdefault("freeze_embeddings", are_few)
+        on_encoder = build_on_encoder(head, encoder, **config_fields)
+        with reraise_naming(encoder, "the tokenizer for "):
+            check_tokenizer(tokenizer, on_encoder.config.vocab_size)
+        return ModelAndTokenizer(on_encoder, tokenizer)
 
-    def fields_by_words(
-        self, head: type[PreTrainedModel], rows: Rows, num_words: int
-    ) -> dict[str, Any]:
-        """Return fields of a new model that depend on its number of words."""
+    def fields_of(self, head: type[PreTrainedModel], rows: Rows, num_words: int) -> dict[str, Any]:
+        """Return fields of a new model that follow from its head, its rows and its words."""
         return {}
 
     def _build_tokenizer(self, rows: Rows, texts: list[str], **options: Any) -> TokenizersBackend:
@@ -192,24 +195,6 @@ class EncoderTask(Task):
         tokenizer = untrained()
         counts = accumulate(len(cut(text, tokenizer)) for text in rows.texts_to_learn_from())
         return 2 if any(count >= self.few_tokens for count in counts) else 1
-
-    def _model_on_encoder(
-        self,
-        head: type[PreTrainedModel],
-        encoder: str,
-        tokenizer: TokenizersBackend,
-        config_fields: dict[str, Any],
-    ) -> ModelAndTokenizer:
-        """Return a model on a pretrained encoder."""
-        if config_fields.pop("encoder", "auto_model") != "auto_model":
-            raise refusal(
-                "--encoder builds a new encoder, but --encoder_name_or_path loads one",
-                "give only one of the two",
-            )
-        model = build_on_encoder(head, encoder, **config_fields)
-        with reraise_naming(encoder, "the tokenizer for "):
-            check_tokenizer(tokenizer, model.config.vocab_size)
-        return ModelAndTokenizer(model, tokenizer)
 
     def _model_on_vectors(
         self,
@@ -286,10 +271,6 @@ class RetrievalTask(EncoderTask):
         if config is not None:
             return retrieval_head(str(config.name_or_path), config)
         return FAMILIES["self_attentive"].heads[RETRIEVAL]
-
-    def build(self, head: type[PreTrainedModel], rows: Rows) -> ModelAndTokenizer:
-        """Return a new ranker."""
-        return self.new_model(head, rows, {})
 
     def adapted(self, tokenizer: Any) -> TokenizersBackend:
         """Return a tokenizer that reads each text of a pair as `Embedder` reads it alone."""

@@ -26,7 +26,7 @@ from ...evaluation.predictions import predicted_labels, read_texts
 from ...models import FAMILIES
 from ...models.answers import answers_of
 from ...models.layers_self_attentive import NUM_PARTS_OF_PAIR, num_pairs
-from ...training.task import ModelAndTokenizer, Predictions, TrainingSetup
+from ...training.task import Predictions, TrainingSetup
 from ...training.trainer import SelfAttentiveTrainer
 from ...utils.text import Table, one_line, refusal
 from ..encoder import EncoderTask
@@ -95,8 +95,8 @@ class LabelTask(EncoderTask):
             )
         return head
 
-    def build(self, head: Any, rows: Rows) -> ModelAndTokenizer:
-        """Return a new model that knows the labels."""
+    def fields_of(self, head: Any, rows: Rows, num_words: int) -> dict[str, Any]:
+        """Return the labels, and of a model that is calibrated the largest linear part."""
         fields = _label_fields(rows) | {"lstm_hidden_size": LSTM_HIDDEN_SIZE}
         if head.reads_pairs:
             # Dropout of word vectors can hide the only word that distinguishes two texts, and
@@ -104,19 +104,13 @@ class LabelTask(EncoderTask):
             fields["embedding_dropout"] = 0.0
         if self.settings.class_weights is not None:
             fields["class_weights"] = _class_weights(self.settings.class_weights, rows)
-        return self.new_model(head, rows, fields)
-
-    def fields_by_words(self, head: Any, rows: Rows, num_words: int) -> dict[str, Any]:
-        """Return the linear part of a new model that is calibrated, the largest in the limit."""
-        if not self.settings.calibrate:
-            return {}
-        num_weights = len(rows.label_names) * (NUM_PARTS_OF_PAIR if head.reads_pairs else 1)
-        part = "none"
-        if num_words * num_weights <= MAX_LINEAR_WEIGHTS:
-            part = "words"
-        if (num_words + num_pairs(num_weights)) * num_weights <= MAX_LINEAR_WEIGHTS:
-            part = "words_and_pairs"
-        return {"linear_part": part}
+        if self.settings.calibrate:
+            num_weights = len(rows.label_names) * (NUM_PARTS_OF_PAIR if head.reads_pairs else 1)
+            if num_words * num_weights <= MAX_LINEAR_WEIGHTS:
+                fields["linear_part"] = "words"
+            if (num_words + num_pairs(num_weights)) * num_weights <= MAX_LINEAR_WEIGHTS:
+                fields["linear_part"] = "words_and_pairs"
+        return fields
 
     def change_config(self, config: PreTrainedConfig, rows: Rows, is_resumed: bool) -> None:
         """Set also other labels and class weights if they were asked for."""
