@@ -61,6 +61,7 @@ class TrainingSetup:
     vectors_found: Mapping[str, float]
 
 
+@dataclass
 class Task(ABC):
     """The task that a model learns in a run with these settings and arguments.
 
@@ -72,17 +73,10 @@ class Task(ABC):
     names: ClassVar[tuple[str, ...]]
     trainer: ClassVar[type[SelfAttentiveTrainer]] = SelfAttentiveTrainer
 
-    def __init__(
-        self,
-        settings: Settings,
-        args: RunArguments,
-        given: Mapping[str, Any],
-        in_memory: Mapping[str, Dataset],
-    ) -> None:
-        self.settings = settings
-        self.args = args
-        self.given = given
-        self.in_memory = in_memory
+    settings: Settings
+    args: RunArguments
+    given: Mapping[str, Any]
+    in_memory: Mapping[str, Dataset]
 
     def load_rows(self, config: PreTrainedConfig | None = None) -> Rows:
         """Load the rows, pairs for what this task is; `config` is that of a checkpoint."""
