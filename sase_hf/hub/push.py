@@ -113,7 +113,15 @@ def push(
         else:
             _stage_checkpoint(staged, folder, names, card, repo_id)
         if not dry_run:
-            commit = _upload(api, staged, repo_id, repo_type)
+            with reraise_naming(repo_id):
+                sent = api.upload_folder(
+                    repo_id=repo_id,
+                    folder_path=staged,
+                    repo_type=repo_type,
+                    commit_message="Upload model",
+                    delete_patterns=None if page else [*_OLD_WEIGHTS],
+                )
+            commit = sent.oid
         paths = sorted(path for path in staged.rglob("*") if path.is_file())
         files = {path.relative_to(staged).as_posix(): path.stat().st_size for path in paths}
     url = f"{constants.ENDPOINT}/{'spaces/' if page else ''}{repo_id}"
@@ -141,19 +149,6 @@ def _stage_page(staged: Path, page: str, card: ModelCard, repo_id: str) -> None:
     text = f"---\n{front}\n---\n\nA model in one HTML file: the browser reads the texts.\n"
     (staged / REPOCARD_NAME).write_text(text, encoding="utf-8")
     (staged / "index.html").write_text(page, encoding="utf-8")
-
-
-def _upload(api: HfApi, staged: Path, repo_id: str, repo_type: str) -> str:
-    """Send a folder; a model replaces older weights. Return the SHA of the commit."""
-    with reraise_naming(repo_id):
-        sent = api.upload_folder(
-            repo_id=repo_id,
-            folder_path=staged,
-            repo_type=repo_type,
-            commit_message="Upload model",
-            delete_patterns=[*_OLD_WEIGHTS] if repo_type == "model" else None,
-        )
-    return sent.oid
 
 
 def _created(api: HfApi, repo_id: str, repo_type: str, private: bool) -> str:
