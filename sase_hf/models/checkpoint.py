@@ -364,21 +364,11 @@ def check_one_per_token(name: str, tensor: Tensor, tokens: Tensor) -> None:
 
 
 def _check_files(files: list[str], load_config: Any) -> None:
-    """Raise ValueError unless files are safetensors of the folder, as saved.
+    """Raise ValueError unless files, or those of an index, are safetensors of the folder, as saved.
 
-    So must be its config and its tokenizer, which are fetched, if they are on the Hub.
+    As saved must be the config and the tokenizer, too, which are fetched, if they are on the Hub.
     """
     checkpoint = str(load_config.pretrained_model_name_or_path)
-    _check_are_safetensors(files, load_config, checkpoint)
-    if not os.path.exists(checkpoint):
-        options = load_config.download_kwargs or {}
-        for name in (CHECKSUMS_NAME, *PART_NAMES):
-            cached_file(checkpoint, name, _raise_exceptions_for_missing_entries=False, **options)
-    _compare_with_list([Path(file) for file in files], checkpoint)
-
-
-def _check_are_safetensors(files: list[str], load_config: Any, checkpoint: str) -> None:
-    """Raise ValueError unless files of weights, or those that an index names, are safetensors."""
     shards = (load_config.sharded_metadata or {}).get("weight_map", {})
     for name in shards.values() or (Path(file).name for file in files):
         if Path(name).name != name or not name.endswith(".safetensors"):
@@ -387,6 +377,11 @@ def _check_are_safetensors(files: list[str], load_config: Any, checkpoint: str) 
                 "own; load others with torch and hand them over: "
                 "from_pretrained(None, config=config, state_dict=weights)"
             )
+    if not os.path.exists(checkpoint):
+        options = load_config.download_kwargs or {}
+        for name in (CHECKSUMS_NAME, *PART_NAMES):
+            cached_file(checkpoint, name, _raise_exceptions_for_missing_entries=False, **options)
+    _compare_with_list([Path(file) for file in files], checkpoint)
 
 
 def _compare_with_list(paths: list[Path], checkpoint: str) -> None:
