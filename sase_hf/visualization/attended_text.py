@@ -112,16 +112,20 @@ class AttendedText:
                 parts.append((start, end, added))
         return parts
 
-    def for_and_against(
-        self, added_by_words: Sequence[float], count: int
-    ) -> list[list[tuple[str, float]]]:
-        """Return up to `count` reasons for the target and as many against it, the strongest first.
+    def strongest_first(self, added_by_words: Sequence[float]) -> list[tuple[str, float]]:
+        """Return the reasons for the target and against it, but those that added next to nothing.
 
-        Those that added next to nothing are left out.
+        Each is a part of the text as readers see it, with what it added.
         """
         least = least_named(added_by_words)
         parts = sorted(self.reasons(added_by_words), key=lambda part: -abs(part[2]))
-        named = [(self.part(*span), added) for *span, added in parts if abs(added) >= least]
+        return [(self.part(*span), added) for *span, added in parts if abs(added) >= least]
+
+    def for_and_against(
+        self, added_by_words: Sequence[float], count: int
+    ) -> list[list[tuple[str, float]]]:
+        """Return up to `count` reasons for the target and as many against, the strongest first."""
+        named = self.strongest_first(added_by_words)
         return [
             [reason for reason in named if reason[1] > 0][:count],
             [reason for reason in named if reason[1] < 0][:count],

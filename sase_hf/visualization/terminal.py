@@ -3,7 +3,6 @@
 from ..utils.text import visible
 from .attended_text import (
     NONE_STANDS_OUT,
-    AttendedText,
     Result,
     answer_text,
     doubts_of,
@@ -31,9 +30,10 @@ def attention_text(result: Result, top: int = 5) -> str:
         answer += f", true label {label_text(result['true_label'])}"
     lines = [answer, *doubts_of(result)]
     for text in texts:
-        if text.added and (reasons := _strongest(text, top)):
+        if text.added and (named := text.strongest_first(text.added)[:top]):
             target = label_text(result["target"])
-            lines.append(f"why {target} {signed(sum(text.added))}: {', '.join(reasons)}")
+            reasons = ", ".join(f"{signed(added)} {visible(word)}" for word, added in named)
+            lines.append(f"why {target} {signed(sum(text.added))}: {reasons}")
         if text.truncated:
             lines.append(f"(tokens cut off at the end and not read: {text.truncated:,})")
     if totals is not None:
@@ -48,10 +48,3 @@ def attention_text(result: Result, top: int = 5) -> str:
     if nearest := result.get("nearest"):
         lines.append(f"nearest training texts: {'; '.join(map(nearest_text, nearest))}")
     return "\n".join(map(visible, lines))
-
-
-def _strongest(text: AttendedText, top: int) -> list[str]:
-    """Return the strongest reasons of a text, for and against, with their numbers."""
-    speaks_for, against = text.for_and_against(text.added or (), top)
-    strongest = sorted(speaks_for + against, key=lambda reason: -abs(reason[1]))
-    return [f"{signed(added)} {visible(word)}" for word, added in strongest[:top]]
