@@ -19,7 +19,14 @@ from ..data.table import holds_texts, table
 from ..models import row_scores, unit_rows
 from ..models.checkpoint import readable
 from ..utils.files import FilePath, check_readable
-from ..utils.loading import attention_pipeline, load_encoder, load_ranker, to_device
+from ..utils.loading import (
+    attention_pipeline,
+    load,
+    load_config,
+    load_encoder,
+    retrieval_head,
+    to_device,
+)
 from ..utils.text import refusal
 
 COLUMN = "embedding"
@@ -175,9 +182,11 @@ class DocumentRanker:
     Raises ValueError if another model embedded the documents.
     """
 
+    model: Any  # a ranker
+
     def __init__(self, checkpoint: FilePath, file: Path) -> None:
-        self.model, self.tokenizer = load_ranker(checkpoint)
-        self._config: Any = self.model.config
+        config = load_config(checkpoint)
+        self.model, self.tokenizer = load(retrieval_head(checkpoint, config), checkpoint, config)
         self._embedder = Embedder(checkpoint)
         check_readable(file)
         table = pq.read_table(file)
@@ -189,12 +198,12 @@ class DocumentRanker:
             )
         values = torch.tensor(table[COLUMN].combine_chunks().flatten().to_numpy())
         embeddings = values.view(len(table), -1)
-        self._rows = unit_rows(embeddings, self._config)  # type: ignore[arg-type]
+        self._rows = unit_rows(embeddings, self.model.config)
         self._texts = table[facts[TEXT_KEY].decode()]
 
     def rank(self, queries: Sequence[str], top_k: int) -> list[Ranking]:
         """Return the best `top_k` documents of each query."""
-        rows = unit_rows(torch.from_numpy(self._embedder.embed(queries)), self._config)
+        rows = unit_rows(torch.from_numpy(self._embedder.embed(queries)), self.model.config)
         best = (numbers.tolist() for numbers in best_documents(rows, self._rows, top_k))
         return [
             Ranking(query, places, scores, self._texts.take(places).to_pylist())

@@ -138,12 +138,6 @@ def retrieval_head(checkpoint: FilePath, config: PreTrainedConfig) -> type[Check
     return heads[RETRIEVAL]
 
 
-def load_ranker(checkpoint: FilePath) -> tuple[CheckedPreTrainedModel, TokenizersBackend]:
-    """Load the base model of a checkpoint, also of another head, as one that ranks documents."""
-    config = load_config(checkpoint)
-    return load(retrieval_head(checkpoint, config), checkpoint, config)
-
-
 def load_config(checkpoint: FilePath) -> CheckedConfig:
     """Load the config of a checkpoint; raises as `load_checkpoint` does, or for a refused field."""
     if not (Path(checkpoint).is_dir() or may_be_on_the_hub(str(checkpoint))):
