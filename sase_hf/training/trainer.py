@@ -7,7 +7,7 @@ reproducible order, stops before a non-finite update, and resumes a run as if it
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -184,7 +184,10 @@ class SelfAttentiveTrainer(Trainer):
             own = self.label_smoother or self.compute_loss_func
             own = own or self.preprocess_logits_for_metrics
             if are_logits and self.family.loss and not own:
-                output.metrics[f"{metric_key_prefix}_loss"] = self._family_loss(output, means)
+                logits, labels = map(torch.from_numpy, (output.predictions, output.label_ids))
+                costs = {name: torch.full((len(logits),), mean) for name, mean in means.items()}
+                loss = self.family.loss(logits, labels, config=self.model.config, **costs)
+                output.metrics[f"{metric_key_prefix}_loss"] = loss.item()
         if order is not None:
             output = recursively_apply(
                 # A last batch may be left out.
@@ -199,14 +202,6 @@ class SelfAttentiveTrainer(Trainer):
     def metrics_of(self, output: EvalLoopOutput, prefix: str) -> dict[str, float]:
         """Return more metrics of an evaluation, in place of those with the same name."""
         return {}
-
-    def _family_loss(self, output: EvalLoopOutput, means: Mapping[str, float]) -> float:
-        """Return the model's loss of evaluated rows, with these means of the logged outputs."""
-        logits = torch.from_numpy(output.predictions)
-        outputs = {name: torch.full((len(logits),), mean) for name, mean in means.items()}
-        labels = torch.from_numpy(output.label_ids)
-        loss = self.family.loss(logits, labels, config=self.model.config, **outputs)  # type: ignore[misc]
-        return float(loss.item())
 
     def _init_training_state(self, max_steps: int, *args: Any) -> tuple[int, int]:
         """Plan no epochs for a complete run; the stock `Trainer` would make an update."""
