@@ -17,7 +17,7 @@ and then n `num_pairs` pairs, L labels or numbers.
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -353,22 +353,29 @@ def likeliest(rows: WordRows, matrix: Any, usual: Array, costs: Array, bounds: A
 # ---- features, and the model ---------------------------------------------------------------------
 
 
+@torch.no_grad()
 def features_of(rows: Dataset, model: Any) -> tuple[csr_array, Array]:
     """Return how often each feature stands in B rows, over sqrt(T), (B, F), and sqrt(T), (B,).
 
-    ValueError: a row has ids that the model does not know.
+    The mean states are zero unless the encoder is frozen: one that learns has fitted its states to
+    the labels. ValueError: a row has ids that the model does not know.
     """
     words = model.linear_part
     blocks, scales = [], []
     for batch in padded(rows, model):
-        texts = words.aligned([batch.get(name) for name in INPUTS])
+        inputs = [batch.get(name) for name in INPUTS]
+        texts = words.aligned(inputs)
         scales.append(texts.scale)
         block = [_counts(texts.of_words, texts.rows.real, texts.scale, words.word_weight)]
         if words.pair_weight is not None:
             real = texts.rows.real[:, 1:]
             block.append(_counts(texts.of_pairs, real, texts.scale, words.pair_weight))
         if model.reads_mean_state:
-            block.append(csr_array(_mean_states(model, batch)))
+            means = torch.zeros(len(texts.scale), len(words.state_weight))
+            if model.config.freeze_embeddings:
+                states = model.eval()(**batch, return_dict=True).last_hidden_state
+                means = words.features(inputs, states)
+            block.append(csr_array(means.double().cpu().numpy()))
         blocks.append(hstack(block))
     return vstack(blocks, format="csr"), 1 / torch.cat(scales).flatten().cpu().double().numpy()
 
@@ -385,20 +392,6 @@ def _counts(ids: Tensor, real: Tensor, scale: Tensor, weights: Tensor) -> csr_ar
     columns = ids[real].cpu().numpy()
     places = (row.numpy(), columns)
     return csr_array((values, places), shape=(num_rows, len(weights.flatten(0, 1))))
-
-
-@torch.no_grad()
-def _mean_states(model: Any, batch: Mapping[str, Tensor]) -> Array:
-    """Return what the linear part reads of the mean states of a batch, (B, K).
-
-    They are zero unless the encoder is frozen: one that learns has fitted its states to the labels.
-    """
-    inputs = [batch.get(name) for name in INPUTS]
-    if not model.config.freeze_embeddings:
-        return np.zeros((len(batch["input_ids"]), len(model.linear_part.state_weight)))
-    states = model.eval()(**batch, return_dict=True).last_hidden_state
-    features: Array = model.linear_part.features(inputs, states).double().cpu().numpy()
-    return features
 
 
 def padded(rows: Dataset, model: Any) -> Iterator[dict[str, Tensor]]:
