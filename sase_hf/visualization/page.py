@@ -97,11 +97,19 @@ def page_html(
     parsed = list(chain.from_iterable(section.results for section in sections))
     to_correct = None
     if answers is not None and parsed:
-        to_correct = {
+        to_correct = {  # what `corrections.js` reads
             "kind": answers.kind,
             "labels": answers.names,
             "invisible": INVISIBLE_IN_JAVASCRIPT,
-            "texts": [_to_correct(*one) for one in parsed],
+            "texts": [
+                {
+                    "texts": [text.text for text in texts],
+                    "words": [text.words for text in texts],
+                    "label": result["true_label"],
+                    "marks": result.get("marks"),
+                }
+                for result, texts in parsed
+            ],
         }
     values = {"title": title, "lines": lines, "to_correct": to_correct}
     return with_hashes(_render("page.html", sections, values))
@@ -189,16 +197,6 @@ def _render(layout: str, sections: Sequence[Section], values: dict[str, Any]) ->
         max_labels=MAX_LABELS,
         **values,
     )
-
-
-def _to_correct(result: Result, texts: Sequence[AttendedText]) -> dict[str, object]:
-    """Return what `corrections.js` reads of a result."""
-    return {
-        "texts": [text.text for text in texts],
-        "words": [text.words for text in texts],
-        "label": result["true_label"],
-        "marks": result.get("marks"),
-    }
 
 
 def article(parsed: Parsed, name: str, *, corrects: bool = False) -> dict[str, Any]:
