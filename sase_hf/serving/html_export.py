@@ -24,7 +24,6 @@ from ..data.tokenizer import built_settings
 from ..hub.card import card_facts
 from ..models.answers import answers_of
 from ..models.checkpoint import CheckedPreTrainedModel
-from ..models.configuration_self_attentive import SelfAttentiveConfig
 from ..models.explanation_self_attentive import MAX_GROWTH
 from ..models.modeling_self_attentive import (
     SelfAttentiveForNLI,
@@ -213,16 +212,23 @@ def _tensors(model: Classifier) -> dict[str, Tensor]:
 
     A matrix is inputs x outputs.
     """
-    state = model.state_dict()
+    state, config = model.state_dict(), model.config
     scales = _scales(state[VECTORS])
     vectors = (state[VECTORS] / scales).round().to(torch.int8)
     tensors = {"vectors": vectors, "scales": scales}
     tensors |= {name: state[key].T[None] for name, key in MATRICES.items() if key in state}
     tensors |= {name: state[key] for name, key in LISTS.items() if key in state}
-    tensors |= _lstm_tensors(state, model.config.num_lstm_layers)
-    output, output_bias = _output_layer(state, model.config)
+    tensors |= _lstm_tensors(state, config.num_lstm_layers)
+    # In the units of the targets of a regression and, for one label per text, logits of mean 0.
+    scale = torch.tensor(config.target_deviation or [1.0])
+    output = state["classifier.output.weight"].T * scale
+    bias = state["classifier.output.bias"] * scale + torch.tensor(config.target_mean or [0.0])
+    bias = bias + state.get("linear_part.bias", 0)
+    if answers_of(config).has_one_label:
+        output = output - output.mean(1, keepdim=True)
+        bias = bias - bias.mean()
     tensors["output"] = output[None]
-    tensors["output.bias"] = output_bias[None]
+    tensors["output.bias"] = bias[None]
     tensors["hidden.bias"] = model.classifier.bias().detach()[None]
     gates = [weight for key, weight in state.items() if key in GATES]
     if gates:
@@ -244,24 +250,6 @@ def _lstm_tensors(state: Mapping[str, Tensor], num_layers: int) -> dict[str, Ten
         tensors[f"lstm.{run}"] = torch.cat(weights, 1).T[None]
         tensors[f"lstm.{run}.bias"] = bias[None]
     return tensors
-
-
-def _output_layer(
-    state: Mapping[str, Tensor], config: SelfAttentiveConfig
-) -> tuple[Tensor, Tensor]:
-    """Return the weight and the bias of the last layer.
-
-    They have the units of the targets of a regression and, for one label per text, logits of mean
-    0.
-    """
-    scale = torch.tensor(config.target_deviation or [1.0])
-    weight = state["classifier.output.weight"].T * scale
-    bias = state["classifier.output.bias"] * scale + torch.tensor(config.target_mean or [0.0])
-    bias = bias + state.get("linear_part.bias", 0)
-    if answers_of(config).has_one_label:
-        weight = weight - weight.mean(1, keepdim=True)
-        bias = bias - bias.mean()
-    return weight, bias
 
 
 def _packed(tensors: Mapping[str, Tensor]) -> tuple[bytes, list[Place]]:
