@@ -251,7 +251,12 @@ def _class_weights(asked: Any, rows: Rows) -> list[float]:
 
 
 def _label_fields(rows: Rows) -> dict[str, Any]:
-    """Return the fields of the config that hold the labels, or the scale of the numbers."""
+    """Return the fields of the config that hold the labels, or the scale of the numbers.
+
+    That is their mean and their deviation, 1 if all are equal. ValueError: float32 cannot tell the
+    numbers apart. Labels and answers of a model are float32. Of dates in seconds it has one number
+    in 128: those of a minute become one, and a model that answers it seems right.
+    """
     fields: dict[str, Any] = {
         "problem_type": rows.kind,
         "id2label": dict(enumerate(rows.label_names)),
@@ -259,19 +264,10 @@ def _label_fields(rows: Rows) -> dict[str, Any]:
         "target_deviation": None,
         "label_type": "str",  # unless a fit knows another
     }
-    if not rows.answers.has_labels and "train" in rows.splits:
-        targets = np.array(rows.splits["train"]["label"][:], dtype=np.float64)
-        fields.update(_scale_of(targets.reshape(len(targets), -1)))
-    return fields
-
-
-def _scale_of(targets: np.ndarray) -> dict[str, list[float]]:
-    """Return the mean and the deviation of numbers to learn (N, C); the latter 1 if all are equal.
-
-    ValueError: float32 cannot tell the numbers apart. Labels and answers of a model are float32. Of
-    dates in seconds it has one number in 128: those of a minute become one, and a model that
-    answers it seems right.
-    """
+    if rows.answers.has_labels or "train" not in rows.splits:
+        return fields
+    labels = np.array(rows.splits["train"]["label"][:], dtype=np.float64)
+    targets = labels.reshape(len(labels), -1)  # (N, C)
     are_equal = targets.min(0) == targets.max(0)  # of many equal ones, `std` is not exactly 0
     deviations = np.where(are_equal, 1.0, targets.std(0))
     rounding = np.abs(targets - targets.astype(np.float32)).max(0)
@@ -281,7 +277,10 @@ def _scale_of(targets: np.ndarray) -> dict[str, list[float]]:
             "computes",
             f"subtract an offset from all of them, such as {targets.min(0).round()}",
         )
-    return {"target_mean": targets.mean(0).tolist(), "target_deviation": deviations.tolist()}
+    return fields | {
+        "target_mean": targets.mean(0).tolist(),
+        "target_deviation": deviations.tolist(),
+    }
 
 
 # ---- after training: how much the words count, and answer sets -----------------------------------
