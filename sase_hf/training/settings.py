@@ -150,7 +150,7 @@ class Settings(DataArguments):
         "the Hub. own: vectors of the training texts; none: random ones. They set embedding_size; "
         "several are concatenated. Words of files and static embeddings join a new tokenizer while "
         "vocab_size leaves room, so that words first met after training have a vector. By default "
-        "own for single texts of 100,000 tokens or more, else none.",
+        "own for 100,000 tokens or more, else none.",
     )
     class_weights: list[str] | None = flag(
         "How much each class counts in the answers: balanced, as if all were equally frequent, or "

@@ -90,13 +90,12 @@ def test_own_vectors_stand_beside_those_of_a_file(reviews: dict[str, str], tmp_p
     assert meal[3:].norm().item() == pytest.approx(0.1 * 6**0.5, rel=1e-5)
 
 
-def test_many_tokens_of_single_texts_start_from_own_vectors(
-    reviews: dict[str, str], tmp_path: Path
-) -> None:
+def test_many_tokens_start_from_own_vectors(reviews: dict[str, str], tmp_path: Path) -> None:
     assert set_up(TaskOfFewTokens, **reviews).vectors_found.keys() == {"own"}
     assert not set_up(LabelTask, **reviews).vectors_found
     assert not set_up(TaskOfFewTokens, **reviews, word_vectors="none").vectors_found
-    assert not set_up(TaskOfFewTokens, **write_splits(tmp_path, pair_rows)).vectors_found
+    pairs = write_splits(tmp_path, pair_rows)
+    assert set_up(TaskOfFewTokens, **pairs).vectors_found.keys() == {"own"}
 
 
 def test_a_resumed_run_plans_the_updates_of_its_first_vectors(reviews: dict[str, str]) -> None:

@@ -268,7 +268,7 @@ class TextClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
         and to calibrate; 0 trains on all rows (default: 0.1).
     max_tokens: tokens of a text that are read, the first ones (default: 1,024).
     word_vectors: files or names of word vectors to start from, "own" or "none" (default: None,
-        which is "own" where single texts have 100,000 tokens or more).
+        which is "own" where the texts have 100,000 tokens or more).
     encoder_name_or_path: a pretrained encoder of transformers under the attention, such as BERT
         (default: None).
     model_name_or_path: a checkpoint of this package to start from (default: None).
