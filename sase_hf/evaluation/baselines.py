@@ -1,9 +1,10 @@
-"""A linear model over words: a rival of the trained one, and a judge of doubtful labels.
+"""What the words alone tell: rivals of a trained model, and a judge of doubtful labels.
 
 Shapes: B rows, C labels or outputs.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +13,7 @@ import pandas as pd
 import torch
 from datasets import Dataset
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
@@ -19,6 +21,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from torch import Tensor
 
 from ..data.table import text_digests
+from ..data.tokenizer import cut, untrained
 from ..models.answers import Answers
 
 MAX_ROWS = 100_000  # of training; more are not worth the time and memory of a report
@@ -95,6 +98,19 @@ def _features(row: Mapping[str, Any]) -> list[tuple[int, ...]]:
         features += [(part, word) for word in inside]
         features += [(part, *pair) for pair in pairwise(inside)]
     return features
+
+
+def ranks_by_words(queries: Sequence[str], documents: Sequence[str]) -> Tensor:
+    """Return the rank of document i among all for query i, by TF-IDF of their words, (Q,).
+
+    Documents of equal scores stay in their order.
+    """
+    read = partial(cut, tokenizer=untrained())
+    words = TfidfVectorizer(analyzer=read, sublinear_tf=True)
+    known = words.fit_transform(documents)
+    distances = (1 - (known @ query.T).toarray() for query in words.transform(queries))
+    ranks = [rankdata(row, "ordinal")[own] for own, row in enumerate(distances)]
+    return torch.tensor(ranks)
 
 
 # ---- rows whose label the other rows speak against -----------------------------------------------

@@ -1,5 +1,6 @@
 """A new model on word vectors or on a pretrained encoder, for all tasks of texts; ranking."""
 
+import logging
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -28,6 +29,7 @@ from ..data.tokenizer import (
     with_texts_apart,
 )
 from ..data.vectors import WIDTH, has_tokens, load_word_vectors, own_word_vectors, vector_rows
+from ..evaluation.baselines import ranks_by_words
 from ..models import FAMILIES, RETRIEVAL, unit_rows
 from ..models.layers_self_attentive import Rows as TokenRows
 from ..retrieval.embed import ranking_metrics, ranks_of_own
@@ -40,7 +42,9 @@ from ..utils.loading import (
     reraise_naming,
     retrieval_head,
 )
-from ..utils.text import refusal
+from ..utils.text import Table, refusal
+
+logger = logging.getLogger(__name__)
 
 READY = ("model_name_or_path", "encoder_name_or_path", "tokenizer_name")
 # With fewer rows a pretrained encoder stays as it is: they would spoil more than they teach.
@@ -271,6 +275,16 @@ class RetrievalTask(EncoderTask):
         if config is not None:
             return retrieval_head(str(config.name_or_path), config)
         return FAMILIES["self_attentive"].heads[RETRIEVAL]
+
+    def evaluate(
+        self, trainer: SelfAttentiveTrainer, setup: TrainingSetup
+    ) -> tuple[dict[str, float], list[Table]]:
+        """Return the metrics, and log how TF-IDF of words ranks the same rows."""
+        rows = setup.rows.splits["validation"]
+        ranks = ranks_by_words(rows["text"][:], rows["text_pair"][:])
+        of_words = (f"{name} {value:.4g}" for name, value in ranking_metrics(ranks).items())
+        logger.info(f"TF-IDF of the words of the held-out rows has {', '.join(of_words)}")
+        return super().evaluate(trainer, setup)
 
     def adapted(self, tokenizer: Any) -> TokenizersBackend:
         """Return a tokenizer that reads each text of a pair as `Embedder` reads it alone."""

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
+from sase_hf.evaluation.baselines import ranks_by_words
 from sase_hf.retrieval.embed import best_documents, ranking_metrics, ranks_of_own
 
 RANKS = torch.tensor([1, 2, 11, 1])
@@ -37,6 +38,12 @@ def test_best_documents_of_equal_scores_stay_in_their_order() -> None:
     _, places = best_documents(queries, documents, 5)
     assert places.tolist() == [[0, 1, 2, 3, 4]] * 3
     assert ranks_of_own(queries, documents[:3]).tolist() == [1, 2, 3]
+
+
+def test_ranks_by_words_are_those_of_the_rarest_word_that_both_texts_have() -> None:
+    """A query without such a word finds the documents in their order."""
+    documents = ["The fox ran!", "the dog, the dog", "an owl's dog"]
+    assert ranks_by_words(["the dog", "zebra", "Owl"], documents).tolist() == [2, 2, 1]
 
 
 def test_ranking_metrics_are_reciprocal_rank_and_recall() -> None:

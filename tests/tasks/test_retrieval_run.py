@@ -96,9 +96,10 @@ def test_rank_finds_the_documents_that_embed_wrote(
 
 
 def test_retrieval_run_starts_from_a_checkpoint_and_resumes(
-    trained: dict[str, Any], tmp_path: Path
+    trained: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A training that was cut in the middle ends with the loss of one that was not."""
+    caplog.set_level("INFO")
     flags: dict[str, Any] = dict.fromkeys(TINY_MODEL)
     flags |= {"lr_scheduler_type": "constant", "save_strategy": "steps", "save_steps": 2}
     flags["model_name_or_path"] = trained["output_dir"]
@@ -109,6 +110,7 @@ def test_retrieval_run_starts_from_a_checkpoint_and_resumes(
         return loss
 
     whole = loss_after("whole", 4)
+    assert "TF-IDF of the words of the held-out rows has mrr 1," in caplog.text
     assert loss_after("halves", 2) != whole
     assert loss_after("halves", 4, resume_from_checkpoint="true") == whole
 
