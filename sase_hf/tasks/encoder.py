@@ -228,8 +228,9 @@ class EncoderTask(Task):
             )
         if names:
             weight = model.get_input_embeddings().get_parameter("weight")
-            weight.data.copy_(torch.cat([vectors[name][0] for name in names], dim=1))
-        return ModelAndTokenizer(model, tokenizer, {name: vectors[name][1] for name in names})
+            weight.data.copy_(torch.cat([matrix for matrix, _ in vectors.values()], dim=1))
+        found = {name: share for name, (_, share) in vectors.items()}
+        return ModelAndTokenizer(model, tokenizer, found)
 
 
 # ---- ranking: each query of a batch learns to find its own document ------------------------------
