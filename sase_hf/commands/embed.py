@@ -4,9 +4,9 @@
     sase_hf embed OWNER/NAME corpus.parquet --text_column_names body --output runs/corpus.parquet
 
 The output has the columns of the input and the column `embedding`, which replaces one of this name,
-and is written whole or not at all. --text_column_names names the column of texts, which is
-otherwise found by its usual name; --precision chooses how it computes. For a dataset on the Hub, or
-on a cluster, `Embedder` does the same to batches of columns.
+and is written whole or not at all. --text_column_names names the column of texts, by default that
+of the training, else found by its usual name; --precision chooses how it computes. For a dataset on
+the Hub, or on a cluster, `Embedder` does the same to batches of columns.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     with errors_in_one_line(__file__):
         limit_compiled_code()
         check_output(flags.output, [flags.file, flags.checkpoint])
-        rows, column = open_rows(flags.file, flags.text_column_names)
+        rows, column = open_rows(flags.file, flags.text_column_names, flags.checkpoint)
         precision = flags.precision or ("bf16" if is_fast_in_bfloat16() else "float32")
         embedder = Embedder(flags.checkpoint, text_column_names=column, precision=precision)
         embedded = rows.map(

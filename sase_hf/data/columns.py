@@ -177,7 +177,7 @@ def find_columns(
     """
     numbers = arguments.numbers_of_texts
     number = min(numbers)  # where no flag names them, nor usual names of pairs
-    texts, labels = _asked(arguments, record, rows.column_names)
+    texts, labels = _asked(arguments, record, rows.column_names, may_differ=labelled)
     must_find_labels = labels is None and labelled
     sample = _sample(rows)
     parts = chain.from_iterable(parted(text, "+", rows.column_names) for text in texts)
@@ -209,9 +209,12 @@ def _shown(sample: Mapping[str, Sequence[Any]]) -> str:
 
 
 def _asked(
-    arguments: SourceArguments, record: Mapping[str, Names], names: Names
+    arguments: SourceArguments, record: Mapping[str, Names], names: Names, *, may_differ: bool
 ) -> tuple[Names, Names | None]:
-    """Return the columns that flags name, else those of a training; None for labels to find."""
+    """Return the columns that flags name, else those of a training; None for labels to find.
+
+    Where columns `may_differ` from those of the training, these count if all are there.
+    """
 
     def named(flag: str, known: Any) -> Any:
         words = getattr(arguments, flag, [])
@@ -219,13 +222,19 @@ def _asked(
             return known
         return [name for word in words if word for name in parted(word, ",", names)]
 
+    def are_there(columns: Names) -> bool:
+        parts = chain.from_iterable(parted(column, "+", names) for column in columns)
+        return {*parts} <= {*names}
+
     texts = record.get("text_column_names", [])[: max(arguments.numbers_of_texts)]
-    if {*texts} <= {*TEXT_COLUMNS} and {*texts}.isdisjoint(names):  # lists have these names
+    may_lack = may_differ or {*texts} <= {*TEXT_COLUMNS}  # lists have these names
+    if may_lack and not are_there(texts):
         texts = []
-    return (
-        named("text_column_names", texts),
-        named("label_column_name", record.get("label_column_name") or None),
-    )
+    labels: Any = record.get("label_column_name")
+    if not labels or (may_differ and not are_there(labels)):
+        labels = getattr(arguments, "label_names", None) or []
+        labels = labels if len(labels) > 1 and are_there(labels) else None
+    return named("text_column_names", texts), named("label_column_name", labels)
 
 
 def parted(word: str, sign: str, names: Names) -> list[str]:

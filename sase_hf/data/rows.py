@@ -265,16 +265,14 @@ def load_rows(
     Args:
         arguments: The flags of the rows.
         kind: What pairs without labels are for.
-        checkpoint: Without a train split the columns are those that the model in this folder was
-            trained on, and labels are parted as theirs.
+        checkpoint: The columns are those that the model in this folder was trained on, and labels
+            are parted as theirs.
         text_columns: Those of texts, where the folder does not say them.
         in_memory: Splits, by the names of `SPLITS`, in place of files.
     """
     sources = open_sources(arguments, in_memory)
     first = next(iter(sources.values()))
-    record = {}
-    if first.name != "train":
-        record = {"text_column_names": text_columns or (), **training_rows_of(checkpoint)}
+    record = {"text_column_names": text_columns or (), **training_rows_of(checkpoint)}
     texts, label_columns = find_columns(
         first.title,
         first.table,

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from ..data.batching import batches_by_length
-from ..data.columns import TextArguments, find_columns
+from ..data.columns import TextArguments, find_columns, training_rows_of
 from ..data.table import holds_texts, table
 from ..models import row_scores, unit_rows
 from ..models.checkpoint import readable
@@ -87,15 +87,21 @@ class Embedder:
         return embeddings.numpy()
 
 
-def open_rows(file: str, names: list[str] | None = None) -> tuple[Dataset, str]:
+def open_rows(
+    file: str, names: list[str] | None = None, checkpoint: FilePath | None = None
+) -> tuple[Dataset, str]:
     """Return the rows of a file, mapped from the disk, and the column of texts.
 
-    Without a name in `names` it is found, as `find_columns` does. Raises ValueError if there is
-    none, or a row has no text, or another kind of value; an empty text is one.
+    Without a name in `names` it is the one that a checkpoint was trained on, else that which
+    `find_columns` finds. Raises ValueError if there is none, or a row has no text, or another kind
+    of value; an empty text is one.
     """
     rows = table(file)
     arguments = TextArguments(text_column_names=names)
-    [column], _ = find_columns(file, rows, arguments, labelled=False, record={})
+    record = training_rows_of(checkpoint)
+    if len(record.get("text_column_names", ())) > 1:
+        record = {}
+    [column], _ = find_columns(file, rows, arguments, labelled=False, record=record)
     if not (rows.num_rows and holds_texts(rows, column)) or rows.data[column].null_count:
         raise refusal(
             f"{file} has no rows, or no column {column!r} with a text in each",

@@ -52,6 +52,7 @@ def find(table: str, labelled: bool = True, **flags: Any) -> list[str]:
         ("text:kinds; x:bodies", {"label_column_name": ["text"]}, "x; text"),
         # Several columns of labels; a name with a comma is one.
         ("text; a:flags; b:flags", {"label_column_name": ["a, b"]}, "text; a; b"),
+        ("text; a:flags; b:flags", {"label_names": ["b", "a"]}, "text; b; a"),
         # Flags name one or two texts.
         ("a; b; label", {"text_column_names": ["b", "a"]}, "b; a; label"),
         ("title; review; class", {"text_column_names": ["title+review"]}, "title+review; class"),
@@ -104,10 +105,12 @@ def load(texts: list[str], table: str, folder: Path, file: str = "test") -> Rows
 
 
 def test_load_rows_reads_the_columns_of_the_training(tmp_path: Path) -> None:
-    """Usual names would choose others; a training finds its own."""
+    """Usual names would choose others; they count for a training where one is not there."""
     task = load(["headline"], "headline:bodies; body:bodies; mood; class", tmp_path)
     assert [*task.text_columns, *task.label_columns] == ["headline", "mood"]
     task = load(["headline"], "headline:bodies; body:bodies; class", tmp_path, "train")
+    assert [*task.text_columns, *task.label_columns] == ["headline", "class"]
+    task = load(["title+headline"], "headline:bodies; body:bodies; class", tmp_path, "train")
     assert [*task.text_columns, *task.label_columns] == ["body", "class"]
     with pytest.raises(ValueError, match=r"rows\.csv: .* 'headline' holds nothing; "):
         load(["headline"], "text:bodies; mood", tmp_path)

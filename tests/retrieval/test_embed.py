@@ -17,6 +17,8 @@ from transformers import AutoModel, AutoTokenizer
 
 from sase_hf import Embedder
 from sase_hf.commands import embed
+from sase_hf.data.columns import ROWS_NAME
+from sase_hf.retrieval.embed import open_rows
 
 NUM_ROWS = 31
 
@@ -86,6 +88,13 @@ def test_embedder_knows_its_model_by_every_weight_that_embeds(tmp_path: Path) ->
             unchanged.add(name.partition(".")[0])
         before = after
     assert unchanged == {"classifier"}
+
+
+def test_open_rows_takes_the_column_of_the_training(tmp_path: Path) -> None:
+    (tmp_path / ROWS_NAME).write_text('{"text_column_names": ["review"]}')
+    file = str(write_csv(tmp_path / "a.csv", [{"text": "id 1", "review": "nice"}]))
+    _, column = open_rows(file, checkpoint=tmp_path / "checkpoint-3")
+    assert column == "review"
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
