@@ -195,10 +195,12 @@ def of_command(given: Mapping[str, Any]) -> dict[str, Any]:
     if not (given.get("train_file") or given.get("dataset_name")):
         return chosen | ({"do_eval": True} if has_own_split else {})
     chosen |= OF_TRAINING
+    if task in LABELS:
+        chosen["calibrate"] = True
     if has_held_out:
         chosen |= HELD_OUT
     if has_held_out and task in LABELS:
-        chosen |= {"calibrate": True, "report": True}
+        chosen["report"] = True
     if not given.get("model_name_or_path"):
         chosen |= of_new_model(given)
     return chosen

@@ -209,8 +209,8 @@ def check_plan(settings: Settings, args: RunArguments) -> None:
         raise ValueError("nothing to do; give --train_file, --validation_file or --test_file")
     if not args.do_train and settings.model_name_or_path is None:
         raise ValueError("without --do_train, --model_name_or_path must name a checkpoint")
-    if settings.calibrate and not (args.do_train and args.do_eval):
-        raise ValueError("--calibrate fits a model after training; add --do_train --do_eval")
+    if settings.calibrate and not args.do_train:
+        raise ValueError("--calibrate fits a model after training; add --do_train")
     inputs = settings.inputs()
     check_output(settings.record, inputs)
     for path in inputs:

@@ -163,7 +163,7 @@ class Settings(DataArguments):
     )
     calibrate: bool = flag(
         "Fit probabilities to the validation rows by the factors of a linear part, and choose the "
-        "threshold of answer sets.",
+        "threshold of answer sets. Without such rows the factors are the usual ones.",
         default=False,
     )
     keep_examples: bool = flag(

@@ -8,6 +8,7 @@ import torch
 from runs import QUIET, TINY_MODEL, flags, pair_rows, review_rows, write_rows
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+from sase_hf.evaluation.linear_part import USUAL
 from sase_hf.tasks import LabelTask
 from sase_hf.tasks.labels import task as label_task
 from sase_hf.training import run
@@ -61,6 +62,14 @@ def test_run_fits_the_linear_part_of_pairs_and_records_their_scales(tmp_path: Pa
     record = outcome(pairs, tmp_path / "model", calibrate=True)["record"]
     assert min(record["scale_of_hops"], record["scale_of_words"], record["scale_of_bias"]) > 0
     assert weights_of(tmp_path / "model")["linear_part.pair_weight"].shape == (3, 2**17, 3)
+
+
+def test_run_without_held_out_rows_scales_the_parts_as_usual(
+    review_file: Path, tmp_path: Path
+) -> None:
+    options = {"calibrate": True, "validation_fraction": 0, "do_eval": False}
+    made = outcome(review_file, tmp_path / "model", **options)
+    assert made["record"]["scale_of_hops"] == USUAL.hops
 
 
 @pytest.mark.parametrize(("most", "kind"), [(10_000, "words"), (10, "none")])

@@ -58,6 +58,7 @@ HELD_OUT = {"do_train", "learning_rate", "do_eval", "calibrate", "report"}
         ("--train_file=a.csv --model_name_or_path=runs/a", HELD_OUT, {"matching"}),
         ("--validation_file=b.csv --model_name_or_path=a", {"do_eval"}, {"do_train", "report"}),
         ("--train_file=a.csv --do_train", {"do_train"}, {"do_eval", "matching"}),
+        ("--train_file=a.csv --validation_fraction=0", {"calibrate"}, {"do_eval", "report"}),
     ],
 )
 def test_command_that_names_no_step_takes_defaults_by_its_rows_and_model(

@@ -148,9 +148,9 @@ def test_run_resumes_the_patience_of_early_stopping_and_its_evaluations(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"do_train": True, "calibrate": True}, "--calibrate fits .*; add --do_train --do_eval"),
+        ({"do_eval": True, "model_name_or_path": "a", "calibrate": True}, "--cal.* add --do_train"),
         ({"do_train": True, "test_file": None, "do_predict": True}, "no test rows; give --test_"),
-        ({"do_train": True, "task": "nli"}, "NLI reads two texts, but --text_column_names is text"),
+        ({"do_train": True, "task": "nli"}, r"NLI reads 2 text\(s\) a row, but --text_"),
     ],
 )
 def test_run_refuses_contradictions_at_once(

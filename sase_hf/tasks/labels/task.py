@@ -320,9 +320,9 @@ def rows_for_words(setup: TrainingSetup) -> list[Dataset]:
 def calibrate(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, float]:
     """Choose the threshold of answer sets by the validation rows; return the calibration error.
 
-    Only for one label per row.
+    Only where there are such rows, with one label each.
     """
-    if not setup.rows.answers.has_one_label:
+    if not setup.rows.answers.has_one_label or "validation" not in setup.tokens:
         return {}
     rows = setup.tokens["validation"]
     logits = torch.from_numpy(trainer.predict(rows, metric_key_prefix="eval").predictions).float()
