@@ -139,6 +139,7 @@ def test_checkpoint_is_fine_tuned_on_other_labels(
     ("options", "message"),
     [
         ({"num_hops": 4}, "--num_hops is 4, but the checkpoint was made with 3"),
+        ({"text_column_names": "text,label"}, r"reads 1 text\(s\) a row, but --text_column_names"),
         ({"vocab_size": 9, "word_vectors": "v.txt"}, "--vocab_size, --word_vectors shape a new"),
     ],
 )

@@ -87,11 +87,11 @@ class LabelTask(EncoderTask):
         if head is None:
             name = "nli" if is_pair or self.settings.task == "nli" else "classification"
             head = FAMILY.heads[name]
-        if head.reads_pairs and not is_pair:
+        if head.reads_pairs != is_pair:
             raise refusal(
-                f"a {head.__name__} reads two texts, but --text_column_names is "
-                f"{','.join(rows.text_columns)}",
-                "name two columns, such as premise,hypothesis",
+                f"a {head.__name__} reads {1 + head.reads_pairs} text(s) a row, but "
+                f"--text_column_names is {','.join(rows.text_columns)}",
+                "name other columns, such as premise,hypothesis for two texts",
             )
         return head
 
