@@ -220,7 +220,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
         for path in weights:  # which transformers writes for their owner alone
             shutil.copymode(folder / CONFIG_NAME, path)
         names = [path.name for path in (*weights, *folder.glob("*.index.json"), *code)]
-        names += [CONFIG_NAME, GENERATION_CONFIG_NAME, *self.json_files]
+        names += [CONFIG_NAME, GENERATION_CONFIG_NAME, HEATMAP_NAME, *self.json_files]
         # Without the package nothing renews them when the tokenizer is saved.
         old = saved_digests(folder) if self.config.registered_task else {}
         kept = [f"{old[name]}  {name}\n" for name in TOKENIZER_NAMES if name in old]

@@ -181,3 +181,5 @@ def test_write_model_card_counts_parameters_and_keeps_owned_fields(
     assert listed.keys() > {"README.md", "heatmap.svg", "tokenizer.json"}
     assert (card.data.license, card.data.language) == ("apache-2.0", "en")
     assert card.data.datasets == ["someone/rooms", "a/b"]
+    model.save_pretrained(tmp_path)
+    assert "heatmap.svg" in saved_digests(tmp_path)
