@@ -35,7 +35,7 @@ from ...training.command_line import KINDS, make_task
 from ...training.run import run
 from ...training.task import TrainingSetup
 from ...training.trainer import only_training_bar
-from ...utils.files import FilePath
+from ...utils.files import FilePath, scratch_folder
 from ...utils.loading import attention_pipeline, load_checkpoint, to_device
 from ...utils.process import interrupted_by_sigterm
 from ...utils.text import refusal
@@ -361,7 +361,10 @@ def _frame(texts: Any, columns: Any) -> pd.DataFrame:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Wait for the fits of other threads; leave random numbers, bars and signals as they were."""
+    """Wait for the fits of other threads; leave random numbers, bars and signals as they were.
+
+    The rows on disk are deleted.
+    """
     with _FITS, interrupted_by_sigterm(), only_training_bar(), torch.random.fork_rng():
         of_python = random.getstate()
         of_numpy = np.random.get_state()
@@ -370,6 +373,8 @@ def _alone() -> Iterator[None]:
         finally:
             random.setstate(of_python)
             np.random.set_state(of_numpy)
+            scratch_folder().cleanup()
+            scratch_folder.cache_clear()
 
 
 # ---- rows that a program holds -------------------------------------------------------------------
