@@ -34,6 +34,7 @@ from transformers.utils import logging as transformers_logging
 from ..data.batching import LengthGroupedOrder, longest_first, token_counts
 from ..data.labels import IGNORED_LABEL
 from ..evaluation.metrics import SCORE, score
+from ..hub.card import shown_metric
 from ..models import FAMILIES
 from ..models.checkpoint import TOKENIZER_NAMES, list_files
 
@@ -281,11 +282,9 @@ class EpochLines(ProgressCallback):
         if self.training_bar is not None and "eval_loss" in logs:
             metric = self.trainer.score_metric
             value = logs.get(f"eval_{metric}", float("nan"))
-            measured = f"{metric} {value:.4g}"
-            if metric == "accuracy":
-                measured = f"right for {value:.0%}"
             line = (
-                f"epoch {state.epoch:.4g} of {state.num_train_epochs}: {measured} on "
+                f"epoch {state.epoch:.4g} of {state.num_train_epochs}: "
+                f"{metric} {shown_metric(metric, value)} on "
                 f"{len(self.trainer.eval_dataset):,} held-out rows, loss {logs['eval_loss']:.4g}"
             )
             self.training_bar.write(line, file=sys.stderr)
