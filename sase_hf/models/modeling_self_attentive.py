@@ -668,7 +668,7 @@ class _Classifier(SelfAttentivePreTrainedModel):
 class SelfAttentiveForSequenceClassification(_Classifier):
     """Sentence encoder and classifier: single label, multi-label or regression (section 4)."""
 
-    summary = "A classifier of texts."
+    summary = "A model of texts."
 
 
 class SelfAttentiveForNLI(_Classifier):
@@ -677,7 +677,7 @@ class SelfAttentiveForNLI(_Classifier):
     A row holds both sentences; `token_type_ids` is 0 on the premise and 1 on the hypothesis.
     """
 
-    summary = "A classifier of sentence pairs: premise and hypothesis."
+    summary = "A model of pairs of texts."
     reads_pairs = True
 
 

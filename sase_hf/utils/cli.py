@@ -57,7 +57,7 @@ def errors_in_one_line(script: str, on_interrupt: str = "stopped") -> Iterator[N
 
 def add_text_column_names(parser: argparse.ArgumentParser) -> None:
     """Add the flag that names the text columns of a file, as a list."""
-    note = 'the text column; if the model reads pairs two: "first,second" (default: by name)'
+    note = 'the text column; where pairs are predicted two: "first,second" (default: by name)'
     parser.add_argument("--text_column_names", nargs=1, metavar="NAMES", help=note)
 
 
