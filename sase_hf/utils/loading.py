@@ -20,6 +20,7 @@ from transformers import (
     TokenizersBackend,
     pipeline,
 )
+from transformers.utils import CONFIG_NAME
 
 from ..models import FAMILIES, RETRIEVAL
 from ..models.checked_config import CheckedConfig
@@ -140,9 +141,9 @@ def retrieval_head(checkpoint: FilePath, config: PreTrainedConfig) -> type[Check
 
 def load_config(checkpoint: FilePath) -> CheckedConfig:
     """Load the config of a checkpoint; raises as `load_checkpoint` does, or for a refused field."""
-    if not (Path(checkpoint).is_dir() or may_be_on_the_hub(str(checkpoint))):
-        way_out = "name the folder of a checkpoint, or a model on the Hub as OWNER/NAME"
-        raise FileNotFoundError(f"there is no folder {checkpoint}; {way_out}")
+    if not (Path(checkpoint, CONFIG_NAME).is_file() or may_be_on_the_hub(str(checkpoint))):
+        way_out = "name the folder of a finished training, or a model on the Hub as OWNER/NAME"
+        raise FileNotFoundError(f"there is no {CONFIG_NAME} in {checkpoint}; {way_out}")
     with reraise_naming(checkpoint):
         config = AutoConfig.from_pretrained(checkpoint, trust_remote_code=False)
         if config.model_type not in FAMILIES:
