@@ -345,7 +345,7 @@ def linear_part(config: Any, weights: Weights, texts: Sequence[Sequence[int]]) -
     if config.linear_part == "none":
         return shares
     own = part(weights, "linear_part.")
-    parts: list[list[int]] = [list(range(len(words)))]
+    parts = [list(range(len(words)))]
     if len(texts) == 2:
         parts = [[], [], []]
         for place, (side, word) in enumerate(words):
@@ -404,7 +404,7 @@ def contributions(
     own, head = part(weights, "encoder."), part(weights, "classifier.")
     S = [own["embeddings.weight"][list(ids)].detach() for ids in sentences]
     read = [encode(config, {**own, "embeddings.weight": one}, range(len(one))) for one in S]
-    total: Any = [torch.zeros_like(text.M) for text in read]
+    total = [torch.zeros_like(text.M) for text in read]
     for step in range(steps):
         at = [((step + 0.5) / steps * text.M).detach().requires_grad_() for text in read]
         F_r = at[0] if len(at) == 1 else MATCHINGS[config.matching](*at, part(weights, "matching."))

@@ -107,7 +107,7 @@ def test_load_splits_runs_no_code_of_a_folder(tmp_path: Path) -> None:
 def test_open_sources_records_commit_of_dataset(monkeypatch: pytest.MonkeyPatch) -> None:
     """A branch moves on; the record must say which rows it was. No remote code is asked for."""
     commit = "0123456789" * 4
-    asked: list[Any] = []
+    asked = []
 
     def load_dataset(*names: str, **options: Any) -> DatasetDict:
         asked.extend([*names, options])

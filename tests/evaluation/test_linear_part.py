@@ -15,10 +15,10 @@ from sase_hf import SelfAttentiveForSequenceClassification, fit_linear_part
 from sase_hf.evaluation import linear_part
 from sase_hf.evaluation.linear_part import learn_anew
 
-ONE_LABEL: dict[str, Any] = {"problem_type": "single_label_classification", "num_labels": 3}
+ONE_LABEL = {"problem_type": "single_label_classification", "num_labels": 3}
 TWO_LABELS = ONE_LABEL | {"num_labels": 2}
-SEVERAL: dict[str, Any] = {"problem_type": "multi_label_classification", "num_labels": 2}
-NUMBERS: dict[str, Any] = {"problem_type": "regression", "num_labels": 2}
+SEVERAL = {"problem_type": "multi_label_classification", "num_labels": 2}
+NUMBERS = {"problem_type": "regression", "num_labels": 2}
 IN_UNITS = NUMBERS | {"target_mean": [40.0, -3.0], "target_deviation": [12.0, 0.5]}
 GOOD, BAD = 5, 6  # the words that say what the label is
 LAST = 0  # a word that no random text has
@@ -31,7 +31,7 @@ def model_of(**fields: Any) -> Any:
 
 def rows_of(problem: dict[str, Any], count: int = 80, seed: int = 0) -> Dataset:
     """Return random texts with one of two words, which is the label, or what the numbers tell."""
-    kinds: dict[str, Any] = {
+    kinds = {
         "single_label_classification": (0, 1),
         "multi_label_classification": ([0.0, 1.0], [1.0, 0.0]),
         "regression": ([30.0, -3.5], [50.0, -2.5]),

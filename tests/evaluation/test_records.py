@@ -17,7 +17,7 @@ from sase_hf.utils.files import write_text
 
 
 def record_of(**changes: Any) -> dict[str, Any]:
-    parts: dict[str, Any] = {
+    parts = {
         "name": "reviews",
         "metrics": {"accuracy": 0.5},
         "split": "validation",

@@ -42,9 +42,9 @@ def watched_tab(browser: Any) -> Iterator[Any]:
     Its script must not fail, its policy hold, and it must ask for its file alone.
     """
     tab = browser.pages[0] if browser.pages else browser.new_page()
-    problems: list[Any] = []
-    asked: set[str] = set()
-    watchers: dict[str, Any] = {
+    problems = []
+    asked = set()
+    watchers = {
         "pageerror": lambda error: problems.append(error),
         "console": lambda message: problems.append(message.text),
         "request": lambda request: asked.add(request.url),

@@ -58,7 +58,7 @@ def save_kinds(root: Path) -> tuple[dict[str, Any], Any]:
     torch.manual_seed(0)
     words = [*answers.TEXTS, *(text for pair in answers.PAIRS for text in pair.values())]
     tokenizer = build_tokenizer([text for text in words if text])
-    models: dict[str, Any] = {}
+    models = {}
     for name, (model_class, fields) in KINDS.items():
         models[name] = tiny_model(model_class, vocab_size=len(tokenizer), max_tokens=20, **fields)
         save_both(root / name, models[name], tokenizer)

@@ -32,7 +32,7 @@ def run_isolated(words: Sequence[str], home: Path) -> str:
 
 def run_fresh(words: Sequence[str], home: Path, environment: Mapping[str, str]) -> str:
     """Run Python with nothing imported before, in an environment that is read at an import."""
-    command: Any = [sys.executable, "-I", *words]
+    command = [sys.executable, "-I", *words]
     options: Any = {"cwd": home, "capture_output": True, "text": True, "timeout": 300}
     done = subprocess.run(command, env={**os.environ, **environment}, check=False, **options)
     assert done.returncode == 0, done.stderr[-4000:]

@@ -94,7 +94,7 @@ OWN_MODELS: tuple[tuple[type[Any], dict[str, Any]], ...] = (
 )
 MODELS = (*OWN_MODELS, (SelfAttentiveModel, ON_BERT), (SelfAttentiveForNLI, BESIDE_BERT))
 
-SIZES: dict[str, Any] = {
+SIZES = {
     "vocab_size": VOCAB_SIZE,
     "embedding_size": 6,
     "lstm_hidden_size": 4,
@@ -107,7 +107,7 @@ SIZES: dict[str, Any] = {
     "classifier_dropout": 0.0,
 }
 # The states of all encoders are 8 wide.
-ENCODER_SIZES: dict[str, Any] = {
+ENCODER_SIZES = {
     "cnn_kernel_sizes": (2, 3),
     "cnn_num_filters": 4,
     "dilated_cnn_hidden_size": 8,

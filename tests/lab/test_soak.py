@@ -3,14 +3,13 @@
 import json
 import sys
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from script_files import load_script
 from transformers import dynamic_module_utils
 
-soak: Any = load_script("lab/soak")
+soak = load_script("lab/soak")
 
 
 def test_forbid_ends_a_process_that_runs_the_code_of_a_checkpoint(

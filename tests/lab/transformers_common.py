@@ -43,7 +43,7 @@ CONFIG_VALUES = {
     "label2id": {"label": "0"},
     "problem_type": "regression",
 }
-STAND_INS: dict[str, Any] = {
+STAND_INS = {
     "exporters.test_export": {"ExportTesterMixin": type("ExportTesterMixin", (), {})},
     "generation.test_utils": {"GenerationTesterMixin": type("GenerationTesterMixin", (), {})},
     "utils.test_configuration_utils": {"config_common_kwargs": CONFIG_VALUES},

@@ -56,7 +56,7 @@ def random_reader() -> Any:
     tokenizer = build_tokenizer(["The soup was not good, but the bread was.", "< > & don't"])
     names = dict(enumerate(PAYLOADS[:3]))
     config = tiny_config(vocab_size=len(tokenizer), id2label=names, num_hops=2)
-    model: Any = SelfAttentiveForSequenceClassification(config).eval()
+    model = SelfAttentiveForSequenceClassification(config).eval()
     return pipeline("self-attention", model=model, tokenizer=tokenizer)
 
 

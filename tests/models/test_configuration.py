@@ -178,7 +178,7 @@ def test_config_refuses_label_maps_that_contradict_one_another(tmp_path: Path) -
 def test_config_refuses_labels_that_were_edited_in_place(name: str, tmp_path: Path) -> None:
     """Otherwise one of the two maps would be lost without a word."""
     config = tiny.tiny_config(id2label={0: "bad", 1: "good"})
-    labels: dict[Any, Any] = getattr(config, name)
+    labels = getattr(config, name)
     labels |= {0: "evil"} if name == "id2label" else {"bad": 1}
     with pytest.raises(StrictDataclassClassValidationError, match="set id2label whole, and"):
         config.save_pretrained(tmp_path)

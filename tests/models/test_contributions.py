@@ -28,7 +28,7 @@ TEXTS = [[4, 9, 2, 17, 5], [3], [], [11, 5, 20, 6, 2, 7, 8]]
 PAIRS = [([4, 9, 2], [5, 8]), ([3], []), ([], [7]), ([6, 1, 2, 2], [11, 5, 20])]
 REGRESSION = {"problem_type": "regression", "num_labels": 2}
 REGRESSION |= {"target_mean": [2.0, -1.0], "target_deviation": [3.0, 0.5]}
-HEADS: tuple[dict[str, Any], ...] = (
+HEADS = (
     {"classifier": "mlp"},
     {"classifier": "pruned_mlp", "encoder": "cnn"},
     {
@@ -53,7 +53,7 @@ LABELS = torch.tensor([1, 0, 1, 0])
 
 def model_and_texts(head: dict[str, Any]) -> tuple[Any, Any, Any]:
     is_pair = "matching" in head
-    model_class: Any = SelfAttentiveForNLI if is_pair else SelfAttentiveForSequenceClassification
+    model_class = SelfAttentiveForNLI if is_pair else SelfAttentiveForSequenceClassification
     model = tiny_model(model_class, **{**SINGLE, **head})
     return model, PAIRS if is_pair else TEXTS, pair_batch if is_pair else text_batch
 

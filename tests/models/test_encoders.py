@@ -32,7 +32,7 @@ def test_relation_network_blocks_change_no_state_and_no_gradient(
     fields = {"relation_weights": relation_weights, "relation_window": window}
     model = tiny.tiny_model(SelfAttentiveModel, encoder="relation_network", **fields)
     embeds, probe = torch.randn(5, 5, 6, requires_grad=True), torch.randn(5, 5, 8)
-    asked: list[int] = []
+    asked = []
     relate = PairFunction.forward
     monkeypatch.setattr(
         PairFunction,
@@ -84,7 +84,7 @@ def test_gradient_checkpointing_runs_layers_twice_for_the_same_gradients(
     monkeypatch.setattr(relation_network_self_attentive, "BLOCK_SIZE", block_size)
     fields = {"freeze_embeddings": freeze_embeddings, **encoder}
     model = tiny.tiny_model(SelfAttentiveForNLI, **fields).train()
-    steps: list[int] = []
+    steps = []
     read = torch.lstm
     monkeypatch.setattr(torch, "lstm", lambda *x, **way: steps.append(len(x[0])) or read(*x, **way))
     for name, module in model.encoder.token_encoder.named_modules():

@@ -31,7 +31,7 @@ LINEAR_PARTS = ("none", "words", "words_and_pairs")
 
 PROBLEMS = ("single_label_classification", "multi_label_classification", "regression")
 # What else a loss may have.
-OPTIONS: dict[str, tuple[dict[str, Any], ...]] = {
+OPTIONS = {
     PROBLEMS[0]: ({}, {"label_smoothing": 0.2}, {"class_weights": [0.5, 1.0, 3.0]}),
     PROBLEMS[1]: ({},),
     PROBLEMS[2]: ({}, {"target_mean": [100, -3, 0], "target_deviation": [50, 2, 1]}),
@@ -284,7 +284,7 @@ def test_retrieval_head_loads_from_its_own_and_any_other_checkpoint(tmp_path: Pa
     model = SelfAttentiveForRetrieval.from_pretrained(tmp_path / "nli").eval()
     assert model.config.id2label == {0: "score"}
     model.save_pretrained(tmp_path / "ranker")
-    loaded: Any = AutoModelForSequenceClassification.from_pretrained(tmp_path / "ranker")
+    loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path / "ranker")
     assert type(loaded) is SelfAttentiveForRetrieval
     batch = tiny.pair_batch(RANKED)
     assert torch.equal(loaded(**batch).logits, model(**batch).logits)

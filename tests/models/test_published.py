@@ -82,7 +82,7 @@ def test_loading_reads_nothing_that_a_config_names(folder: Path, tmp_path: Path)
         word_vectors=str(bait),
         weights_url=bait.as_uri(),
     )
-    opened: list[str] = []
+    opened = []
     watched = ["open"]  # a hook cannot be removed
     sys.addaudithook(lambda event, args: event in watched and opened.append(str(args[0])))
     AutoModelForSequenceClassification.from_pretrained(hostile)

@@ -39,13 +39,13 @@ def save_head(family: str, folder: Path, **options: Any) -> None:
         save_translator(folder, TEXTS, **options)
         return
     tokenizer = build_tokenizer(TEXTS)
-    model: Any = tiny_model(SelfAttentiveForSequenceClassification, vocab_size=len(tokenizer))
+    model = tiny_model(SelfAttentiveForSequenceClassification, vocab_size=len(tokenizer))
     save_both(folder, model, tokenizer, **options)
 
 
 def ways_in(family: str, folder: Path) -> dict[str, Callable[[], Any]]:
     known = FAMILIES[family]
-    head: Any = next(iter(known.heads.values()))
+    head = next(iter(known.heads.values()))
     ways = damage.ways_in(folder, known.pipeline_task, known.auto_class.__name__)
     return {
         **ways,

@@ -38,7 +38,7 @@ def test_predict_translates_lines(checkpoint: str, tmp_path: Path, capsys: Any) 
     (tmp_path / "new.txt").write_text("\n".join(TEXTS), encoding="utf-8")
     script_main("predict")([checkpoint, str(tmp_path / "new.txt"), "--format=jsonl"])
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    translate: Any = pipeline("aligned-translation", model=checkpoint)
+    translate = pipeline("aligned-translation", model=checkpoint)
     expected = [result["translation_text"] for result in translate(TEXTS)]
     assert [row["translation"] for row in rows] == expected
 
@@ -48,7 +48,7 @@ def test_embed_takes_the_encoder_of_a_translation_model(checkpoint: str, tmp_pat
     output = str(tmp_path / "embedded.parquet")
     script_main("embed")([checkpoint, str(rows), "--output", output, "--precision", "float32"])
     found = torch.tensor(pq.read_table(output)["embedding"].to_pylist())
-    translate: Any = pipeline("aligned-translation", model=checkpoint)
+    translate = pipeline("aligned-translation", model=checkpoint)
     inputs = translate.tokenizer(TEXTS, padding=True, return_tensors="pt").to(translate.device)
     with torch.no_grad():
         expected = translate.model.encoder(**inputs).sentence_embedding

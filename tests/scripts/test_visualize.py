@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -15,9 +14,7 @@ from sase_hf import SelfAttentiveForSequenceClassification, build_tokenizer
 
 WORDS = ["quick", "warm", "slow", "cold", "meal", "service"]
 STARS = {0: "poor", 1: "fine", 2: "great"}
-ROWS: list[dict[str, Any]] = [
-    {"text": f"{WORDS[n % 6]} meal {n}", "label": STARS[n % 3]} for n in range(60)
-]
+ROWS = [{"text": f"{WORDS[n % 6]} meal {n}", "label": STARS[n % 3]} for n in range(60)]
 main = script_main("visualize")
 
 

@@ -183,7 +183,7 @@ def test_words_are_marked_by_keys_and_said(page: Any) -> None:
 def test_page_warns_before_it_is_closed_with_work_in_it(browser: Any, checkpoint: str) -> None:
     """And not where all is downloaded."""
     tab = browser.new_page()
-    kinds: list[str] = []
+    kinds = []
 
     def stay(dialog: Any) -> None:
         kinds.append(dialog.type)
@@ -307,7 +307,7 @@ def test_double_click_goes_on_by_one_text(tmp_path: Path, page: Any, pause: int)
 
 def test_corrections_are_opened_again(tmp_path: Path, page: Any) -> None:
     """As they were downloaded; those that were made in the page since then stay."""
-    rows: list[dict[str, Any]] = [
+    rows = [
         {"text": TEXTS[0], "label": "fair", RATIONALE: [[4, 8]], RATIONALE_AGAINST: [[0, 3]]},
         {"text": f"{FAMILY} soup", "label": "bad", RATIONALE: [], RATIONALE_AGAINST: [[0, 5]]},
     ]
@@ -386,7 +386,7 @@ def test_label_of_a_file_that_the_model_does_not_know_is_asked_for(
             assert tab.is_hidden(".corrections")
 
 
-CELLS: list[tuple[Any, list[str]]] = [
+CELLS = [
     ("bad; fair", ["bad", "fair"]),
     ("bad,fair", ["bad", "fair"]),
     ("fair;not, good", ["fair", "not, good"]),
@@ -460,7 +460,7 @@ def test_page_opens_texts_in_all_forms(tmp_path: Path, page: Any, encoding: str)
         assert said in remarks(page), name
 
 
-BAD_FILES: dict[str, tuple[bytes, str]] = {
+BAD_FILES = {
     "json.jsonl": (b'{"text": "one"}\n\n{"text": "two"\n', "line 3: "),
     "label.jsonl": (b'{"text": "one", "label": "x", "rationale": []}', "the model knows bad"),
     "marks.jsonl": (b'{"text": "\xc3\xa9", "label": "bad", "rationale": [[0, 2]]}', "<= 1"),

@@ -45,7 +45,7 @@ from sase_hf.visualization.rendering import percent, signed
 
 pytestmark = [pytest.mark.slow]
 
-CLASSIFIER: Any = SelfAttentiveForSequenceClassification
+CLASSIFIER = SelfAttentiveForSequenceClassification
 NUM_STRINGS = int(os.environ.get("SASE_HF_FUZZED_STRINGS", "300"))
 SCRIPT = LIVE_FOLDER / "live_model.js"
 # Contractions, markup, and what case, NFC, spaces or graphemes treat in a way of their own.
@@ -61,7 +61,7 @@ ALONE = "\0\x1b\t\n\x0b\x1c\x85\xa0\u1680\u180e\u200b\u200d\u2028\u202e\u3000\uf
 PIECES = [*ODD.split(" "), *ALONE]
 REGRESSION = {"problem_type": "regression", "num_labels": 2, "target_mean": [2.0, -1.0]}
 SEVERAL = {"problem_type": "multi_label_classification", "num_labels": 12}  # more than rows
-HEADS: tuple[dict[str, Any], ...] = (
+HEADS = (
     {"attention_function": "softmax", "normalize_states": False},
     {
         **SEVERAL,
@@ -120,7 +120,7 @@ def save(folder: Path, texts: list[str], level: Any = "word", **fields: Any) -> 
     known = [*whole(texts), *["the good bread"] * 99]
     tokenizer = build_tokenizer(known, vocab_size=400, level=level)
     fields = {"problem_type": "single_label_classification", "num_labels": 3, **fields}
-    model: Any = tiny_model(kind, vocab_size=len(tokenizer) + 5, **fields)
+    model = tiny_model(kind, vocab_size=len(tokenizer) + 5, **fields)
     give_neighbours(model)
     return save_both(folder, model, tokenizer)
 
@@ -195,7 +195,7 @@ def test_page_explains_one_label_over_another_as_the_pipeline(tmp_path: Path, ta
     """By two lists, and over the next label by one click; the click again takes it back."""
     checkpoint = save(tmp_path / "model", ["the good bread"], **HEADS[5])
     explain = reader_of_opened(tab, checkpoint)
-    row: Any = {"text": "the good bread", "text_pair": "good bread, too"}
+    row = {"text": "the good bread", "text_pair": "good bread, too"}
     for side, text in enumerate(row.values()):
         tab.locator("textarea").nth(side).fill(text)
     [best, second, third] = sorted((scores := explain(row)["scores"]), key=lambda x: -scores[x])
@@ -227,7 +227,7 @@ def test_page_reads_the_part_of_a_text_that_the_pipeline_reads(
     checkpoint = save(tmp_path / "model", texts, **fields)
     if fields:
         texts = [{"text": a, "text_pair": b} for a, b in [*pairwise(texts), *pairwise(texts[::-1])]]
-    cut: Any = AutoModelForSequenceClassification.from_pretrained(checkpoint)
+    cut = AutoModelForSequenceClassification.from_pretrained(checkpoint)
     cut.config.max_tokens = 7
     cut.save_pretrained(checkpoint)
     explain = reader_of_opened(tab, checkpoint)

@@ -93,7 +93,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def load(root: Path, name: str) -> Any:
-    auto_class: Any = AutoModel if name == "encoder" else AutoModelForSequenceClassification
+    auto_class = AutoModel if name == "encoder" else AutoModelForSequenceClassification
     return auto_class.from_pretrained(root / name).eval()
 
 

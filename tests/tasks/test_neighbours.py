@@ -23,7 +23,7 @@ TEXTS = [row["text"] for row in ROWS]
 LABELS = [row["label"] for row in ROWS]
 STRANGE = "zyx wvu tsr"
 NAME = "neighbours.safetensors"
-OPTIONS: dict[str, Any] = {
+OPTIONS = {
     **TINY_MODEL,
     **QUIET,
     "num_train_epochs": 2,
@@ -65,7 +65,7 @@ def test_familiarity_is_the_share_of_held_out_rows_that_are_as_far(folder: Path)
 
 
 def test_pipeline_names_the_nearest_rows_and_the_unknown_words(folder: Path) -> None:
-    explain: Any = pipeline("self-attention", model=str(folder))
+    explain = pipeline("self-attention", model=str(folder))
     [text] = explain.model.neighbours.texts[0]
     result = explain(text)
     [own, *others] = result["nearest"]
@@ -78,7 +78,7 @@ def test_pipeline_names_the_nearest_rows_and_the_unknown_words(folder: Path) -> 
 
 
 def test_result_says_what_speaks_against_it(folder: Path) -> None:
-    explain: Any = pipeline("self-attention", model=str(folder))
+    explain = pipeline("self-attention", model=str(folder))
     result = explain(TEXTS[0])
     others = [near | {"label": "other"} for near in result["nearest"]]
     doubted = {**result, "familiarity": 0.031, "unknown": 0.734, "nearest": others}
@@ -121,7 +121,7 @@ def test_checkpoint_without_listed_rows_answers_as_before(folder: Path, tmp_path
 
 
 def test_model_forgets_the_rows_when_it_learns(folder: Path, tmp_path: Path) -> None:
-    model: Any = AutoModelForSequenceClassification.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder)
     ids = torch.tensor([[1, 2]])
     with torch.no_grad():
         model.train()(ids)  # such as with dropout, to see how sure it is
@@ -135,11 +135,11 @@ def test_model_forgets_the_rows_when_it_learns(folder: Path, tmp_path: Path) -> 
 
 def test_model_forgets_the_rows_when_it_loads_other_weights(folder: Path) -> None:
     """An adapter, or weights for other labels."""
-    model: Any = AutoModelForSequenceClassification.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder)
     model.config.answer_threshold = 0.5
     torch.nn.Sequential(model).load_state_dict({}, strict=False)
     assert model.neighbours is model.config.answer_threshold is None
-    other: Any = AutoModelForSequenceClassification.from_pretrained(
+    other = AutoModelForSequenceClassification.from_pretrained(
         folder, num_labels=7, ignore_mismatched_sizes=True
     )
     assert other.neighbours is None

@@ -32,7 +32,7 @@ def test_report_lists_bad_and_good_predictions_under_their_names(tmp_path: Path)
 
 def test_report_gives_its_script_the_marks_of_people(tmp_path: Path) -> None:
     """A correction of the label alone would otherwise erase them."""
-    rows: list[dict[str, Any]] = [
+    rows = [
         {"text": "warm soup", "label": "good", "rationale": [[0, 4]]},
         {"text": "cold soup", "label": "bad", "rationale_against": [[5, 9]]},
     ]

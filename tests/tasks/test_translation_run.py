@@ -77,7 +77,7 @@ def test_translation_is_learnt_recorded_and_repeated_by_its_checkpoint(tmp_path:
     assert metrics["eval_loss"] == metrics["eval_nll"] < 0.1
     expected = [{**pair, "translation": pair["fr"]} for pair in PAIRS]
     assert read_lines(tmp_path / "run" / "predictions.jsonl") == expected
-    translator: Any = pipeline("aligned-translation", model=str(tmp_path / "run"))
+    translator = pipeline("aligned-translation", model=str(tmp_path / "run"))
     assert translator("a cat runs .")["translation_text"] == "un chat court ."
 
 
@@ -114,7 +114,7 @@ def assert_close(found: dict[str, torch.Tensor], expected: dict[str, torch.Tenso
 @pytest.mark.filterwarnings("ignore:.* is multi-threaded, use of fork:DeprecationWarning")
 def test_two_processes_train_and_evaluate_as_one(tmp_path: Path) -> None:
     """20 pairs in batches of 3: what fills up the last batches does not count."""
-    flags: dict[str, Any] = {
+    flags = {
         "optim": "sgd",
         "learning_rate": 0.5,
         "do_eval": "true",
@@ -145,7 +145,7 @@ def test_translation_resumes_where_it_stopped(tmp_path: Path) -> None:
 def test_adadelta_is_that_of_the_paper(tmp_path: Path) -> None:
     words = words_for(tmp_path, adadelta="true", learning_rate=1)
     task = parse_arguments(TranslationTask, words)
-    optimizer: Any = task.make_trainer(task.assemble(), task.args).create_optimizer()
+    optimizer = task.make_trainer(task.assemble(), task.args).create_optimizer()
     assert isinstance(optimizer, torch.optim.Adadelta)
     assert optimizer.param_groups[0].items() >= {"lr": 1, "rho": 0.95, "eps": 1e-6}.items()
 

@@ -68,7 +68,7 @@ def make_trainer(
     model: PreTrainedModel, folder: Path, problem: str, kind: Callable[..., Trainer], **options: Any
 ) -> Any:
     """Return a trainer for the CPU that neither logs to a screen nor saves by itself."""
-    given: dict[str, Any] = {**QUIET, "save_strategy": "no", **options}
+    given = {**QUIET, "save_strategy": "no", **options}
     settings = TrainingArguments(folder, **given)
     return kind(
         model,

@@ -211,7 +211,7 @@ def own_loss_of_the_guide(model: Any) -> Callable[..., Tensor]:
     """Return the function under "Own losses" in the guide."""
     blocks = code_blocks("scripts/guide/code.md", "python")
     [code] = [block for block in blocks if "def own_loss" in block]
-    scope: dict[str, Any] = {"model": model}
+    scope = {"model": model}
     exec(code.partition("trainer = ")[0], scope)
     loss: Callable[..., Tensor] = scope["own_loss"]
     return loss

@@ -20,7 +20,7 @@ def word_of(text: str, mean: float) -> LearnedWord:
 
 
 def label_of(name: str = "good", num_texts: int = 3, **more: Any) -> LearnedLabel:
-    values: dict[str, Any] = {
+    values = {
         "words_for": [word_of("warm", 1.0), word_of("quick", 0.25)],
         "words_against": [word_of("cold", -0.5)],
     }

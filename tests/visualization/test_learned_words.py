@@ -70,7 +70,7 @@ def expected_numbers(
     reader: Any, inputs: Sequence[Any], label: str
 ) -> dict[str, tuple[float, int]]:
     """Return the same from the pipeline's results, text by text and token by token."""
-    added: dict[str, list[float]] = defaultdict(list)
+    added = defaultdict(list)
     for input_ in inputs:
         result = reader(input_, target=label)
         sides = [""]
@@ -93,7 +93,7 @@ def assert_sums_up(label: LearnedLabel, reader: Any, inputs: Sequence[Any]) -> N
         assert actual[key][1] == count
 
 
-KINDS: dict[str, dict[str, Any]] = {
+KINDS = {
     "one of three": {},
     "one of two": {"id2label": {0: "bad", 1: "good"}},
     "several": {"problem_type": MULTI_LABEL},

@@ -1,7 +1,7 @@
 """The SVG: every weight where it belongs, and no text that is taken for anything but text."""
 
 import xml.etree.ElementTree as ElementTree
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from shown import PAYLOADS, explained, result, with_linear_part
@@ -78,7 +78,7 @@ def test_attention_svg_draws_text_literally(payload: str) -> None:
 
 
 def test_attention_svg_draws_an_alignment_with_the_source_across() -> None:
-    alignment: dict[str, Any] = {
+    alignment = {
         "text": "a <b>dog</b>",
         "translation_text": "un $chien$",
         "tokens": ["▁why", "▁$chien$", *["▁un"] * MAX_TOKENS],
