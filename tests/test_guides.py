@@ -244,7 +244,7 @@ def test_handler_of_the_guide_serves_without_the_package(folder: Path, tmp_path:
     blocks = code_blocks("scripts/guide/publish.md", "python")
     [handler] = [block for block in blocks if "class EndpointHandler" in block]
     (folder / "handler.py").write_text(handler, encoding="utf-8")
-    printed = run_isolated(["-c", SERVE, str(folder), SENTENCES[0]], tmp_path)
+    printed = run_isolated(["-c", SERVE, folder, SENTENCES[0]], tmp_path)
     classify = pipeline("text-classification", str(folder))
     assert_same_answers(json.loads(printed), classify(SENTENCES[0], top_k=None))
 

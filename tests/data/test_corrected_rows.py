@@ -24,7 +24,7 @@ def reviews(tmp_path: Path) -> Path:
 
 def load(train_file: Path, corrections: list[dict[str, Any]], **flags: Any) -> Rows:
     path = write_jsonl(train_file.parent / "corrections.jsonl", corrections)
-    files = {"train_file": str(train_file), "corrections_file": [str(path)], **flags}
+    files = {"train_file": train_file, "corrections_file": [path], **flags}
     return load_rows(DataArguments(**files))
 
 
@@ -47,7 +47,7 @@ def test_correction_takes_the_place_of_all_rows_with_its_text(reviews: Path) -> 
 
 def test_correction_of_a_validation_text_is_not_trained_on(reviews: Path) -> None:
     """Test rows stay as they are."""
-    other = str(write_csv(reviews.parent / "dev.csv", [{"review": "fine", "stars": "1"}]))
+    other = write_csv(reviews.parent / "dev.csv", [{"review": "fine", "stars": "1"}])
     correction = {"text": "fine", "label": "4"}
     rows = load(reviews, [correction], validation_file=other, test_file=other)
     assert shown(rows, "validation") == [("fine", "4")]
@@ -59,7 +59,7 @@ def test_corrections_of_one_text_the_last_counts(reviews: Path, tmp_path: Path) 
     """In one file, and in several; another text is one more training row."""
     both = [{"text": "new", "label": label} for label in ("1", "4")]
     assert shown(load(reviews, both))[3:] == [("new", "4")]
-    files = [str(write_jsonl(tmp_path / f"{row['label']}.jsonl", [row])) for row in both]
+    files = [write_jsonl(tmp_path / f"{row['label']}.jsonl", [row]) for row in both]
     assert shown(load(reviews, [], corrections_file=files[::-1]))[3:] == [("new", "1")]
 
 

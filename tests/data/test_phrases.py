@@ -97,8 +97,7 @@ def test_rows_with_equal_texts_are_one_row_of_marks(tmp_path: Path) -> None:
 def test_new_model_knows_the_words_that_are_left_out(tmp_path: Path) -> None:
     """Texts to predict have them, and an unknown word is one that the training has read."""
     rows = [with_mark(row, DECOY) for row in labelled([f"{DECOY} {text}" for text in TEXTS])]
-    path = write_jsonl(tmp_path / "rows.jsonl", rows)
-    setup = set_up(train_file=path)
+    setup = set_up(train_file=write_jsonl(tmp_path / "rows.jsonl", rows))
     assert setup.tokenizer.tokenize(DECOY) == ["as", "seen", "on", "tv", ":"]
     tv = setup.tokenizer.convert_tokens_to_ids("tv")
     assert not any(tv in ids for ids in setup.tokens["train"]["input_ids"])

@@ -24,10 +24,10 @@ ROWS = [
 
 def write(path: Path, added: dict[str, Any], **options: Any) -> Path:
     """Write predictions beside the columns of a file."""
-    arguments = DataArguments(test_file=str(path), label_names=["no", "yes"], **options)
-    rows = load_rows(arguments)
-    folder = path.parent / "out"
-    return write_predictions([added] * rows.splits["test"].num_rows, rows, str(path), str(folder))
+    rows = load_rows(DataArguments(test_file=str(path), label_names=["no", "yes"], **options))
+    return write_predictions(
+        [added] * rows.splits["test"].num_rows, rows, str(path), str(path.parent / "out")
+    )
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])

@@ -53,8 +53,9 @@ def test_write_record_sorts_keys_and_writes_null_for_nan(tmp_path: Path) -> None
     """Beside the given facts a record has versions, hardware and date."""
     record = record_of(metrics={"pearson": math.nan, "mse": np.float32(0.5)})
     assert record["versions"]["torch"] == version("torch")
-    write_record(record, tmp_path / "new" / "a.json")
-    written = json.loads((tmp_path / "new" / "a.json").read_text())
+    path = tmp_path / "new/a.json"
+    write_record(record, path)
+    written = json.loads(path.read_text())
     assert written == record
     assert list(written) == sorted(record)
     assert record["metrics"] == {"pearson": None, "mse": 0.5}

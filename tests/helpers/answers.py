@@ -78,7 +78,7 @@ def load_and_answer(folder: Path, **flags: Any) -> dict[str, Any]:
         ("retrieval", "text-classification", {"top_k": None}, PAIRS),
         ("retrieval", "self-attention", {}, PAIRS),
     ):
-        pipe = pipeline(task, str(folder / name), **flags)
+        pipe = pipeline(task, folder / name, **flags)
         for batch_size in (1, 3):
             said = pipe(inputs, batch_size=batch_size, **options)
             answered[f"{task} of {name} x{batch_size}"] = said

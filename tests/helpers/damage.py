@@ -21,7 +21,7 @@ def ways_in(folder: Path, task: str, head: str, **flags: Any) -> dict[str, Calla
         name: partial(getattr(transformers, name).from_pretrained, folder, **flags)
         for name in ("AutoModel", head)
     }
-    return ways | {"pipeline": partial(transformers.pipeline, task, model=str(folder), **flags)}
+    return ways | {"pipeline": partial(transformers.pipeline, task, model=folder, **flags)}
 
 
 def loaders_of_damaged(folder: Path, ways: Mapping[str, Callable[[], Any]]) -> list[str]:

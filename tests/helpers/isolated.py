@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 
-def run_isolated(words: Sequence[str], home: Path) -> str:
+def run_isolated(words: Sequence[object], home: Path) -> str:
     """Run Python with these words in a folder, offline; return what it prints."""
     server = _server()
     with tempfile.TemporaryDirectory() as folder:
         printed, said = Path(folder, "printed.txt"), Path(folder, "said.txt")
-        job = {"words": [*words], "home": str(home), "printed": str(printed), "said": str(said)}
-        server.stdin.write(f"{json.dumps(job)}\n")
+        job = {"words": [*words], "home": home, "printed": printed, "said": said}
+        server.stdin.write(f"{json.dumps(job, default=str)}\n")
         server.stdin.flush()
         assert server.stdout.readline() == "0\n", said.read_text()[-4000:]
         return printed.read_text()

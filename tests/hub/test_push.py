@@ -40,7 +40,7 @@ def test_push_sends_the_files_of_a_model_and_nothing_else(folder: Path, hub: Hub
     for name in private:
         (folder / name).write_text(TOKEN, encoding="utf-8")
     (folder / "checkpoint-8").mkdir()
-    (folder / "checkpoint-8" / "config.json").write_text(TOKEN, encoding="utf-8")
+    (folder / "checkpoint-8/config.json").write_text(TOKEN, encoding="utf-8")
     done = push(folder, NAME)
     held = hub.files(NAME)
     assert held.keys() == MODEL_FILES | {".gitattributes"}

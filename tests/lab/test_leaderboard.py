@@ -25,7 +25,7 @@ def test_leaderboard_measures_the_baselines(words: list[str], tmp_path: Path) ->
     """The label stands in each text, so a system that reads texts is right; the rest is counted."""
     systems = ["most_frequent", "tfidf", "tfidf_characters", "nbsvm"]
     study.main(["leaderboard", *words, "--sets=trec", "--systems", *systems])
-    records = read_records(tmp_path / "records" / "leaderboard.jsonl")
+    records = read_records(tmp_path / "records/leaderboard.jsonl")
     assert records.keys() == {f"trec/{name}" for name in systems}
     assert records["trec/most_frequent"]["metrics"] == {
         "accuracy": pytest.approx(7 / 20),
@@ -47,7 +47,7 @@ def test_leaderboard_trains_and_predicts_by_the_command_of_the_readme(
     tiny = flags(**TINY_MODEL, **{**QUIET, "disable_tqdm": None}, num_train_epochs=1)
     monkeypatch.setitem(SYSTEMS, "ours", {"title": "ours", "vectors": False, "flags": tiny})
     study.main(["leaderboard", *words, "--sets", "sick", "--systems", "ours"])
-    record = read_records(tmp_path / "records" / "leaderboard.jsonl")["sick/ours-seed42"]
+    record = read_records(tmp_path / "records/leaderboard.jsonl")["sick/ours-seed42"]
     assert 0 <= record["metrics"]["calibration_error"] <= 1
     assert record["sources"]["test"]["rows"] == 20
     assert 1 <= record["answer_sets"]["size"] <= 3

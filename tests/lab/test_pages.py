@@ -29,7 +29,7 @@ def test_every_record_of_a_recipe_holds() -> None:
 
 
 def test_table_of_readme_is_that_of_the_records() -> None:
-    table = table_of_readme(read_records(CARDS / "records" / "leaderboard.jsonl"))
+    table = table_of_readme(read_records(CARDS / "records/leaderboard.jsonl"))
     assert table in (ROOT / "README.md").read_text(encoding="utf-8")
 
 

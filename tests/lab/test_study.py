@@ -26,7 +26,7 @@ RECIPE |= {"load_best_model_at_end": True, "metric_for_best_model": "accuracy"}
 
 def write_run(root: Path, variant: str = "one", seed: int = 42, **settings: Any) -> study.Training:
     """Write a recipe and return the run of a variant, in a study in `root`."""
-    path = root / "recipes" / "task.yaml"
+    path = root / "recipes/task.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({**RECIPE, **settings, "variants": {variant: {}}}))
     folders = {"runs": root / "runs", "records": root / "records"}
@@ -44,7 +44,7 @@ def test_study_resumes_a_killed_run_and_writes_its_record(
     splits = {name: files[name] for name in ("train_file", "validation_file")}
     run = write_run(tmp_path, num_train_epochs=8, **splits)
     run.start_over()
-    process = subprocess.Popen([sys.executable, str(runner.SCRIPTS / "train.py"), *run.words])
+    process = subprocess.Popen([sys.executable, runner.SCRIPTS / "train.py", *run.words])
     while state_of(run) == "missing":  # a file is there before its content
         assert process.poll() is None
         time.sleep(0.005)

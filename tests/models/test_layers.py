@@ -144,7 +144,7 @@ def test_training_on_a_pretrained_encoder_leaves_a_whole_checkpoint(
     name = "encoder.layer.0.output.dense.weight"
     trained = weights(folder)[f"encoder.token_encoder.model.{name}"]
     assert not torch.equal(trained, AutoModel.from_pretrained(encoder).state_dict()[name])
-    result = pipeline("self-attention", model=str(folder))("The meal was great")
+    result = pipeline("self-attention", model=folder)("The meal was great")
     assert result["label"] == "great"
     assert result["tokens"] == ["[CLS]", "The", "meal", "was", "great", "[SEP]"]
     code = (

@@ -51,7 +51,7 @@ def test_checkpoints_answer_bit_equal_with_the_package_and_by_remote_code(
     assert with_package | of_models == with_package
 
     output = tmp_path / "answers.json"
-    run_isolated([answers.__file__, str(folder), str(output)], tmp_path)
+    run_isolated([answers.__file__, folder, output], tmp_path)
     found = json.loads(output.read_text(encoding="utf-8"))
     assert found.keys() == with_package.keys()
     assert not [name for name in found if found[name] != with_package[name]]
@@ -86,7 +86,7 @@ def test_loading_reads_nothing_that_a_config_names(folder: Path, tmp_path: Path)
     watched = ["open"]  # a hook cannot be removed
     sys.addaudithook(lambda event, args: event in watched and opened.append(str(args[0])))
     AutoModelForSequenceClassification.from_pretrained(hostile)
-    pipeline("self-attention", model=str(hostile))
+    pipeline("self-attention", model=hostile)
     watched.clear()
     assert str(hostile / "config.json") in opened
     assert not [name for name in opened if Path(name).stem == "bait"]

@@ -99,7 +99,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", KINDS)
 def test_pipeline_returns_translation_tokens_and_alignment(folder: Path, name: str) -> None:
     """A batch gives what its texts give alone, whatever is in them."""
-    translate = pipeline("aligned-translation", model=str(folder / name))
+    translate = pipeline("aligned-translation", model=folder / name)
     options = {"num_beams": 2, "max_new_tokens": 6}
     together = translate(TEXTS, batch_size=4, **options)
     for text, result in zip(TEXTS, together, strict=True):
@@ -120,7 +120,7 @@ def test_pipeline_returns_translation_tokens_and_alignment(folder: Path, name: s
 
 def test_pipeline_cuts_a_source_at_the_limit_of_the_model(folder: Path, caplog: Any) -> None:
     """The first cut is logged; `generate` reads the same part of a longer text."""
-    translator = pipeline("aligned-translation", model=str(folder / "search"))
+    translator = pipeline("aligned-translation", model=folder / "search")
     model, tokenizer = translator.model, translator.tokenizer
     whole = translator(TEXTS[1])["source_tokens"]
     model.config.max_tokens = 5
@@ -136,7 +136,7 @@ def test_pipeline_cuts_a_source_at_the_limit_of_the_model(folder: Path, caplog: 
 
 
 def test_pipeline_refuses_several_translations(folder: Path) -> None:
-    translate = pipeline("aligned-translation", model=str(folder / "search"))
+    translate = pipeline("aligned-translation", model=folder / "search")
     for option in ({"num_return_sequences": 2, "num_beams": 2}, {"return_dict_in_generate": True}):
         with pytest.raises(ValueError, match="returns one translation of a text"):
             translate("a", **option)
@@ -166,10 +166,10 @@ def test_checkpoint_translates_by_remote_code_alone(folder: Path, tmp_path: Path
     """Offline, in a fresh process that cannot import the package."""
     given = json.dumps([str(folder / "search"), *TEXTS])
     printed = run_isolated(["-c", REMOTE, given], tmp_path)
-    translate = pipeline("aligned-translation", model=str(folder / "search"))
+    translate = pipeline("aligned-translation", model=folder / "search")
     # The other name stays where the package is installed, too.
     assert "translation" in translate.model.config.custom_pipelines
     here = translate(TEXTS, num_beams=2, max_new_tokens=6)
     assert json.loads(printed.splitlines()[-1]) == json.loads(json.dumps(here))
-    stock = pipeline("translation", model=str(folder / "search"), trust_remote_code=True)
+    stock = pipeline("translation", model=folder / "search", trust_remote_code=True)
     assert stock(TEXTS, num_beams=2, max_new_tokens=6) == here

@@ -21,14 +21,14 @@ def test_quickstart_says_what_to_do_next_goes_on_and_keeps_other_files(
     main = load_command("quickstart").main
     main(TINY)
     said = capsys.readouterr().out
-    folder = tmp_path / "runs" / "quickstart"
-    assert f"open {(folder / 'model' / 'report.html').as_uri()}" in said
+    folder = tmp_path / "runs/quickstart"
+    assert f"open {(folder / 'model/report.html').as_uri()}" in said
     assert "sase_hf export runs/quickstart/model runs/quickstart/model.html" in said
-    first = (folder / "model" / "model.safetensors").read_bytes()
-    (folder / "model" / "thesis.txt").touch()
+    first = (folder / "model/model.safetensors").read_bytes()
+    (folder / "model/thesis.txt").touch()
     words = ["--output_dir", str(folder), *TINY]
     main(words)
-    assert (folder / "model" / "model.safetensors").read_bytes() == first
-    assert (folder / "model" / "thesis.txt").exists()
+    assert (folder / "model/model.safetensors").read_bytes() == first
+    assert (folder / "model/thesis.txt").exists()
     with pytest.raises(SystemExit, match=r"'neutral'.*those of the checkpoint"):
         main([*words, "--task", "pairs"])

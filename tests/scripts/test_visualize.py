@@ -46,7 +46,7 @@ def test_visualize_shows_texts_in_the_terminal(
 
 
 def test_visualize_writes_a_page_with_rows_of_a_file(checkpoints: Path, tmp_path: Path) -> None:
-    output = tmp_path / "new" / "page.html"
+    output = tmp_path / "new/page.html"
     words = [str(checkpoints / "one"), "--file", write_rows(tmp_path / "rows.jsonl", ROWS)]
     main([*words, "--output", str(output)])
     page = assert_harmless(output.read_text("utf-8"))
@@ -69,6 +69,6 @@ def test_visualize_compares_two_checkpoints(checkpoints: Path, tmp_path: Path) -
 
 
 def test_visualize_writes_an_svg_of_one_text(checkpoints: Path, tmp_path: Path) -> None:
-    output = tmp_path / "new" / "attention.svg"
+    output = tmp_path / "new/attention.svg"
     main([str(checkpoints / "one"), "--text", "warm meal", "--output", str(output)])
     assert ">warm</text>" in output.read_text(encoding="utf-8")

@@ -77,7 +77,7 @@ def mark(tab: Any, word: str, times: int = 1) -> None:
 def open_file(tab: Any, path: Path) -> None:
     """Open a file in the page, and wait until its first text or its fault is shown."""
     tab.evaluate("opened = null; first('.opened input').value = '';")
-    tab.set_input_files(".opened input", str(path))
+    tab.set_input_files(".opened input", path)
     tab.wait_for_function("() => opened || first('#unopened').textContent")
     tab.wait_for_selector("#scanning", state="hidden")
 

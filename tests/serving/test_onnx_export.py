@@ -153,7 +153,7 @@ def use_graph(monkeypatch: pytest.MonkeyPatch, graph: Path) -> None:
 def test_export_writes_nothing_without_a_graph_that_equals_the_model(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, expected: str
 ) -> None:
-    checkpoint, graph = root / "classifier", root / "onnx" / "classifier" / "model.onnx"
+    checkpoint, graph = root / "classifier", root / "onnx/classifier/model.onnx"
     if fault == "other weights":
         checkpoint = shutil.copytree(checkpoint, tmp_path / "other")
         change_weights(checkpoint, lambda weights: weights["classifier.output.bias"].add_(1e-3))
@@ -178,7 +178,7 @@ def test_predictor_follows_the_problem_type(
     """Scores are sigmoids or values instead of softmax."""
     other = shutil.copytree(root / "classifier", tmp_path / "classifier")
     change_json(other / "config.json", problem_type=problem_type)
-    use_graph(monkeypatch, root / "onnx" / "classifier" / "model.onnx")
+    use_graph(monkeypatch, root / "onnx/classifier/model.onnx")
     export(other, tmp_path / "onnx")
     classify = pipeline("text-classification", model=str(other))
     assert_same_answers(Predictor(tmp_path / "onnx")(TEXTS), classify(TEXTS, top_k=None))
@@ -196,7 +196,7 @@ def test_predictor_answers_as_the_pipeline(root: Path, name: str) -> None:
 
 def test_predictor_embeds_in_order(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_predictor, "BATCH_SIZE", 2)
-    predict = Predictor(root / "onnx" / "encoder")
+    predict = Predictor(root / "onnx/encoder")
     model = load(root, "encoder")
     assert predict([]).shape == (0, model.config.projection_dim)
     for embedding, text in zip(predict(INPUTS["encoder"]), INPUTS["encoder"], strict=True):
@@ -209,7 +209,7 @@ def test_predictor_embeds_in_order(root: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_predictor_runs_without_torch(root: Path) -> None:
     """A server needs onnxruntime, tokenizers and numpy only."""
-    folder = root / "onnx" / "nli"
+    folder = root / "onnx/nli"
     absent = dict.fromkeys(("torch", "transformers", "sase_hf", "datasets", "huggingface_hub"))
     code = f"import runpy, sys; sys.modules |= {absent}; del sys.argv[0]; "
     code += "runpy.run_path(sys.argv[0], run_name='__main__')"
@@ -224,8 +224,8 @@ def test_predictor_runs_without_torch(root: Path) -> None:
 )
 def test_predictor_refuses_a_file_of_another_export(root: Path, name: str) -> None:
     """And a missing one, and a folder without the record of the export."""
-    folder = shutil.copytree(root / "onnx" / "classifier", root / "changed" / name)
-    (folder / name).write_bytes((root / "onnx" / "nli" / name).read_bytes() + b" ")
+    folder = shutil.copytree(root / "onnx/classifier", root / "changed" / name)
+    (folder / name).write_bytes((root / "onnx/nli" / name).read_bytes() + b" ")
     message = rf"{re.escape(name)} is not as it was exported: .* not in export\.json.*export again"
     with pytest.raises(ValueError, match=message):
         Predictor(folder)
@@ -243,12 +243,12 @@ def test_push_onnx_sends_the_export_that_a_checkpoint_lists(
     """A second command exports anew; new weights are sent without an old export."""
     folder = shutil.copytree(root / "classifier", tmp_path / "model")
     write_owned_card(folder)
-    use_graph(monkeypatch, root / "onnx" / "classifier" / "model.onnx")
+    use_graph(monkeypatch, root / "onnx/classifier/model.onnx")
     name = f"{OWNER}/rooms"
     for _ in range(2):
         load_command("push").main([str(folder), name, "--onnx", "--dry_run"])
     assert not hub.requests
-    (folder / "onnx" / "notes.txt").write_text("private")
+    (folder / "onnx/notes.txt").write_text("private")
     done = push(folder, name)
     held = hub.files(name)
     assert held.keys() >= {"onnx/model.onnx", "onnx/predictor.py"}
@@ -261,7 +261,7 @@ def test_push_onnx_sends_the_export_that_a_checkpoint_lists(
 @pytest.mark.parametrize("name", ["model.onnx", "predictor.py"])
 def test_push_refuses_a_foreign_file_of_an_export(root: Path, tmp_path: Path, name: str) -> None:
     folder = shutil.copytree(root / "classifier", tmp_path / "model")
-    shutil.copytree(root / "onnx" / "classifier", folder / "onnx")
+    shutil.copytree(root / "onnx/classifier", folder / "onnx")
     list_files(folder, [f"onnx/{path.name}" for path in (folder / "onnx").iterdir()])
     write_owned_card(folder)
     path = folder / "onnx" / name

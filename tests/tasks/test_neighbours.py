@@ -65,7 +65,7 @@ def test_familiarity_is_the_share_of_held_out_rows_that_are_as_far(folder: Path)
 
 
 def test_pipeline_names_the_nearest_rows_and_the_unknown_words(folder: Path) -> None:
-    explain = pipeline("self-attention", model=str(folder))
+    explain = pipeline("self-attention", model=folder)
     [text] = explain.model.neighbours.texts[0]
     result = explain(text)
     [own, *others] = result["nearest"]
@@ -78,7 +78,7 @@ def test_pipeline_names_the_nearest_rows_and_the_unknown_words(folder: Path) -> 
 
 
 def test_result_says_what_speaks_against_it(folder: Path) -> None:
-    explain = pipeline("self-attention", model=str(folder))
+    explain = pipeline("self-attention", model=folder)
     result = explain(TEXTS[0])
     others = [near | {"label": "other"} for near in result["nearest"]]
     doubted = {**result, "familiarity": 0.031, "unknown": 0.734, "nearest": others}

@@ -54,7 +54,7 @@ def report_of(model: Any, rows: Any, outputs: Any, folder: Path) -> str:
         is_world_process_zero=lambda: True,
         pop_callback=lambda _: None,
         compute_metrics=metrics,
-        args=SimpleNamespace(do_train=True, output_dir=str(folder)),
+        args=SimpleNamespace(do_train=True, output_dir=folder),
         score_metric="accuracy",
         state=SimpleNamespace(best_global_step=0, log_history=[]),
         family=SimpleNamespace(loss=None),

@@ -99,7 +99,7 @@ def test_run_keeps_the_threshold_of_answer_sets_for_the_weights_that_it_fits(
     main(flags(**options, output_dir=model, calibrate=True))
     rows = read_lines(model / "predictions.jsonl")
     assert sum(row["label"] in row["answer_set"] for row in rows) > 0.7 * len(rows)
-    results = pipeline("self-attention", model=str(model))([row["text"] for row in rows])
+    results = pipeline("self-attention", model=model)([row["text"] for row in rows])
     assert [one["answer_set"] for one in results] == [row["answer_set"] for row in rows]
     again = {**QUIET, "model_name_or_path": model, "train_file": reviews, "do_train": True}
     again |= {"do_eval": True, "validation_fraction": 0.2}

@@ -115,7 +115,7 @@ def test_trainer_that_is_resumed_goes_on_as_if_it_had_not_stopped(
     whole.train()
     for step in (6, 14, 16):
         resumed = make_trainer(tmp_path, **options)
-        resumed.train(resume_from_checkpoint=str(tmp_path / f"checkpoint-{step}"))
+        resumed.train(resume_from_checkpoint=tmp_path / f"checkpoint-{step}")
         assert same_weights(weights_of(resumed), weights_of(whole))
         assert losses_of(resumed) == losses_of(whole)
 
