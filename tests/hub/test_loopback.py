@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 from checkpoints import TEXTS
 from huggingface_hub import constants
 from isolated import run_fresh
 from loopback_hub import OWNER, Hub
+from runs import same_weights
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from sase_hf.hub import push
@@ -29,7 +29,7 @@ def test_pushed_checkpoint_answers_as_remote_code_in_a_fresh_process(
 ) -> None:
     """Without the package and without an account."""
     push(folder, NAME)
-    expected = pipeline("self-attention", str(folder))(TEXTS)
+    expected = pipeline("self-attention", folder)(TEXTS)
     home = tmp_path / "home"
     home.mkdir()
     words = ["-c", ANSWER, NAME, json.dumps(TEXTS)]
@@ -51,6 +51,6 @@ def test_pushed_checkpoint_loads_with_the_package_and_offline_once_cached(
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     for revision in ("main", commit):
         model = AutoModelForSequenceClassification.from_pretrained(NAME, revision=revision)
-        assert all(torch.equal(weight, first[key]) for key, weight in model.state_dict().items())
+        assert same_weights(model.state_dict(), first)
         AutoTokenizer.from_pretrained(NAME, revision=revision, trust_remote_code=False)
     assert hub.requests == []

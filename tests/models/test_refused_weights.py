@@ -55,6 +55,13 @@ def ways_in(family: str, folder: Path) -> dict[str, Callable[[], Any]]:
     }
 
 
+def assert_refused(family: str, folder: Path, message: str) -> None:
+    """Check that every way in refuses a checkpoint."""
+    for load in ways_in(family, folder).values():
+        with pytest.raises(ValueError, match=message):
+            load()
+
+
 @pytest.mark.slow
 @every_family
 def test_truncated_and_bit_flipped_weights_are_refused(family: str, tmp_path: Path) -> None:
@@ -62,7 +69,7 @@ def test_truncated_and_bit_flipped_weights_are_refused(family: str, tmp_path: Pa
     folder, known = tmp_path / "model", FAMILIES[family]
     save_head(family, folder)
     assert not damage.loaders_of_damaged(folder, ways_in(family, folder))
-    words = [damage.__file__, str(folder), known.pipeline_task, known.auto_class.__name__]
+    words = [damage.__file__, folder, known.pipeline_task, known.auto_class.__name__]
     assert run_isolated(words, tmp_path).splitlines()[-1] == "[]"
 
 
@@ -144,9 +151,7 @@ def test_no_quantizer_lets_other_weights_in(family: str, tmp_path: Path) -> None
     save_head(family, tmp_path)
     change_json(tmp_path / "config.json", quantization_config={"quant_method": "fp8"})
     change_weights(tmp_path, lambda w: w[NAMES[family][0]].view(-1)[0].fill_(math.nan))
-    for load in ways_in(family, tmp_path).values():
-        with pytest.raises(ValueError, match="are not finite"):
-            load()
+    assert_refused(family, tmp_path, "are not finite")
 
 
 @pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
@@ -164,21 +169,15 @@ def test_other_files_than_safetensors_of_the_folder_are_refused(
     for name, place in content["weight_map"].items():
         content["weight_map"][name] = f"../{shard}" if place == shard else place
     index.write_text(json.dumps(content), encoding="utf-8")
-    for load in ways_in(family, folder).values():
-        with pytest.raises(ValueError, match=rf"'\.\./{shard}', which is no safetensors file"):
-            load()
+    assert_refused(family, folder, rf"'\.\./{shard}', which is no safetensors file")
     index.unlink()
     torch.save({}, folder / "pytorch_model.bin")
-    for load in ways_in(family, folder).values():
-        with pytest.raises(ValueError, match=r"'pytorch_model\.bin', which is no safetensors"):
-            load()
+    assert_refused(family, folder, r"'pytorch_model\.bin', which is no safetensors")
     save_head(family, folder)
     shard = "shard-00000-model-00001-of-00001.safetensors"
     os.replace(folder / "model.safetensors", folder / shard)
     # transformers 5.15 does not know shards of this kind, and finds the other file.
-    for load in ways_in(family, folder).values():
-        with pytest.raises(ValueError, match=r"shards of torch\.distributed|no safetensors"):
-            load()
+    assert_refused(family, folder, r"shards of torch\.distributed|no safetensors")
 
 
 def test_shard_that_the_list_does_not_name_is_refused(tmp_path: Path) -> None:

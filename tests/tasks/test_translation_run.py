@@ -76,8 +76,8 @@ def test_translation_is_learnt_recorded_and_repeated_by_its_checkpoint(tmp_path:
     assert metrics["eval_bleu"] == metrics["test_bleu"] == pytest.approx(100)
     assert metrics["eval_loss"] == metrics["eval_nll"] < 0.1
     expected = [{**pair, "translation": pair["fr"]} for pair in PAIRS]
-    assert read_lines(tmp_path / "run" / "predictions.jsonl") == expected
-    translator = pipeline("aligned-translation", model=str(tmp_path / "run"))
+    assert read_lines(tmp_path / "run/predictions.jsonl") == expected
+    translator = pipeline("aligned-translation", model=tmp_path / "run")
     assert translator("a cat runs .")["translation_text"] == "un chat court ."
 
 
@@ -102,12 +102,8 @@ def test_accumulated_batches_train_as_the_whole_one(tmp_path: Path) -> None:
     accumulated = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
     translate(tmp_path / "whole", **flags)
     translate(tmp_path / "accumulated", **{**flags, **accumulated})
-    assert_close(weights_of(tmp_path / "accumulated"), weights_of(tmp_path / "whole"))
-
-
-def assert_close(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
-    for name, weight in expected.items():
-        torch.testing.assert_close(found[name], weight, rtol=1e-5, atol=1e-6)
+    found, whole = (weights_of(tmp_path / name) for name in ("accumulated", "whole"))
+    torch.testing.assert_close(found, whole, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.slow
@@ -127,7 +123,9 @@ def test_two_processes_train_and_evaluate_as_one(tmp_path: Path) -> None:
     folder.mkdir()
     words = words_for(folder, **flags, per_device_train_batch_size=2, record=folder / "record.json")
     in_two_processes(run_words, words)
-    assert_close(weights_of(folder), weights_of(tmp_path / "one"))
+    torch.testing.assert_close(
+        weights_of(folder), weights_of(tmp_path / "one"), rtol=1e-5, atol=1e-6
+    )
     found = json.loads((folder / "record.json").read_text())["metrics"]
     for name in ("loss", "nll", "bleu"):
         assert found[name] == pytest.approx(metrics[f"eval_{name}"], rel=1e-5)
@@ -138,7 +136,7 @@ def test_translation_resumes_where_it_stopped(tmp_path: Path) -> None:
     flags["train_sampling_strategy"] = "group_by_length"
     translate(tmp_path, **flags)
     whole = weights_of(tmp_path)
-    translate(tmp_path, **flags, resume_from_checkpoint=tmp_path / "run" / "checkpoint-2")
+    translate(tmp_path, **flags, resume_from_checkpoint=tmp_path / "run/checkpoint-2")
     assert same_weights(weights_of(tmp_path), whole)
 
 
