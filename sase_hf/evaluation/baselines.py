@@ -13,7 +13,6 @@ import pandas as pd
 import torch
 from datasets import Dataset
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
@@ -25,6 +24,7 @@ from ..data.tokenizer import cut, untrained
 from ..models.answers import Answers
 
 MAX_ROWS = 100_000  # of training; more are not worth the time and memory of a report
+QUERIES = 256  # whose scores are in memory at once
 MAX_WEIGHTS = 4_000_000  # words and pairs of words, times labels
 # One logistic regression for each label.
 LOGISTIC = LogisticRegression(C=3.0, solver="liblinear")
@@ -107,10 +107,16 @@ def ranks_by_words(queries: Sequence[str], documents: Sequence[str]) -> Tensor:
     """
     read = partial(cut, tokenizer=untrained())
     words = TfidfVectorizer(analyzer=read, sublinear_tf=True)
-    known = words.fit_transform(documents)
-    distances = (1 - (known @ query.T).toarray() for query in words.transform(queries))
-    ranks = [rankdata(row, "ordinal")[own] for own, row in enumerate(distances)]
-    return torch.tensor(ranks)
+    known = words.fit_transform(documents).T.tocsr()
+    asked = words.transform(queries)
+    places = np.arange(len(documents))
+    ranks = []
+    for own in np.array_split(places, len(places) // QUERIES + 1):
+        scores = (asked[own] @ known).toarray()
+        of_own = np.take_along_axis(scores, own[:, None], 1)
+        is_before = (scores > of_own) | ((scores == of_own) & (places < own[:, None]))
+        ranks.append(1 + is_before.sum(1))
+    return torch.from_numpy(np.concatenate(ranks))
 
 
 # ---- rows whose label the other rows speak against -----------------------------------------------

@@ -40,8 +40,12 @@ def test_best_documents_of_equal_scores_stay_in_their_order() -> None:
     assert ranks_of_own(queries, documents[:3]).tolist() == [1, 2, 3]
 
 
-def test_ranks_by_words_are_those_of_the_rarest_word_that_both_texts_have() -> None:
+@pytest.mark.parametrize("queries_at_once", [1, 256])
+def test_ranks_by_words_are_those_of_the_rarest_word_that_both_texts_have(
+    queries_at_once: int, monkeypatch: Any
+) -> None:
     """A query without such a word finds the documents in their order."""
+    monkeypatch.setattr("sase_hf.evaluation.baselines.QUERIES", queries_at_once)
     documents = ["The fox ran!", "the dog, the dog", "an owl's dog"]
     assert ranks_by_words(["the dog", "zebra", "Owl"], documents).tolist() == [2, 2, 1]
 
