@@ -72,8 +72,8 @@ class DataArguments(SourceArguments):
     numbers_of_texts: ClassVar[tuple[int, ...]] = (1, 2)
 
     unlabelled_file: list[str] | None = flag(
-        "Files of more texts, whose labels are not read: a new model of single texts takes words "
-        "and word vectors from them, too."
+        "Files of more texts, whose labels are not read: a new model takes words and word vectors "
+        "from them, too."
     )
     corrections_file: list[str] | None = flag(
         "Files of corrections that people downloaded from a page or a report. They take the place "
@@ -158,6 +158,7 @@ def find_columns(
     *,
     labelled: bool,
     record: Mapping[str, Names],
+    may_differ: bool = False,
 ) -> tuple[Names, Names]:
     """Return the columns of texts, and of labels, that flags name, or find them in a source.
 
@@ -174,16 +175,19 @@ def find_columns(
         arguments: The flags.
         labelled: Whether the rows must have labels.
         record: The columns of a training, as `training_rows_of` returns them.
+        may_differ: Whether the record counts only for columns that are there.
     """
     numbers = arguments.numbers_of_texts
     number = min(numbers)  # where no flag names them, nor usual names of pairs
-    texts, labels = _asked(arguments, record, rows.column_names, may_differ=labelled)
+    texts, labels = _asked(arguments, record, rows.column_names, may_differ)
     must_find_labels = labels is None and labelled
     sample = _sample(rows)
     parts = chain.from_iterable(parted(text, "+", rows.column_names) for text in texts)
     free = _without(sample, [*parts])
     if labels is None:
-        labels = _usual(free, LABELS, 1)
+        names = getattr(arguments, "label_names", None) or []
+        are_columns = len(names) > 1 and {*names} <= {*free}
+        labels = _usual(free, LABELS, 1) or (names if are_columns else [])
     free = _without(free, labels)
     if number == 1:
         free.sort(key=lambda name: (holds_texts(rows, name), len(str(sample[name]))), reverse=True)
@@ -209,12 +213,9 @@ def _shown(sample: Mapping[str, Sequence[Any]]) -> str:
 
 
 def _asked(
-    arguments: SourceArguments, record: Mapping[str, Names], names: Names, *, may_differ: bool
+    arguments: SourceArguments, record: Mapping[str, Names], names: Names, may_differ: bool
 ) -> tuple[Names, Names | None]:
-    """Return the columns that flags name, else those of a training; None for labels to find.
-
-    Where columns `may_differ` from those of the training, these count if all are there.
-    """
+    """Return the columns that flags name, else those of a training; None for labels to find."""
 
     def named(flag: str, known: Any) -> Any:
         words = getattr(arguments, flag, [])
@@ -228,12 +229,12 @@ def _asked(
 
     texts = record.get("text_column_names", [])[: max(arguments.numbers_of_texts)]
     may_lack = may_differ or {*texts} <= {*TEXT_COLUMNS}  # lists have these names
-    if may_lack and not are_there(texts):
+    is_of_fewer = len(texts) < min(arguments.numbers_of_texts)
+    if is_of_fewer or (may_lack and not are_there(texts)):
         texts = []
     labels: Any = record.get("label_column_name")
     if not labels or (may_differ and not are_there(labels)):
-        labels = getattr(arguments, "label_names", None) or []
-        labels = labels if len(labels) > 1 and are_there(labels) else None
+        labels = None
     return named("text_column_names", texts), named("label_column_name", labels)
 
 

@@ -266,7 +266,7 @@ def load_rows(
         arguments: The flags of the rows.
         kind: What pairs without labels are for.
         checkpoint: The columns are those that the model in this folder was trained on, and labels
-            are parted as theirs.
+            of the same names are parted as theirs. A train split may have other columns.
         text_columns: Those of texts, where the folder does not say them.
         in_memory: Splits, by the names of `SPLITS`, in place of files.
     """
@@ -279,6 +279,7 @@ def load_rows(
         arguments,
         labelled=first.name != "test",
         record=record,
+        may_differ=first.name == "train",
     )
     labels = LabelColumn(kind, ())
     if isinstance(arguments, DataArguments):
@@ -354,7 +355,9 @@ def _learn(source: Source, columns: Names, arguments: DataArguments, record: Rec
         classes = getattr(getattr(feature, "feature", feature), "names", None)
         names = columns if len(columns) > 1 else classes
     cells = source.labels(columns)
-    separator = arguments.label_separator or record.get("label_separator")
+    separator = arguments.label_separator
+    if separator is None and arguments.label_names and len(columns) == 1:
+        separator = record.get("label_separator")
     return LabelColumn.learn(cells, arguments.problem_type, names, separator)
 
 

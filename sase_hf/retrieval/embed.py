@@ -101,7 +101,9 @@ def open_rows(
     record = training_rows_of(checkpoint)
     if len(record.get("text_column_names", ())) > 1:
         record = {}
-    [column], _ = find_columns(file, rows, arguments, labelled=False, record=record)
+    [column], _ = find_columns(
+        file, rows, arguments, labelled=False, record=record, may_differ=True
+    )
     if not (rows.num_rows and holds_texts(rows, column)) or rows.data[column].null_count:
         raise refusal(
             f"{file} has no rows, or no column {column!r} with a text in each",

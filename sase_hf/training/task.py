@@ -112,7 +112,7 @@ class Task(ABC):
             **{name: rows.sources[name] for name in rows.sources if name not in held_out},
             "text_column_names": rows.text_columns,
             "label_column_name": rows.label_columns,
-            "label_separator": self.settings.label_separator,
+            "label_separator": rows.labels.separator,
             "shuffle_seed": self.settings.shuffle_seed,
             "per_device_train_batch_size x gradient_accumulation_steps x processes": (
                 self.args.rows_per_update

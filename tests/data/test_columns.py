@@ -53,6 +53,7 @@ def find(table: str, labelled: bool = True, **flags: Any) -> list[str]:
         # Several columns of labels; a name with a comma is one.
         ("text; a:flags; b:flags", {"label_column_name": ["a, b"]}, "text; a; b"),
         ("text; a:flags; b:flags", {"label_names": ["b", "a"]}, "text; b; a"),
+        ("text; label; a:flags; b:flags", {"label_names": ["b", "a"]}, "text; label"),
         # Flags name one or two texts.
         ("a; b; label", {"text_column_names": ["b", "a"]}, "b; a; label"),
         ("title; review; class", {"text_column_names": ["title+review"]}, "title+review; class"),
@@ -112,14 +113,15 @@ def test_load_rows_reads_the_columns_of_the_training(tmp_path: Path) -> None:
     assert [*task.text_columns, *task.label_columns] == ["headline", "class"]
     task = load(["title+headline"], "headline:bodies; body:bodies; class", tmp_path, "train")
     assert [*task.text_columns, *task.label_columns] == ["body", "class"]
-    with pytest.raises(ValueError, match=r"rows\.csv: .* 'headline' holds nothing; "):
-        load(["headline"], "text:bodies; mood", tmp_path)
+    for file in ("test", "validation"):
+        with pytest.raises(ValueError, match=r"rows\.csv: .* 'headline' holds nothing; "):
+            load(["headline"], "text:bodies; mood", tmp_path, file)
     # Lists have this name, and a table another one.
     assert load(["text"], "id:flags; Review:bodies", tmp_path).text_columns == ("Review",)
 
 
 def test_load_rows_parts_labels_as_the_training(tmp_path: Path) -> None:
-    """Also where each row of a file has one or none."""
+    """Also where each row of a file has one or none; other labels have no separator."""
     (tmp_path / ROWS_NAME).write_text('{"label_separator": ";"}', encoding="utf-8")
     rows = [{"text": "a", "label": "fun"}, {"text": "b", "label": ""}]
     arguments = DataArguments(
@@ -129,6 +131,9 @@ def test_load_rows_parts_labels_as_the_training(tmp_path: Path) -> None:
     )
     read = load_rows(arguments, checkpoint=str(tmp_path))
     assert read.splits["test"]["label"][:] == [[1, 0], [0, 0]]
+    arguments = DataArguments(train_file=str(write_csv(tmp_path / "old.csv", [*rows, *rows[:1]])))
+    with pytest.raises(ValueError, match="at least 2 are needed"):
+        load_rows(arguments, checkpoint=str(tmp_path))
 
 
 def test_load_rows_keeps_the_direction_of_the_training(tmp_path: Path) -> None:
