@@ -50,7 +50,9 @@ def parse_spans(cell: Any, text: str) -> list[Span]:
 
     ValueError says what came and what is allowed.
     """
-    spans = (json.loads(cell.strip() or "[]") if isinstance(cell, str) else cell) or []
+    spans = json.loads(cell.strip() or "null") if isinstance(cell, str) else cell
+    if spans is None:
+        return []
     for span in spans if isinstance(spans, list) else [spans]:
         match span:
             case [int(start), int(end)] if 0 <= start < end <= len(text):

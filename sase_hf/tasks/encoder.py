@@ -97,7 +97,7 @@ class EncoderTask(Task):
         """Return the word vectors that a new model starts from, as `--word_vectors` names them."""
         model = self.settings
         if model.word_vectors is not None:
-            return [name for name in model.word_vectors if name != NO_VECTORS]
+            return [name for name in dict.fromkeys(model.word_vectors) if name != NO_VECTORS]
         is_new = model.model_name_or_path is None and model.encoder_name_or_path is None
         if not is_new or "train" not in rows.splits:
             return []

@@ -195,7 +195,7 @@ def of_command(given: Mapping[str, Any]) -> dict[str, Any]:
     if not (given.get("train_file") or given.get("dataset_name")):
         return chosen | ({"do_eval": True} if has_own_split else {})
     chosen |= OF_TRAINING
-    if task in LABELS:
+    if task in LABELS and (has_held_out or not given.get("encoder_name_or_path")):
         chosen["calibrate"] = True
     if has_held_out:
         chosen |= HELD_OUT

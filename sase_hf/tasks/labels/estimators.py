@@ -122,11 +122,11 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]
         ValueError names the row that cannot be read, or the parameter that is refused, as the
         commands name it: --learning_rate.
         """
-        entries, in_memory = rows_to_fit(texts, labels, validation)
-        entries |= self.get_params()
-        if not self.learns_labels:
-            entries["problem_type"] = REGRESSION
         with _alone(), tempfile.TemporaryDirectory() as scratch:
+            entries, in_memory = rows_to_fit(texts, labels, validation)
+            entries |= self.get_params()
+            if not self.learns_labels:
+                entries["problem_type"] = REGRESSION
             if "output_dir" not in entries:  # nobody would see a report
                 entries = {"report": False, **entries, "output_dir": Path(scratch, "model")}
             task = make_task(_FitTask, entries, in_memory)
