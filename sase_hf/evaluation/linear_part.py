@@ -78,7 +78,9 @@ class Scales(NamedTuple):
     bias: float
 
 
-USUAL = Scales(0.3, 0.6, 0.3)  # where no rows can choose
+USUAL = Scales(0.3, 0.6, 0.3)  # by these sizes the distance from the first scales is measured
+# Where no rows choose: hops and bias together know the whole prior, as `write` takes it.
+WITHOUT_ROWS = Scales(0.3, 0.6, 0.7)
 # Where few rows choose. The hops have to earn more than the least share: those of few texts only
 # know these. With none they could never be trained on.
 FIRST = Scales(0.01, 0.6, 0.6)
@@ -184,7 +186,7 @@ def fit_linear_part(
     model.eval().config.answer_threshold = None
     clear(model.linear_part)
     if validation is None:
-        fit = Fit(regression_of(learned, STRENGTHS[0]), USUAL)
+        fit = Fit(regression_of(learned, STRENGTHS[0]), WITHOUT_ROWS)
     else:
         of_hops = before_units(outputs_for(model, validation), model.config).numpy()
         fit = best_fit(learned, WordRows(validation, model), of_hops)

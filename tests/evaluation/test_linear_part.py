@@ -63,7 +63,7 @@ def relabelled(rows: Dataset, labels: list[Any]) -> Dataset:
 def test_scales_are_the_usual_ones_without_validation_rows() -> None:
     model = model_of().train()
     model.config.answer_threshold = 0.5
-    assert fit_linear_part(model, rows_of(ONE_LABEL)).scales == (0.3, 0.6, 0.3)
+    assert fit_linear_part(model, rows_of(ONE_LABEL)).scales == (0.3, 0.6, 0.7)
     assert not model.training
     assert model.config.answer_threshold is None
 

@@ -8,7 +8,7 @@ import torch
 from runs import QUIET, TINY_MODEL, flags, pair_rows, review_rows, write_rows
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from sase_hf.evaluation.linear_part import USUAL
+from sase_hf.evaluation.linear_part import WITHOUT_ROWS
 from sase_hf.tasks import LabelTask
 from sase_hf.tasks.labels import task as label_task
 from sase_hf.training import run
@@ -69,7 +69,7 @@ def test_run_without_held_out_rows_scales_the_parts_as_usual(
 ) -> None:
     options = {"calibrate": True, "validation_fraction": 0, "do_eval": False}
     made = outcome(review_file, tmp_path / "model", **options)
-    assert made["record"]["scale_of_hops"] == USUAL.hops
+    assert made["record"]["scale_of_hops"] == WITHOUT_ROWS.hops
 
 
 @pytest.mark.parametrize(("most", "kind"), [(10_000, "words"), (10, "none")])
