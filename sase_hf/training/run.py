@@ -258,8 +258,7 @@ def log_summary(task: Task, setup: TrainingSetup, args: RunArguments) -> None:
     if args.do_train and checkpoint and "split_off" in setup.rows.sources.get("validation", {}):
         logger.warning(
             f"{checkpoint} may have learned from rows that are held out now, and look better on "
-            "them than on new ones, unless it was trained on the same file by the same command; "
-            "give rows that it has not learned from as --validation_file"
+            "them than on new ones; give rows that it has not learned from as --validation_file"
         )
 
 
