@@ -134,6 +134,10 @@ class LabelTask(EncoderTask):
         if linear_part is not None:
             if self.settings.ignore_mismatched_sizes or setup.rows.left_out:
                 clear(linear_part)  # it speaks of other labels, or of words marked against
+            if linear_part.word_weight.any():
+                logger.warning(
+                    "what the words say stays as it was; a new model of all rows learns it"
+                )
             linear_part.requires_grad_(False)
         if not config.has_hops and _count_marked(setup.tokens["train"]):
             raise refusal(
@@ -244,7 +248,8 @@ def _class_weights(asked: Any, rows: Rows) -> list[float]:
     except ValueError as reason:
         raise refusal(
             f"--class_weights is {asked}",
-            f"where rows have one label, give balanced or a number for each of {names!r:.400}",
+            "leave it out where rows have several labels or none; else give balanced or a number "
+            f"for each of {names!r:.400}",
         ) from reason
     weights: list[float] = np.where(counts, counts.max() / counts.clip(1), 1).tolist()
     return weights
