@@ -229,13 +229,12 @@ def _asked(
 
     texts = record.get("text_column_names", [])[: max(arguments.numbers_of_texts)]
     may_lack = may_differ or {*texts} <= {*TEXT_COLUMNS}  # lists have these names
-    is_of_fewer = len(texts) < min(arguments.numbers_of_texts)
-    if is_of_fewer or (may_lack and not are_there(texts)):
+    if len(texts) < min(arguments.numbers_of_texts) or (may_lack and not are_there(texts)):
         texts = []
-    labels: Any = record.get("label_column_name")
-    if not labels or (may_differ and not are_there(labels)):
-        labels = None
-    return named("text_column_names", texts), named("label_column_name", labels)
+    labels = record.get("label_column_name", [])
+    if may_differ and not are_there(labels):
+        labels = []
+    return named("text_column_names", texts), named("label_column_name", labels or None)
 
 
 def parted(word: str, sign: str, names: Names) -> list[str]:

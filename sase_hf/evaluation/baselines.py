@@ -113,8 +113,9 @@ def ranks_by_words(queries: Sequence[str], documents: Sequence[str]) -> Tensor:
     ranks = []
     for own in np.array_split(places, len(places) // QUERIES + 1):
         scores = (asked[own] @ known).toarray()
-        of_own = np.take_along_axis(scores, own[:, None], 1)
-        is_before = (scores > of_own) | ((scores == of_own) & (places < own[:, None]))
+        column = own[:, None]
+        of_own = np.take_along_axis(scores, column, 1)
+        is_before = (scores > of_own) | ((scores == of_own) & (places < column))
         ranks.append(1 + is_before.sum(1))
     return torch.from_numpy(np.concatenate(ranks))
 
