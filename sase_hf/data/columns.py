@@ -185,9 +185,7 @@ def find_columns(
     parts = chain.from_iterable(parted(text, "+", rows.column_names) for text in texts)
     free = _without(sample, [*parts])
     if labels is None:
-        names = getattr(arguments, "label_names", None) or []
-        are_columns = len(names) > 1 and {*names} <= {*free}
-        labels = _usual(free, LABELS, 1) or (names if are_columns else [])
+        labels = _usual_labels(free, arguments)
     free = _without(free, labels)
     if number == 1:
         free.sort(key=lambda name: (holds_texts(rows, name), len(str(sample[name]))), reverse=True)
@@ -253,6 +251,12 @@ def _usual(names: Names, groups: Sequence[Names], number: int) -> list[str]:
         if len(found) >= number:
             return found if len(found) == number else []
     return []
+
+
+def _usual_labels(names: Names, arguments: SourceArguments) -> list[str]:
+    """Return the column of labels by its usual name, or several by the names of the labels."""
+    labels = [*map(usual_form, getattr(arguments, "label_names", None) or ())]
+    return _usual(names, LABELS, 1) or _usual(names, [labels], max(len(labels), 2))
 
 
 def _sample(rows: Dataset) -> dict[str, list[Any]]:

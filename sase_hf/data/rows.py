@@ -356,8 +356,8 @@ def _learn(source: Source, columns: Names, arguments: DataArguments, record: Rec
         names = columns if len(columns) > 1 else classes
     cells = source.labels(columns)
     separator = arguments.label_separator
-    if separator is None and arguments.label_names and len(columns) == 1:
-        separator = record.get("label_separator")
+    if arguments.label_names and len(columns) == 1:
+        separator = separator or record.get("label_separator")
     return LabelColumn.learn(cells, arguments.problem_type, names, separator)
 
 

@@ -105,8 +105,7 @@ def ranks_by_words(queries: Sequence[str], documents: Sequence[str]) -> Tensor:
 
     Documents of equal scores stay in their order.
     """
-    read = partial(cut, tokenizer=untrained())
-    words = TfidfVectorizer(analyzer=read, sublinear_tf=True)
+    words = TfidfVectorizer(analyzer=partial(cut, tokenizer=untrained()), sublinear_tf=True)
     known = words.fit_transform(documents).T.tocsr()
     asked = words.transform(queries)
     places = np.arange(len(documents))

@@ -114,14 +114,13 @@ def push(
             _stage_checkpoint(staged, folder, names, card, repo_id)
         if not dry_run:
             with reraise_naming(repo_id):
-                sent = api.upload_folder(
+                commit = api.upload_folder(
                     repo_id=repo_id,
                     folder_path=staged,
                     repo_type=repo_type,
                     commit_message="Upload model",
                     delete_patterns=None if page else [*_OLD_WEIGHTS],
-                )
-            commit = sent.oid
+                ).oid
         paths = sorted(path for path in staged.rglob("*") if path.is_file())
         files = {path.relative_to(staged).as_posix(): path.stat().st_size for path in paths}
     url = f"{constants.ENDPOINT}/{'spaces/' if page else ''}{repo_id}"

@@ -413,7 +413,6 @@ class AutoModelEncoder(nn.Module):
         self.model = AutoModel.from_config(inner, trust_remote_code=False)
         self.model.set_input_embeddings(None)
         self.model.pooler = None
-        self.width = config.hidden_size
         longest = getattr(inner, "max_position_embeddings", config.max_tokens)
         # RoBERTa and its relatives count positions from the one after that of padding.
         for name, module in self.model.named_modules():
@@ -429,7 +428,7 @@ class AutoModelEncoder(nn.Module):
     def forward(self, x: Tensor, rows: Rows) -> list[Tensor]:
         """Return the last states (B, S, H) from word vectors (B, S, d)."""
         if x.shape[0] == 0:  # which not every model can reshape
-            return [x[..., :1].expand(-1, -1, self.width)]
+            return [x[..., :1].expand(-1, -1, self.config.hidden_size)]
         # A text without tokens reads one position of padding: no row of weights is empty.
         mask = rows.real | (torch.arange(x.shape[1], device=x.device) == 0)
         outputs = self.model(inputs_embeds=x, attention_mask=mask.long(), return_dict=True)

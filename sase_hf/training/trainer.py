@@ -281,10 +281,9 @@ class EpochLines(ProgressCallback):
         """Write what was measured; after a training the results are a table."""
         if self.training_bar is not None and "eval_loss" in logs:
             metric = self.trainer.score_metric
-            value = logs.get(f"eval_{metric}", float("nan"))
+            measured = shown_metric(metric, logs.get(f"eval_{metric}", float("nan")))
             line = (
-                f"epoch {state.epoch:.4g} of {state.num_train_epochs}: "
-                f"{metric} {shown_metric(metric, value)} on "
+                f"epoch {state.epoch:.4g} of {state.num_train_epochs}: {metric} {measured} on "
                 f"{len(self.trainer.eval_dataset):,} held-out rows, loss {logs['eval_loss']:.4g}"
             )
             self.training_bar.write(line, file=sys.stderr)
