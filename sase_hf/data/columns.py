@@ -182,8 +182,7 @@ def find_columns(
     texts, labels = _asked(arguments, record, rows.column_names, may_differ)
     must_find_labels = labels is None and labelled
     sample = _sample(rows)
-    parts = chain.from_iterable(parted(text, "+", rows.column_names) for text in texts)
-    free = _without(sample, [*parts])
+    free = _without(sample, _joined_in(texts, rows.column_names))
     if labels is None:
         labels = _usual_labels(free, arguments)
     free = _without(free, labels)
@@ -221,16 +220,13 @@ def _asked(
             return known
         return [name for word in words if word for name in parted(word, ",", names)]
 
-    def are_there(columns: Names) -> bool:
-        parts = chain.from_iterable(parted(column, "+", names) for column in columns)
-        return {*parts} <= {*names}
-
     texts = record.get("text_column_names", [])[: max(arguments.numbers_of_texts)]
     may_lack = may_differ or {*texts} <= {*TEXT_COLUMNS}  # lists have these names
-    if len(texts) < min(arguments.numbers_of_texts) or (may_lack and not are_there(texts)):
+    are_missing = may_lack and _without(_joined_in(texts, names), names)
+    if are_missing or len(texts) < min(arguments.numbers_of_texts):
         texts = []
     labels = record.get("label_column_name", [])
-    if may_differ and not are_there(labels):
+    if may_differ and _without(labels, names):
         labels = []
     return named("text_column_names", texts), named("label_column_name", labels or None)
 
@@ -238,6 +234,11 @@ def _asked(
 def parted(word: str, sign: str, names: Names) -> list[str]:
     """Return the columns that a word names, parted by a sign, unless one of the `names` has it."""
     return [word] if word in names else [*map(str.strip, word.split(sign))]
+
+
+def _joined_in(texts: Names, names: Names) -> list[str]:
+    """Return the columns that are joined in texts such as "title+body"; `names` are all columns."""
+    return [*chain.from_iterable(parted(text, "+", names) for text in texts)]
 
 
 def _without(names: Iterable[str], taken: Names) -> list[str]:

@@ -136,7 +136,7 @@ class LabelTask(EncoderTask):
                 clear(linear_part)  # it speaks of other labels, or of words marked against
             if linear_part.word_weight.any():
                 logger.warning(
-                    "what the words say stays as it was; a new model of all rows learns it"
+                    "the linear part stays as it was trained; a new model of all rows has a new one"
                 )
             linear_part.requires_grad_(False)
         if not config.has_hops and _count_marked(setup.tokens["train"]):
